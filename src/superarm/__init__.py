@@ -1,0 +1,51 @@
+"""superarm learns which combination to choose.
+
+A user brings items with features, a combinatorial optimizer (the oracle) and per-item feedback; superarm explores and
+learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashkan (ICML 2015).
+"""
+
+from superarm.agent import Agent
+from superarm.environments import BernoulliEnvironment, GaussianEnvironment
+from superarm.errors import SuperarmError
+from superarm.learners import (
+    CombGaussianTS,
+    CombLinTS,
+    CombLinUCB,
+    CombTS,
+    CombUCB1,
+    Greedy,
+    RandomChoice,
+)
+from superarm.oracles import GridPath, Quota, TopK, brute_force
+from superarm.problem import Environment, Learner, Oracle, Problem, as_oracle
+from superarm.simulate import Step, Trace, episodes, mean_se, simulate
+from superarm.version import __version__
+
+__all__ = [
+    "Agent",
+    "BernoulliEnvironment",
+    "CombGaussianTS",
+    "CombLinTS",
+    "CombLinUCB",
+    "CombTS",
+    "CombUCB1",
+    "Environment",
+    "GaussianEnvironment",
+    "Greedy",
+    "GridPath",
+    "Learner",
+    "Oracle",
+    "Problem",
+    "Quota",
+    "RandomChoice",
+    "Step",
+    "SuperarmError",
+    "TopK",
+    "Trace",
+    "__version__",
+    "as_oracle",
+    "brute_force",
+    "episodes",
+    "mean_se",
+    "simulate",
+]

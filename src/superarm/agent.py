@@ -1,0 +1,163 @@
+"""The friendly, stateful face of a learner, for one real stream of decisions and feedback."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from superarm import files, learners
+from superarm.arrays import Array
+from superarm.errors import FeaturesError, FileError, ItemsError, MaskError, SuperarmError, WeightsError
+from superarm.gaussian import Gaussian
+from superarm.problem import Learner, Masked, Oracle, Problem, check_features, find_fault
+
+
+class Agent:
+    """Chooses combinations, observes feedback, learns.
+
+    Args:
+        learner: any learner, e.g. `CombLinTS(lam=1.0, sigma=0.3)`.
+        features: one row an item, (L, d). Used as given, not copied.
+        oracle: an oracle, or any function from L weights to items.
+        seed: for the agent's own randomness; None draws one from the system.
+
+    A call that raises leaves the agent exactly as it was.
+
+    >>> import numpy as np
+    >>> from superarm import Agent, CombLinTS, TopK
+    >>> agent = Agent(CombLinTS(lam=1.0, sigma=0.3), features=np.eye(5), oracle=TopK(2), seed=7)
+    >>> for _ in range(50):
+    ...     items = agent.choose()
+    ...     agent.observe(items, [1.0 if item in (1, 4) else 0.0 for item in items])
+    >>> sorted(agent.choose().tolist())
+    [1, 4]
+    """
+
+    def __init__(self, learner: Learner[Any], *, features: Any, oracle: Any, seed: int | None = None) -> None:
+        problem = Problem(check_features(features), oracle).checked()
+        if problem.batch:
+            raise FeaturesError(f"features must be 2-D, (items, features), got shape {problem.Phi.shape}")
+        self.learner = learner
+        self.problem = problem
+        self.belief = learner.init(problem)
+        self.rng = np.random.default_rng(seed)
+
+    def __repr__(self) -> str:
+        return f"Agent({self.learner}, {self.problem.L} items, {self.problem.d} features, {self.problem.oracle})"
+
+    def choose(self, features: Any = None, available: Any = None) -> Array:
+        """The items to choose now.
+
+        Args:
+            features: the features (L, d) of this call, if they differ from the agent's own.
+            available: a mask of L booleans; items marked False are not chosen.
+        """
+        problem = self._problem(features)
+        if available is not None:
+            problem = problem._replace(oracle=Masked(problem.oracle, self._mask(available)))
+        state = self.rng.bit_generator.state
+        try:
+            A = problem.oracle(self.learner.weights(self.belief, problem, self.rng))
+        except BaseException:
+            self.rng.bit_generator.state = state
+            raise
+        items: Array = A[A >= 0]
+        return items
+
+    def observe(self, items: Any, weights: Any, features: Any = None) -> None:
+        """Learn what items were worth: any subset of what was chosen, in any order, whenever it arrives.
+
+        Args:
+            items: the items, each once.
+            weights: one number an item.
+            features: the features (L, d) that were given to `choose`, if any were.
+        """
+        A = np.asarray(items)
+        if fault := find_fault(A, self.problem.L):
+            raise ItemsError(fault)
+        A = A.astype(np.int64)
+        w = _check_feedback(weights, len(A), "item")
+        self.belief = self.learner.update(self.belief, self._problem(features), A, w)
+
+    def learn(self, rows: Any, weights: Any) -> None:
+        """Learn from logged rows and their weights: a warm start, or late feedback with the features of its time.
+
+        Args:
+            rows: one feature row an observation, (n, d).
+            weights: one number a row.
+        """
+        if not isinstance(self.belief, Gaussian):
+            raise FeaturesError(
+                f"{type(self.learner).__name__} learns an item at a time and nothing from features: use observe()"
+            )
+        rows = check_features(rows)
+        if rows.shape[1:] != (self.problem.d,):
+            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {rows.shape}")
+        w = _check_feedback(weights, len(rows), "row")
+        logged = self.problem._replace(Phi=rows)
+        self.belief = self.learner.update(self.belief, logged, np.arange(len(rows)), w)
+
+    def save(self, path: files.PathLike) -> None:
+        """Write everything but the oracle to a file of arrays and JSON, atomically."""
+        meta = {
+            "learner": type(self.learner).__name__,
+            "parameters": dataclasses.asdict(self.learner),  # type: ignore[call-overload]
+            "generator": self.rng.bit_generator.state,
+        }
+        belief = {f"belief.{name}": np.asarray(value) for name, value in self.belief._asdict().items()}
+        files.write(path, "agent", meta, {"features": self.problem.Phi, **belief})
+
+    @classmethod
+    def load(cls, path: files.PathLike, *, oracle: Oracle | Any, learner: Learner[Any] | None = None) -> "Agent":
+        """The agent that `save` wrote; its next choice is the one that would have been made.
+
+        Args:
+            path: the file.
+            oracle: the oracle, which the file does not hold.
+            learner: the learner, if its class is not one of superarm's own.
+        """
+        meta, arrays = files.read(path, "agent")
+        try:
+            if learner is None:
+                learner = getattr(learners, meta["learner"])(**meta["parameters"])
+            agent = cls(learner, features=arrays["features"], oracle=oracle)
+            belief = {name: arrays[f"belief.{name}"] for name in agent.belief._fields}
+            if any(belief[name].shape != np.shape(getattr(agent.belief, name)) for name in belief):
+                raise FileError(f"{path} is damaged: its belief does not fit its features")
+            agent.belief = type(agent.belief)(**belief)
+            agent.rng.bit_generator.state = meta["generator"]
+        except AttributeError as error:
+            raise FileError(f"{path} needs the learner {meta['learner']}: pass it as learner=") from error
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, SuperarmError):
+                raise
+            raise FileError(f"{path} is damaged or does not fit this learner ({error})") from error
+        return agent
+
+    def _problem(self, features: Any) -> Problem:
+        if features is None:
+            return self.problem
+        return self.problem._replace(Phi=check_features(features, self.problem.Phi.shape))
+
+    def _mask(self, available: Any) -> Array:
+        mask = np.asarray(available)
+        if mask.dtype != np.bool_ or mask.shape != (self.problem.L,):
+            raise MaskError(
+                f"available must be a mask of {self.problem.L} booleans, one an item, "
+                f"got {mask.dtype} of shape {mask.shape}"
+            )
+        return mask
+
+
+def _check_feedback(weights: Any, n: int, what: str) -> Array:
+    try:
+        w = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise WeightsError(f"weights must be numbers, one for each {what} ({error})") from error
+    if w.shape != (n,):
+        raise WeightsError(f"weights must be {n} numbers, one for each {what}, got shape {w.shape}")
+    finite = np.isfinite(w)
+    if not finite.all():
+        at = int(finite.argmin())
+        raise WeightsError(f"the weight at position {at} is {w[at]}: weights must be finite; leave out what is unknown")
+    return w

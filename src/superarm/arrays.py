@@ -1,0 +1,199 @@
+"""The one seam between array backends: everything the algorithms need beyond plain array operators.
+
+Shapes carry a leading batch `*B` (a single run has `B = ()`), and `-1` in `A` pads sets of fewer than K items.
+
+    v       (*B, L)         a number an item
+    Phi     (*B, L, d)      a row an item
+    A       (*B, K) int     items
+    factor  (*B, D, D)      upper triangular; R is its leading d x d block
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dtpqrt, dtrtrs
+
+from superarm.errors import NumericalError
+
+Array: TypeAlias = npt.NDArray[Any]
+Rng: TypeAlias = np.random.Generator | Sequence[np.random.Generator]
+"""One generator, or one for each entry of the leading dimension: replicate i then draws alike alone or in a batch."""
+
+
+def matvec(M: Array, v: Array) -> Array:
+    """Matrix times vector, batched: (*B, L, d), (*B, d) -> (*B, L)."""
+    product: Array = M @ v[..., None]
+    return product[..., 0]
+
+
+def row_norms(M: Array) -> Array:
+    """Euclidean norm of each row: (*B, L, d) -> (*B, L)."""
+    norms: Array = np.sqrt(np.einsum("...ld,...ld->...l", M, M))
+    return norms
+
+
+def nonzero_rows(M: Array) -> Array:
+    """Whether each row has an entry that is not zero: (*B, K, d) -> (*B, K) bool."""
+    nonzero: Array = np.any(M, axis=-1)
+    return nonzero
+
+
+def joined(M: Array, v: Array, scale: float) -> Array:
+    """[M v] / scale, as rows for `qr_update`, which refuses what overflows: (*B, K, d), (*B, K) -> (*B, K, d+1)."""
+    with np.errstate(over="ignore"):
+        rows: Array = np.concatenate([M, v[..., None]], axis=-1) / scale
+    return rows
+
+
+def full(shape: tuple[int, ...], value: float) -> Array:
+    """An array of one value."""
+    return np.full(shape, value)
+
+
+def log(x: Array) -> Array:
+    """Natural logarithm, elementwise."""
+    return np.log(x)
+
+
+def where(condition: Array, x: Array | float, y: Array | float) -> Array:
+    """X where the condition holds, y elsewhere."""
+    return np.where(condition, x, y)
+
+
+# --- gather and scatter ---------------------------------------------------------------------------------------
+
+
+def _flat(A: Array, L: int) -> Array:
+    """Items as rows of the batch laid end to end."""
+    batch = A.shape[:-1]
+    return A + L * np.arange(int(np.prod(batch))).reshape(*batch, 1)
+
+
+def take_rows(Phi: Array, A: Array) -> Array:
+    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
+    L, d = Phi.shape[-2:]
+    rows: Array = Phi.reshape(-1, d)[_flat(A, L)]
+    rows[A < 0] = 0
+    return rows
+
+
+def take(v: Array, A: Array) -> Array:
+    """The numbers of the chosen items, zero where A pads: (*B, L), (*B, K) -> (*B, K)."""
+    return take_rows(v[..., None], A)[..., 0]
+
+
+def add_at(v: Array, A: Array, x: Array) -> Array:
+    """A copy of v with x added at the chosen items: (*B, L), (*B, K), (*B, K) -> (*B, L)."""
+    out = v.copy()
+    chosen = A >= 0
+    np.add.at(out.reshape(-1), _flat(A, v.shape[-1])[chosen], np.broadcast_to(x, A.shape)[chosen])
+    return out
+
+
+# --- draws ----------------------------------------------------------------------------------------------------
+
+
+def _draw(rng: Rng, draw: Callable[..., Array], *parameters: Array) -> Array:
+    if isinstance(rng, np.random.Generator):
+        return draw(rng, *parameters)
+    return np.stack([draw(g, *p) for g, *p in zip(rng, *parameters, strict=True)])
+
+
+def normal(rng: Rng, like: Array) -> Array:
+    """Independent N(0, 1), in the shape of `like`."""
+    return _draw(rng, lambda g, x: g.standard_normal(x.shape), like)
+
+
+def uniform(rng: Rng, like: Array) -> Array:
+    """Independent uniforms on [0, 1), in the shape of `like`."""
+    return _draw(rng, lambda g, x: g.random(x.shape), like)
+
+
+def beta(rng: Rng, a: Array, b: Array) -> Array:
+    """Independent Beta(a, b)."""
+    return _draw(rng, lambda g, a, b: g.beta(a, b), a, b)
+
+
+def spawn(rng: Rng, n: int) -> list[Rng]:
+    """N independent streams, each shaped like `rng`.
+
+    Seeded by draws, because Generator.spawn counts children on a SeedSequence that the caller may use again.
+    """
+    if isinstance(rng, np.random.Generator):
+        return [np.random.default_rng(rng.integers(2**63, size=4)) for _ in range(n)]
+    return list(zip(*(spawn(g, n) for g in rng), strict=True))
+
+
+def hashed_uniform(*keys: Array) -> Array:
+    """Uniforms on [0, 1) that are a pure function of the keys' bits (SplitMix64, a round a key)."""
+    h = np.zeros(1, np.uint64)
+    for key in keys:
+        h = (h ^ np.ascontiguousarray(key, np.float64).view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        h = h ^ (h >> np.uint64(31))
+    return (h >> np.uint64(11)) * 2.0**-53
+
+
+# --- triangular factors ---------------------------------------------------------------------------------------
+# LAPACK wants Fortran order, so each D x D slice is kept as the transpose of a C-ordered one: no copies on the way in.
+
+
+def upper_from_diagonal(values: Sequence[float], batch: tuple[int, ...]) -> Array:
+    """The same diagonal in every entry of the batch: (*B, D, D)."""
+    out = np.zeros((*batch, len(values), len(values)))
+    np.einsum("...ii->...i", out)[...] = values
+    return out.swapaxes(-1, -2)
+
+
+def log_det(R: Array) -> Array:
+    """Log det of an upper triangle with positive diagonal: (*B, d, d) -> (*B,)."""
+    total: Array = np.log(R.diagonal(axis1=-2, axis2=-1)).sum(-1)
+    return total
+
+
+def _slices(factor: Array) -> Array:
+    D = factor.shape[-1]
+    return factor.swapaxes(-1, -2).reshape(-1, D, D)
+
+
+def solve(factor: Array, b: Array) -> Array:
+    """X with R x = b, where R is the leading block of `factor` of b's length: (*B, D, D), (*B, d) -> (*B, d)."""
+    d = b.shape[-1]
+    x = np.empty(b.shape)
+    for out, F, rhs in zip(x.reshape(-1, d), _slices(factor), b.reshape(-1, d), strict=True):
+        out[:] = dtrtrs(F[:d].T, rhs)[0]
+    return x
+
+
+def solve_rows(factor: Array, Phi: Array) -> Array:
+    """X with X R = Phi, a row an item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
+    L, d = Phi.shape[-2:]
+    Phi = np.broadcast_to(Phi, (*factor.shape[:-2], L, d))
+    X = [dtrtrs(F[:d].T, rows.T, trans=1)[0].T for F, rows in zip(_slices(factor), Phi.reshape(-1, L, d), strict=True)]
+    return X[0].reshape(Phi.shape) if len(X) == 1 else np.stack(X).reshape(Phi.shape)
+
+
+def qr_update(factor: Array, rows: Array, present: Array) -> Array:
+    """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are present (LAPACK tpqrt).
+
+    (*B, D, D), (*B, K, D), (*B, K) bool -> (*B, D, D)
+    """
+    K, D = rows.shape[-2:]
+    # A Householder reflection flips the sign of the diagonal it meets: from -R it comes out positive.
+    out = np.negative(factor.swapaxes(-1, -2), order="C")
+    slices = out.reshape(-1, D, D)
+    n = len(slices)
+    for F, B, keep in zip(slices, rows.reshape(n, K, D), present.reshape(n, K), strict=True):
+        B = np.asfortranarray(B[keep])
+        if len(B):
+            dtpqrt(0, min(16, D), F.T, B, overwrite_a=1, overwrite_b=1)
+    diagonal = out.diagonal(axis1=-2, axis2=-1)
+    if not np.isfinite(diagonal).all():
+        raise NumericalError("features or weights, divided by sigma, are not finite or leave the range of float64")
+    unmet = np.signbit(diagonal)
+    if unmet.any():
+        out *= np.where(unmet, -1.0, 1.0)[..., None, :]
+    return out.swapaxes(-1, -2)

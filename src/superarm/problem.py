@@ -1,0 +1,237 @@
+"""What is to be solved, and who takes part: a problem, its oracle, a learner, an environment.
+
+paper           code     shape
+E, L            L                        ground set, number of items
+𝒜, ORACLE       oracle   (*B, L) -> (*B, K)
+Φ               Phi      (*B, L, d)      features, one row an item
+A^t             A        (*B, K) int     chosen items, -1 pads
+w̄, w_t          mean, w  (*B, L)         mean weights, weights of episode t
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from superarm.arrays import Array, Rng
+from superarm.errors import FeaturesError, InfeasibleError, OracleError, WeightsError
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """Maximizes the sum of weights over the feasible sets.
+
+    Called with weights (*B, L), it returns items (*B, k) with k <= K, padded with -1. `w[e] = -inf` means that e may
+    not be chosen; NaN, +inf or a wrong length raise `WeightsError`; no feasible set raises `InfeasibleError`.
+    `superarm.testing.check_oracle` checks all of this.
+    """
+
+    @property
+    def K(self) -> int | None:
+        """The most items it returns; None if unknown."""
+
+    @property
+    def gap(self) -> float | None:
+        """The paper's γ: it reaches (1 - γ) of the maximum. 0 if exact, None if unknown."""
+
+    def __call__(self, w: Array, /) -> Array:
+        """The best set for the weights (*B, L)."""
+
+
+class Problem(NamedTuple):
+    """Items with features, and the oracle over their feasible sets.
+
+    >>> import numpy as np
+    >>> from superarm import Problem, TopK
+    >>> problem = Problem(np.eye(4), TopK(2))
+    >>> problem.L, problem.d, problem.batch
+    (4, 4, ())
+    >>> today = problem._replace(Phi=2 * np.eye(4))  # the features of one call: a context
+    """
+
+    Phi: Array  # (*B, L, d)
+    oracle: Oracle
+
+    @property
+    def L(self) -> int:
+        """Number of items."""
+        return int(self.Phi.shape[-2])
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return int(self.Phi.shape[-1])
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The batch shape *B; () for a single run."""
+        return self.Phi.shape[:-2]
+
+    def checked(self) -> "Problem":
+        """The same problem with its features validated and its oracle wrapped if it is a plain function."""
+        return Problem(check_features(self.Phi), as_oracle(self.oracle))
+
+
+Belief = TypeVar("Belief", bound=tuple[Any, ...])
+
+
+class Learner(Protocol[Belief]):
+    """An algorithm: hyperparameters and three pure functions of a belief, which is a NamedTuple of arrays.
+
+    `superarm.testing.check_learner` checks the contract.
+    """
+
+    def init(self, problem: Problem) -> Belief:
+        """The belief before any feedback."""
+
+    def weights(self, belief: Belief, problem: Problem, rng: Rng) -> Array:
+        """The weights (*B, L) to hand to the oracle in this episode."""
+
+    def update(self, belief: Belief, problem: Problem, A: Array, w: Array) -> Belief:
+        """The belief after the chosen items A showed the weights w, both (*B, K). Where A is -1, w is ignored."""
+
+
+class Environment(Protocol):
+    """Where the weights come from in a simulation."""
+
+    @property
+    def mean(self) -> Array:
+        """The true mean weights w̄ (*B, L)."""
+
+    def draw(self, rng: Rng) -> Array:
+        """The weights w_t ~ P of one episode (*B, L)."""
+
+
+def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array:
+    """Features as a finite float array (*B, L, d), of the given shape if one is given."""
+    try:
+        Phi: Array = np.asarray(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise FeaturesError(f"features must be a numeric array, one row an item ({error})") from error
+    if shape is not None and Phi.shape != shape:
+        raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
+    if Phi.ndim < 2 or Phi.shape[-2] == 0:
+        raise FeaturesError(f"features must have shape (items, features) with at least one item, got {Phi.shape}")
+    finite = np.isfinite(Phi)
+    if not finite.all():
+        *batch, item, feature = np.argwhere(~finite)[0]
+        raise FeaturesError(
+            f"features must be finite: feature {feature} of item {item} is {Phi[*batch, item, feature]}"
+        )
+    return Phi
+
+
+def as_weights(weights: Any, L: int | None = None) -> Array:
+    """Weights as floats (*B, L), of the given length if one is given."""
+    w: Array = np.asarray(weights, dtype=np.float64)
+    if w.ndim == 0 or (L is not None and w.shape[-1] != L):
+        wanted = "one weight an item" if L is None else f"{L} weights, one an item"
+        raise WeightsError(f"the oracle needs {wanted}, got shape {w.shape}")
+    return w
+
+
+def check_weights(weights: Any, L: int | None = None) -> Array:
+    """Weights an oracle may maximize: -inf is allowed, NaN and +inf are not."""
+    w = as_weights(weights, L)
+    # max() is NaN or +inf as soon as one weight is
+    if not w.max(initial=-np.inf) < np.inf:
+        refuse_weights(w)
+    return w
+
+
+def refuse_weights(w: Array) -> None:
+    """Raise for weights that hold NaN or +inf, naming the first item at fault."""
+    at = tuple(np.argwhere(~(w < np.inf))[0])
+    raise WeightsError(f"the weight of item {at[-1]} is {w[at]}: weights must be finite, or -inf for 'not available'")
+
+
+def find_fault(items: Array, L: int) -> str | None:
+    """What keeps `items` from being a set of items 0..L-1, in words; None if nothing does."""
+    if items.ndim != 1:
+        return f"items must be a flat list, got shape {items.shape}"
+    if items.size == 0:
+        return None
+    if not np.issubdtype(items.dtype, np.integer):
+        return f"items must be integers, got {items.dtype}"
+    values = items.tolist()
+    if min(values) < 0 or max(values) >= L:
+        return f"item {next(e for e in values if not 0 <= e < L)} is not one of the items 0..{L - 1}"
+    if len(set(values)) < len(values):
+        return f"item {next(e for i, e in enumerate(values) if e in values[:i])} is repeated"
+    return None
+
+
+@dataclass(frozen=True)
+class FunctionOracle:
+    """A user's function `weights -> items` under the oracle contract; made by `as_oracle`."""
+
+    function: Callable[[Array], Any]
+    K: int | None
+    gap: float | None
+
+    def __call__(self, w: Array, /) -> Array:
+        """The best set for the weights (*B, L)."""
+        w = check_weights(w)
+        sets = [self._solve(row) for row in w.reshape(-1, w.shape[-1])]
+        A = np.full((len(sets), max(map(len, sets), default=0)), -1)
+        for row, items in zip(A, sets, strict=True):
+            row[: len(items)] = items
+        return A.reshape(*w.shape[:-1], A.shape[-1])
+
+    def _solve(self, w: Array) -> Array:
+        found = self.function(w.copy())
+        items = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
+        fault = find_fault(items, len(w))
+        if fault is None and self.K is not None and len(items) > self.K:
+            fault = f"{len(items)} items where at most K={self.K} are allowed"
+        if fault is None and items.size and np.isneginf(w[items]).any():
+            fault = f"item {items[np.isneginf(w[items])][0]} is not available (its weight is -inf)"
+        if fault is not None:
+            raise OracleError(f"the oracle {self.function!r} must return a feasible set of items, but: {fault}")
+        return items.astype(np.int64)
+
+
+def as_oracle(oracle: Callable[[Array], Any], *, K: int | None = None, gap: float | None = None) -> Oracle:
+    """Any function `weights -> items` as an oracle that checks what the function returns.
+
+    An object that is an oracle already is returned as it is. The function sees one weight vector at a time, and -inf
+    for items that may not be chosen.
+
+    >>> import numpy as np
+    >>> from superarm import as_oracle
+    >>> best = as_oracle(lambda w: [np.argmax(w)], K=1, gap=0.0)
+    >>> best(np.array([0.1, 0.7, 0.3]))
+    array([1])
+    """
+    if isinstance(oracle, Oracle):
+        return oracle
+    if not callable(oracle):
+        raise OracleError(f"an oracle is a function from weights to items, got {oracle!r}")
+    return FunctionOracle(oracle, K, gap)
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """An oracle that chooses among the available items only."""
+
+    oracle: Oracle
+    available: Array  # (*B, L) bool
+
+    @property
+    def K(self) -> int | None:  # noqa: D102
+        return self.oracle.K
+
+    @property
+    def gap(self) -> float | None:  # noqa: D102
+        return self.oracle.gap
+
+    def __call__(self, w: Array, /) -> Array:
+        """The best set for the weights (*B, L)."""
+        return self.oracle(np.where(self.available, w, -np.inf))
+
+
+def feasible(found: bool, oracle: object) -> None:
+    """Raise `InfeasibleError` in the name of `oracle` unless a set was found."""
+    if not found:
+        raise InfeasibleError(f"{oracle}: no feasible set among the items that are available (weight above -inf)")

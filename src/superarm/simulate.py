@@ -1,0 +1,277 @@
+"""Run learners against environments: `episodes` step by step, `simulate` over learners and replicates.
+
+paper             code
+A* = ORACLE(w̄)    what regret is measured against
+R_t               f(A*, w_t) - f(A^t, w_t), realized; f(A*, w̄) - f(A^t, w̄), expected
+A^opt             the exact solution for w̄; A* unless an exact oracle is given
+R^γ_t             f(A^opt, ·) - f(A^t, ·)/(1-γ)
+"""
+
+import copy
+import itertools
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import joblib
+import numpy as np
+import scipy
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from superarm import files
+from superarm.arrays import Array, Rng, spawn, take
+from superarm.errors import FileError, ParameterError, require_count
+from superarm.problem import Environment, Learner, Oracle, Problem
+from superarm.version import __version__
+
+Instance: TypeAlias = Callable[[np.random.Generator], tuple[Problem, Environment]]
+"""Draws the problem and the environment of one replicate."""
+
+
+class Step(NamedTuple):
+    """One episode."""
+
+    t: int  # 1, 2, ...
+    A: Array  # (*B, K) the chosen items
+    w: Array  # (*B, K) what was observed of them
+    weights: Array  # (*B, L) w_t, of all items
+    belief: Any  # after the update
+
+
+def episodes(
+    learner: Learner[Any], problem: Problem, environment: Environment, *, rng: Rng, n: int | None = None
+) -> Iterator[Step]:
+    """Play n episodes (endlessly if n is None), yielding each as it is done.
+
+    The weights w_t are drawn from a stream of their own, so two learners given equal generators meet the same weights.
+    A batch of problems plays in lock-step, with one generator an entry.
+
+    >>> import numpy as np
+    >>> from superarm import BernoulliEnvironment, CombLinTS, Problem, TopK, episodes
+    >>> problem = Problem(np.eye(3), TopK(1))
+    >>> world = BernoulliEnvironment(np.array([0.1, 0.9, 0.2]))
+    >>> rng = np.random.default_rng(7)
+    >>> chosen = [step.A[0] for step in episodes(CombLinTS(lam=1.0, sigma=0.5), problem, world, rng=rng, n=200)]
+    >>> float(np.mean(np.equal(chosen[100:], 1))) > 0.9
+    True
+    """
+    problem = problem.checked()
+    if environment.mean.shape != (*problem.batch, problem.L):
+        raise ParameterError(
+            f"the environment has mean weights of shape {environment.mean.shape}, "
+            f"the problem's features ask for {(*problem.batch, problem.L)}"
+        )
+    nature, mind = spawn(rng, 2)
+    belief = learner.init(problem)
+    for t in itertools.count(1) if n is None else range(1, n + 1):
+        A = problem.oracle(learner.weights(belief, problem, mind))
+        weights = environment.draw(nature)
+        w = take(weights, A)
+        belief = learner.update(belief, problem, A, w)
+        yield Step(t, A, w, weights, belief)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What learners earned, episode by episode and replicate by replicate.
+
+    Every quantity is an array (replicates, episodes); `mean_se` averages it over the replicates.
+    """
+
+    learners: tuple[str, ...]
+    expected: Array  # (learners, replicates, episodes) f(A^t, w̄)
+    realized: Array  # (learners, replicates, episodes) f(A^t, w_t)
+    oracle_expected: Array  # (replicates, episodes) f(A*, w̄)
+    oracle_realized: Array  # (replicates, episodes) f(A*, w_t)
+    optimum_expected: Array  # (replicates, episodes) f(A^opt, w̄)
+    gap: float | None  # of the oracle
+    settings: Mapping[str, Any]
+
+    def _of(self, values: Array, learner: str) -> Array:
+        if learner not in self.learners:
+            raise ParameterError(f"no learner {learner!r} in this trace, only {', '.join(self.learners)}")
+        of: Array = values[self.learners.index(learner)]
+        return of
+
+    def regret(self, learner: str) -> Array:
+        """Expected cumulative regret R(t) against A*."""
+        return np.cumsum(self.oracle_expected - self._of(self.expected, learner), axis=-1)
+
+    def realized_regret(self, learner: str) -> Array:
+        """Realized cumulative regret against A*."""
+        return np.cumsum(self.oracle_realized - self._of(self.realized, learner), axis=-1)
+
+    def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
+        """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
+        gamma = self.gap if gamma is None else gamma
+        if gamma is None or not 0 <= gamma < 1:
+            raise ParameterError(f"scaled regret needs a gamma in [0, 1), got {gamma}: the oracle's gap is {self.gap}")
+        return np.cumsum(self.optimum_expected - self._of(self.expected, learner) / (1 - gamma), axis=-1)
+
+    def per_step_return(self, learner: str) -> Array:
+        """Expected return an episode, averaged over the episodes so far."""
+        return _running_mean(self._of(self.expected, learner))
+
+    def per_step_optimum(self) -> Array:
+        """The same for A^opt: the line a per-step return approaches."""
+        return _running_mean(self.optimum_expected)
+
+    def __str__(self) -> str:
+        n, replicates = self.oracle_expected.shape[1], self.oracle_expected.shape[0]
+        width = max(map(len, self.learners))
+        lines = [f"{'learner':{width}}  {f'regret R({n})':>20}  {'return / optimum':>20}"]
+        for learner in self.learners:
+            regret, regret_se = mean_se(self.regret(learner)[:, -1])
+            share, share_se = mean_se(self.per_step_return(learner)[:, -1] / self.per_step_optimum()[:, -1])
+            lines.append(
+                f"{learner:{width}}  {f'{regret:.4g} ± {regret_se:.2g}':>20}  {f'{share:.1%} ± {share_se:.1%}':>20}"
+            )
+        return "\n".join([*lines, f"mean ± standard error over {replicates} replicates"])
+
+    def save(self, path: files.PathLike) -> None:
+        """Write to a file of arrays and JSON."""
+        meta = {"learners": list(self.learners), "gap": self.gap, "settings": dict(self.settings)}
+        files.write(path, "trace", meta, {name: getattr(self, name) for name in _TRACE_ARRAYS})
+
+    @classmethod
+    def load(cls, path: files.PathLike) -> "Trace":
+        """Read what `save` wrote."""
+        meta, arrays = files.read(path, "trace")
+        try:
+            return cls(
+                learners=tuple(meta["learners"]),
+                gap=meta["gap"],
+                settings=meta["settings"],
+                **{name: arrays[name] for name in _TRACE_ARRAYS},
+            )
+        except KeyError as error:
+            raise FileError(f"{path} is damaged: {error} is missing") from error
+
+
+_TRACE_ARRAYS = ("expected", "realized", "oracle_expected", "oracle_realized", "optimum_expected")
+
+
+def _running_mean(x: Array) -> Array:
+    mean: Array = np.cumsum(x, axis=-1) / np.arange(1, x.shape[-1] + 1)
+    return mean
+
+
+def mean_se(x: Array) -> tuple[Array, Array]:
+    """Mean over the replicates (first axis) and its standard error, NaN for a single replicate.
+
+    >>> import numpy as np
+    >>> mean, se = mean_se(np.array([1.0, 3.0]))
+    >>> float(mean), float(se)
+    (2.0, 1.0)
+    """
+    n = len(x)
+    se = x.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(x.shape[1:], np.nan)
+    return x.mean(axis=0), se
+
+
+def simulate(
+    instance: Instance,
+    learners: Mapping[str, Learner[Any]] | Sequence[Learner[Any]],
+    *,
+    episodes: int,
+    replicates: int,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool = True,
+    exact: Oracle | None = None,
+) -> Trace:
+    """Play every learner on the same random instances.
+
+    Replicate i depends on `seed` and i alone: instance, weights and the learners' randomness are the same with any
+    number of replicates, workers or other learners beside. `workers` is joblib's n_jobs; leave it None inside
+    `joblib.parallel_config`. `exact` is an exact oracle for A^opt where the problem's own is approximate.
+
+    >>> from superarm import CombLinTS, RandomChoice, simulate
+    >>> from superarm.experiments.longest_path import LongestPath
+    >>> learners = [CombLinTS(lam=10.0, sigma=1.0), RandomChoice()]
+    >>> trace = simulate(LongestPath(m=3, d=4), learners, episodes=30, replicates=4, progress=False)
+    >>> bool((trace.regret("CombLinTS")[:, -1] < trace.regret("RandomChoice")[:, -1]).all())
+    True
+    """
+    require_count(episodes=episodes, replicates=replicates)
+    named = _named(learners)
+    jobs = (joblib.delayed(_replicate)(i, instance, named, episodes, seed, exact) for i in range(replicates))
+    done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+    results = sorted(
+        tqdm(done, total=replicates, desc="simulate", unit="replicate", disable=not progress),
+        key=lambda r: r.replicate,
+    )
+    return Trace(
+        learners=tuple(named),
+        expected=np.stack([r.expected for r in results], axis=1),
+        realized=np.stack([r.realized for r in results], axis=1),
+        oracle_expected=np.stack([r.oracle_expected for r in results]),
+        oracle_realized=np.stack([r.oracle_realized for r in results]),
+        optimum_expected=np.stack([r.optimum_expected for r in results]),
+        gap=results[0].gap,
+        settings={
+            "episodes": episodes,
+            "replicates": replicates,
+            "seed": seed,
+            "instance": repr(instance),
+            "learners": {name: repr(learner) for name, learner in named.items()},
+            "versions": {
+                "superarm": __version__,
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+                "python": platform.python_version(),
+            },
+        },
+    )
+
+
+def _named(learners: Mapping[str, Learner[Any]] | Sequence[Learner[Any]]) -> dict[str, Learner[Any]]:
+    if isinstance(learners, Mapping):
+        named = dict(learners)
+    else:
+        named = {type(learner).__name__: learner for learner in learners}
+        if len(named) < len(learners):
+            raise ParameterError("two learners of one class: name them, as in {'c=1': CombLinUCB(...), ...}")
+    if not named:
+        raise ParameterError("simulate needs at least one learner")
+    return named
+
+
+class _Result(NamedTuple):
+    replicate: int
+    expected: Array  # (learners, episodes)
+    realized: Array
+    oracle_expected: Array  # (episodes,)
+    oracle_realized: Array
+    optimum_expected: Array
+    gap: float | None
+
+
+def _replicate(
+    i: int, instance: Instance, learners: Mapping[str, Learner[Any]], n: int, seed: int, exact: Oracle | None
+) -> _Result:
+    # One BLAS thread: workers do not fight over cores, and rounding is the same with any number of them.
+    with threadpool_limits(limits=1):
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,)))  # SeedSequence(seed).spawn(...)[i]
+        problem, environment = instance(rng)
+        problem, mean = problem.checked(), environment.mean
+        star = problem.oracle(mean)
+        optimum = star if exact is None else exact(mean)
+        expected, realized = np.empty((2, len(learners), n))
+        oracle_realized = np.empty(n)
+        for j, learner in enumerate(learners.values()):
+            for step in episodes(learner, problem, environment, rng=copy.deepcopy(rng), n=n):
+                expected[j, step.t - 1] = take(mean, step.A).sum()
+                realized[j, step.t - 1] = step.w.sum()
+                oracle_realized[step.t - 1] = take(step.weights, star).sum()
+        return _Result(
+            i,
+            expected,
+            realized,
+            np.full(n, take(mean, star).sum()),
+            oracle_realized,
+            np.full(n, take(mean, optimum).sum()),
+            problem.oracle.gap,
+        )

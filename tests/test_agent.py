@@ -1,0 +1,303 @@
+import json
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from superarm import Agent, CombLinTS, CombTS, GridPath, Problem, Quota, TopK, files, gaussian
+from superarm.errors import (
+    FeaturesError,
+    FileError,
+    InfeasibleError,
+    ItemsError,
+    MaskError,
+    NumericalError,
+    OracleError,
+    SuperarmError,
+    WeightsError,
+)
+from superarm.itemwise import Counts, count, no_counts
+from test_learners import LEARNERS
+
+L, D, K = 12, 4, 3
+FEATURES = np.random.default_rng(0).standard_normal((L, D))
+
+
+def make(learner=None, oracle=None, seed=7):
+    return Agent(learner or CombLinTS(lam=1.0, sigma=0.3), features=FEATURES, oracle=oracle or TopK(K), seed=seed)
+
+
+def state(agent):
+    """Everything an agent is, as bytes."""
+    belief = [np.asarray(x).tobytes() for x in agent.belief]
+    generator = json.dumps(agent.rng.bit_generator.state, sort_keys=True)
+    return pickle.dumps((agent.learner, belief, agent.problem.Phi.tobytes(), generator))
+
+
+def play(agent, n, seed=1):
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for _ in range(n):
+        items = agent.choose()
+        agent.observe(items, rng.integers(0, 2, len(items)))
+        chosen.append(items.tolist())
+    return chosen
+
+
+def test_learns_to_choose_the_best():
+    agent = make(oracle=Quota([0, 1] * 6, {0: 2, 1: 1}))
+    mean = FEATURES @ np.array([1.0, -0.5, 0.3, 0.0])
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        items = agent.choose()
+        agent.observe(items, mean[items] + 0.1 * rng.standard_normal(len(items)))
+    assert set(agent.choose()) == set(agent.problem.oracle(mean))
+
+
+def test_choose_and_observe_are_the_learners_functions():
+    agent, learner = make(), CombLinTS(lam=1.0, sigma=0.3)
+    problem = Problem(FEATURES, TopK(K))
+    items = agent.choose()
+    scores = learner.weights(learner.init(problem), problem, np.random.default_rng(7))
+    np.testing.assert_array_equal(items, TopK(K)(scores))
+    agent.observe(items, [1.0, 2.0, 3.0])
+    expected = learner.update(learner.init(problem), problem, items, np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(agent.belief.factor, expected.factor)
+
+
+def test_feedback_may_be_late_partial_and_in_any_order():
+    at_once, piecemeal = make(), make()
+    at_once.observe([3, 1, 8], [0.5, 1.0, -2.0])
+    at_once.observe([2], [4.0])
+    piecemeal.observe([2], [4.0])
+    piecemeal.observe([8], [-2.0])
+    piecemeal.observe([], [])
+    piecemeal.observe([1, 3], [1.0, 0.5])
+    np.testing.assert_allclose(at_once.belief.factor, piecemeal.belief.factor, rtol=1e-10, atol=1e-10)
+
+
+def test_features_per_call_and_logged_rows():
+    today = np.random.default_rng(5).standard_normal((L, D))
+    agent, warm = make(), make()
+    items = agent.choose(features=today)
+    agent.observe(items, [1.0, 0.0, 1.0], features=today)
+    warm.learn(today[items], [1.0, 0.0, 1.0])
+    np.testing.assert_array_equal(agent.belief.factor, warm.belief.factor)
+    np.testing.assert_array_equal(agent.problem.Phi, FEATURES)
+
+
+def test_available_items_only():
+    mask = np.zeros(L, bool)
+    mask[[2, 5, 7, 9]] = True
+    agent = make()
+    for _ in range(20):
+        assert set(agent.choose(available=mask)) < {2, 5, 7, 9}
+
+
+def test_sets_smaller_than_k_come_without_padding():
+    agent = make(oracle=TopK(K, at_most=True))
+    sizes = {len(agent.choose()) for _ in range(50)}
+    assert all((agent.choose() >= 0).all() for _ in range(10))
+    assert sizes <= {0, 1, 2, 3}
+
+
+def test_any_function_is_an_oracle():
+    agent = make(oracle=lambda w: np.argsort(-w)[:2])
+    assert len(agent.choose()) == 2
+
+
+def test_seed():
+    assert play(make(seed=1), 20) == play(make(seed=1), 20)
+    assert play(make(seed=1), 20) != play(make(seed=2), 20)
+    assert isinstance(make(seed=None).choose(), np.ndarray)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
+def test_reload_is_exact(tmp_path, learner):
+    agent = make(learner)
+    play(agent, 15)
+    agent.save(tmp_path / "agent.npz")
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    assert back.learner == agent.learner
+    assert state(back) == state(agent)
+    assert play(back, 100, seed=2) == play(agent, 100, seed=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stubborn:
+    """A learner of somebody else's: always the same weights."""
+
+    favourite: int
+
+    def init(self, problem):
+        return no_counts(problem)
+
+    def weights(self, belief, problem, rng):
+        w = np.zeros(problem.L)
+        w[self.favourite] = 1.0
+        return w
+
+    def update(self, belief, problem, A, w):
+        return count(belief, A, w)
+
+
+def test_learners_of_other_people_reload_too(tmp_path):
+    agent = make(Stubborn(favourite=4))
+    play(agent, 3)
+    agent.save(tmp_path / "agent.npz")
+    with pytest.raises(FileError, match=r"needs the learner Stubborn: pass it as learner="):
+        Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Stubborn(favourite=4))
+    assert isinstance(back.belief, Counts)
+    assert state(back) == state(agent)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.where(np.arange(L * D).reshape(L, D) == 7, np.nan, FEATURES), "feature 3 of item 1 is nan"),
+        (np.where(np.arange(L * D).reshape(L, D) == 0, np.inf, FEATURES), "feature 0 of item 0 is inf"),
+        (FEATURES[0], r"must have shape \(items, features\)"),
+        (FEATURES[None], r"must be 2-D, \(items, features\), got shape \(1, 12, 4\)"),
+        ("features", "numeric"),
+    ],
+)
+def test_bad_features_at_construction(features, message):
+    with pytest.raises(FeaturesError, match=message):
+        Agent(CombLinTS(lam=1.0, sigma=1.0), features=features, oracle=TopK(2))
+
+
+def test_a_linear_learner_needs_features():
+    with pytest.raises(SuperarmError, match="at least one feature"):
+        Agent(CombLinTS(lam=1.0, sigma=1.0), features=np.zeros((4, 0)), oracle=TopK(2))
+    assert len(Agent(CombTS(), features=np.zeros((4, 0)), oracle=TopK(2)).choose()) == 2
+
+
+NAN_FEATURES = np.full((L, D), np.nan)
+BAD_CALLS = [
+    (lambda a: a.choose(features=NAN_FEATURES), FeaturesError, "feature 0 of item 0 is nan"),
+    (lambda a: a.choose(features=FEATURES[:, :2]), FeaturesError, r"must have shape \(12, 4\) \(items, features\)"),
+    (lambda a: a.choose(features=FEATURES[0]), FeaturesError, r"got \(4,\)"),
+    (lambda a: a.choose(available=np.ones(L - 1, bool)), MaskError, r"a mask of 12 booleans, one an item, got bool"),
+    (lambda a: a.choose(available=np.ones(L)), MaskError, "got float64"),
+    (lambda a: a.choose(available=[1, 2, 3]), MaskError, r"got int64 of shape \(3,\)"),
+    (lambda a: a.choose(available=np.zeros(L, bool)), InfeasibleError, "no feasible set among the items"),
+    (lambda a: a.choose(available=np.arange(L) < K - 1), InfeasibleError, "no feasible set"),
+    (lambda a: a.observe([0], [1.0], features=np.full((L, D), 1e308)), NumericalError, "float64"),
+    (lambda a: a.observe([0, L], [1.0, 1.0]), ItemsError, "item 12 is not one of the items 0..11"),
+    (lambda a: a.observe([0, -1], [1.0, 1.0]), ItemsError, "item -1 is not one of the items 0..11"),
+    (lambda a: a.observe([3, 3], [1.0, 1.0]), ItemsError, "item 3 is repeated"),
+    (lambda a: a.observe([0.5], [1.0]), ItemsError, "must be integers"),
+    (lambda a: a.observe([[0]], [1.0]), ItemsError, "flat list"),
+    (lambda a: a.observe(["a"], [1.0]), ItemsError, "must be integers"),
+    (lambda a: a.observe([0, 1], [1.0]), WeightsError, r"2 numbers, one for each item, got shape \(1,\)"),
+    (lambda a: a.observe([0], 1.0), WeightsError, r"got shape \(\)"),
+    (lambda a: a.observe([0, 1], [1.0, np.nan]), WeightsError, "position 1 is nan"),
+    (lambda a: a.observe([0, 1], [np.inf, 1.0]), WeightsError, "position 0 is inf"),
+    (lambda a: a.observe([0], ["x"]), WeightsError, "must be numbers"),
+    (lambda a: a.observe([0], [1e308]), NumericalError, "float64"),
+    (lambda a: a.observe([0], [1.0], features=FEATURES[:5]), FeaturesError, r"must have shape \(12, 4\)"),
+    (lambda a: a.learn(FEATURES[:, :3], np.ones(L)), FeaturesError, r"rows must have shape \(n, 4\), got \(12, 3\)"),
+    (lambda a: a.learn(FEATURES[0], [1.0]), FeaturesError, "must have shape"),
+    (lambda a: a.learn(NAN_FEATURES, np.ones(L)), FeaturesError, "finite"),
+    (lambda a: a.learn(FEATURES, np.ones(2)), WeightsError, "12 numbers, one for each row"),
+    (lambda a: a.learn(FEATURES, np.full(L, np.nan)), WeightsError, "position 0 is nan"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD_CALLS)
+def test_bad_calls_raise_and_change_nothing(call, error, message):
+    agent = make()
+    play(agent, 5)
+    before = state(agent)
+    with pytest.raises(error, match=message):
+        call(agent)
+    assert state(agent) == before
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (range(K + 1), "4 items where at most K=3"),
+        ([1, 1], "item 1 is repeated"),
+        ([L], "item 12 is not one of the items"),
+        ([0.5], "must be integers"),
+    ],
+)
+def test_a_bad_oracle_raises_and_changes_nothing(returned, message):
+    from superarm import as_oracle
+
+    agent = make(oracle=as_oracle(lambda w: returned, K=K))
+    before = state(agent)
+    with pytest.raises(OracleError, match=message):
+        agent.choose()
+    assert state(agent) == before
+
+
+def test_an_oracle_for_other_sizes_is_named():
+    with pytest.raises(WeightsError, match="24 weights, one an item"):
+        make(oracle=GridPath(3)).choose()
+
+
+def test_weights_out_of_the_models_range_change_nothing():
+    agent = make(CombTS())
+    before = state(agent)
+    with pytest.raises(WeightsError, match=r"needs weights in \[0, 1\]"):
+        agent.observe([0, 1], [0.5, 1.5])
+    with pytest.raises(FeaturesError, match=r"CombTS learns an item at a time and nothing from features: use observe"):
+        agent.learn(FEATURES, np.ones(L))
+    assert state(agent) == before
+
+
+def test_files_that_are_not_agents(tmp_path):
+    path = tmp_path / "agent.npz"
+    agent = make()
+    agent.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FileError, match="truncated"):
+        Agent.load(path, oracle=TopK(K))
+    np.savez(path, features=FEATURES)
+    with pytest.raises(FileError, match="not written by superarm"):
+        Agent.load(path, oracle=TopK(K))
+    files.write(path, "trace", {}, {})
+    with pytest.raises(FileError, match="holds a superarm trace, an agent is needed"):
+        Agent.load(path, oracle=TopK(K))
+    with pytest.raises(FileNotFoundError):
+        Agent.load(tmp_path / "none.npz", oracle=TopK(K))
+
+
+def test_files_of_a_newer_version(tmp_path, monkeypatch):
+    path = tmp_path / "agent.npz"
+    monkeypatch.setattr(files, "VERSION", files.VERSION + 1)
+    make().save(path)
+    monkeypatch.undo()
+    with pytest.raises(FileError, match="format version 2, this superarm reads up to 1: upgrade"):
+        Agent.load(path, oracle=TopK(K))
+
+
+@pytest.mark.parametrize(
+    ("meta", "arrays", "message"),
+    [
+        ({"learner": "Nobody"}, {}, "needs the learner Nobody"),
+        ({"parameters": {"lam": 1.0}}, {}, "damaged"),
+        ({"generator": {"bit_generator": "MT19937"}}, {}, "damaged"),
+        ({}, {"belief.factor": np.eye(3)}, "its belief does not fit its features"),
+        ({}, {"belief.factor": None}, "damaged"),
+        ({}, {"features": None}, "damaged"),
+    ],
+)
+def test_damaged_content(tmp_path, meta, arrays, message):
+    path = tmp_path / "agent.npz"
+    make().save(path)
+    good_meta, good_arrays = files.read(path, "agent")
+    content = {name: x for name, x in (good_arrays | arrays).items() if x is not None}
+    files.write(path, "agent", good_meta | meta, content)
+    with pytest.raises(FileError, match=message):
+        Agent.load(path, oracle=TopK(K))
+
+
+def test_repr():
+    assert repr(make()) == "Agent(CombLinTS(lam=1.0, sigma=0.3), 12 items, 4 features, TopK(k=3, at_most=False))"
+    assert gaussian.mean(make().belief).tolist() == [0.0] * D

@@ -1,0 +1,62 @@
+import pytest
+
+from superarm import Trace, __version__
+from superarm.cli import DEMO_LEARNERS, main
+
+SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--workers", "1"]
+
+
+def test_demo(tmp_path, capsys):
+    assert main(["demo", *SMALL, "--out", str(tmp_path / "deep" / "demo")]) == 0
+    printed = capsys.readouterr()
+    for learner in DEMO_LEARNERS:
+        assert type(learner).__name__ in printed.out
+    assert "2/2" in printed.err
+    assert (tmp_path / "deep" / "demo" / "regret.png").read_bytes()[:4] == b"\x89PNG"
+    assert str(tmp_path / "deep" / "demo" / "regret.png") in printed.out
+    assert len(Trace.load(tmp_path / "deep" / "demo" / "trace.npz").learners) == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--episodes", "0"], "episodes must be a whole number of at least 1, got 0"),
+        (["--replicates", "-3"], "replicates must be a whole number"),
+        (["--m", "0"], "m must be a whole number"),
+    ],
+)
+def test_bad_settings_are_one_line_and_exit_code_2(tmp_path, capsys, arguments, message):
+    assert main(["demo", *SMALL, *arguments, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_an_unwritable_folder_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert main(["demo", *SMALL, "--out", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err.startswith("superarm: ")
+
+
+def test_interruption(monkeypatch, tmp_path, capsys):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("superarm.cli.simulate", interrupt)
+    assert main(["demo", *SMALL, "--out", str(tmp_path)]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys):
+    for arguments, expected in ((["--version"], __version__), (["--help"], "demo"), (["demo", "--help"], "example:")):
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        assert exit_.value.code == 0
+        assert expected in capsys.readouterr().out
+
+
+def test_no_command_is_an_error(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main([])
+    assert exit_.value.code == 2
+    assert "usage" in capsys.readouterr().err

@@ -1,0 +1,25 @@
+import subprocess
+import sys
+
+from superarm.oracles.compiled import compiled
+
+
+@compiled
+def double(x: int) -> int:
+    return 2 * x
+
+
+@compiled
+def double_and_one(x: int) -> int:
+    return double(x) + 1
+
+
+def test_a_kernel_may_call_another():
+    assert double_and_one(20) == 41
+    assert double_and_one.__name__ == "double_and_one"
+
+
+def test_importing_superarm_imports_neither_numba_nor_matplotlib():
+    code = "import sys, superarm; print([m for m in ('numba', 'matplotlib', 'scipy.optimize') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

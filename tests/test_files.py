@@ -1,0 +1,92 @@
+import json
+
+import numpy as np
+import pytest
+
+from superarm import files
+from superarm.errors import FileError
+
+
+def test_round_trip_keeps_values_types_and_order(tmp_path):
+    path = tmp_path / "some.file"
+    arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.asfortranarray(np.ones((2, 2))), "c": np.array(3)}
+    files.write(path, "thing", {"x": 1 << 100, "y": None}, arrays)
+    meta, back = files.read(path, "thing")
+    assert meta == {"x": 1 << 100, "y": None}
+    assert back.keys() == arrays.keys()
+    for name in arrays:
+        np.testing.assert_array_equal(back[name], arrays[name])
+        assert back[name].dtype == arrays[name].dtype
+    assert [p.name for p in tmp_path.iterdir()] == ["some.file"]
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "kept.npz"
+    files.write(path, "thing", {}, {"a": np.ones(2)})
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="allow_pickle"):
+        files.write(path, "thing", {}, {"a": np.array([object()])})
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["kept.npz"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_truncated(tmp_path, share):
+    path = tmp_path / "a.npz"
+    files.write(path, "thing", {}, {"a": np.ones(1000)})
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(FileError, match=r"a\.npz is truncated, damaged or not a superarm file"):
+        files.read(path, "thing")
+
+
+def test_flipped_bytes_are_noticed(tmp_path):
+    path = tmp_path / "a.npz"
+    files.write(path, "thing", {}, {"a": np.ones(1000)})
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="damaged"):
+        files.read(path, "thing")
+
+
+def test_foreign_files(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.ones(2))
+    with pytest.raises(FileError, match="no superarm header"):
+        files.read(path, "thing")
+    with path.open("wb") as file:
+        np.save(file, np.ones(2))
+    with pytest.raises(FileError, match="single array"):
+        files.read(path, "thing")
+    path.write_text("hello")
+    with pytest.raises(FileError, match="not a superarm file"):
+        files.read(path, "thing")
+    np.savez(path, **{"superarm.json": np.array("[1, 2]")})
+    with pytest.raises(FileError, match="no superarm header"):
+        files.read(path, "thing")
+
+
+def test_pickles_are_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    header = json.dumps({"superarm": "thing", "version": 1, "meta": {}})
+    np.savez(path, a=np.array([{"some": "object"}], dtype=object), **{"superarm.json": np.array(header)})
+    with pytest.raises(FileError, match="allow_pickle=False"):
+        files.read(path, "thing")
+
+
+def test_newer_version_and_other_kind(tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    files.write(path, "agent", {}, {})
+    with pytest.raises(FileError, match="holds a superarm agent, a trace is needed"):
+        files.read(path, "trace")
+    monkeypatch.setattr(files, "VERSION", 0)
+    with pytest.raises(FileError, match=r"format version 1, this superarm reads up to 0: upgrade superarm"):
+        files.read(path, "agent")
+
+
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        files.read(tmp_path / "none.npz", "thing")
+    with pytest.raises(IsADirectoryError):
+        files.read(tmp_path, "thing")

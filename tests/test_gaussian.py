@@ -1,0 +1,167 @@
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+from reference import kalman
+from superarm import gaussian
+from superarm.errors import NumericalError, ParameterError
+
+
+def covariance(belief):
+    Rinv = np.linalg.inv(belief.R)
+    return Rinv @ Rinv.swapaxes(-1, -2)
+
+
+def feedback(seed, n, K, d):
+    rng = np.random.default_rng(seed)
+    theta = 10 * rng.standard_normal(d)
+    phi = rng.standard_normal((n, K, d))
+    return phi, phi @ theta + rng.standard_normal((n, K))
+
+
+def mpmath_posterior(phi, w, lam, sigma):
+    """Mean and covariance to 80 digits, from the normal equations."""
+    with mpmath.workdps(80):
+        X = mpmath.matrix(phi.reshape(-1, phi.shape[-1]).tolist())
+        y = mpmath.matrix(w.ravel().tolist())
+        noise, scale = mpmath.mpf(sigma) ** 2, mpmath.mpf(lam) ** 2
+        Sigma = mpmath.inverse(X.T * X / noise + mpmath.eye(X.cols) / scale)
+        mean = Sigma * (X.T * y) / noise
+        return np.array(mean.tolist(), dtype=float)[:, 0], np.array(Sigma.tolist(), dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("lam", "sigma"), [(10, 1), (10, 1e-4), (10, 1e-7), (1e5, 1), (1e-2, 1), (10, 1e4)], ids=lambda x: f"{x:g}"
+)
+def test_posterior_against_80_digits(lam, sigma):
+    phi, w = feedback(seed=0, n=8, K=10, d=24)
+    belief = gaussian.prior(24, lam)
+    for t in range(8):
+        belief = gaussian.condition(belief, phi[t], w[t], sigma)
+        assert (np.diagonal(belief.R) > 0).all()
+        assert (gaussian.std(belief, np.eye(24)) > 0).all()
+    mean, Sigma = mpmath_posterior(phi, w, lam, sigma)
+    assert np.linalg.norm(gaussian.mean(belief) - mean) <= 1e-6 * np.linalg.norm(mean)
+    assert np.linalg.norm(covariance(belief) - Sigma) <= 1e-6 * np.linalg.norm(Sigma)
+    np.testing.assert_allclose(gaussian.std(belief, np.eye(24)) ** 2, np.diagonal(Sigma), rtol=1e-6)
+    np.linalg.cholesky(covariance(belief))
+
+
+def test_a_hundred_thousand_single_row_updates():
+    rng = np.random.default_rng(1)
+    d, n, sigma, lam = 32, 100_000, 0.5, 10.0
+    phi, theta = rng.standard_normal((n, d)), rng.standard_normal(d)
+    w = phi @ theta + sigma * rng.standard_normal(n)
+    belief = gaussian.prior(d, lam)
+    for k in range(n):
+        belief = gaussian.condition(belief, phi[k : k + 1], w[k : k + 1], sigma)
+    rows = np.concatenate([phi / sigma, np.eye(d) / lam])
+    mean = np.linalg.lstsq(rows, np.concatenate([w / sigma, np.zeros(d)]))[0]
+    assert np.linalg.norm(gaussian.mean(belief) - mean) <= 1e-9 * np.linalg.norm(mean)
+
+
+@pytest.mark.parametrize(("lam", "sigma"), [(10, 1), (1, 0.3), (0.5, 2)])
+def test_block_update_is_the_papers_loop(lam, sigma):
+    phi, w = feedback(seed=2, n=5, K=7, d=6)
+    belief, theta, Sigma = gaussian.prior(6, lam), np.zeros(6), lam**2 * np.eye(6)
+    for t in range(5):
+        belief = gaussian.condition(belief, phi[t], w[t], sigma)
+        theta, Sigma = kalman(theta, Sigma, sigma, zip(phi[t], w[t], strict=True))
+        np.testing.assert_allclose(gaussian.mean(belief), theta, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(covariance(belief), Sigma, rtol=1e-10, atol=1e-10)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 9), st.floats(0.1, 100), st.floats(0.1, 10))
+def test_the_order_and_the_grouping_of_feedback_do_not_matter(seed, K, d, lam, sigma):
+    (phi,), (w,) = feedback(seed, 1, K, d)
+    start = gaussian.prior(d, lam)
+    block = gaussian.condition(start, phi, w, sigma)
+    order = np.random.default_rng(seed).permutation(K)
+    permuted = gaussian.condition(start, phi[order], w[order], sigma)
+    one_by_one = start
+    for k in order:
+        one_by_one = gaussian.condition(one_by_one, phi[k : k + 1], w[k : k + 1], sigma)
+    scale = np.abs(block.factor).max()
+    for other in (permuted, one_by_one):
+        np.testing.assert_allclose(other.factor, block.factor, rtol=1e-10, atol=1e-10 * scale)
+        np.testing.assert_allclose(gaussian.log_evidence(other), gaussian.log_evidence(block), rtol=1e-10)
+
+
+def test_batch_is_a_loop_of_singles():
+    rng = np.random.default_rng(3)
+    batch, d, K, L = (2, 3), 5, 4, 9
+    belief = gaussian.prior(d, 2.0, batch)
+    phi, w, Phi = (rng.standard_normal((*batch, *s)) for s in ((K, d), (K,), (L, d)))
+    phi[0, 1, 2:] = 0
+    belief = gaussian.condition(belief, phi, w, 0.7)
+    for b in np.ndindex(batch):
+        single = gaussian.condition(gaussian.prior(d, 2.0), phi[b], w[b], 0.7)
+        np.testing.assert_array_equal(belief.factor[b], single.factor)
+        np.testing.assert_allclose(gaussian.mean(belief)[b], gaussian.mean(single), rtol=1e-12)
+        np.testing.assert_allclose(gaussian.std(belief, Phi)[b], gaussian.std(single, Phi[b]), rtol=1e-12)
+        np.testing.assert_allclose(gaussian.log_evidence(belief)[b], gaussian.log_evidence(single), rtol=1e-12)
+
+
+def test_padded_rows_are_exact_no_ops():
+    phi, w = feedback(seed=4, n=1, K=5, d=3)
+    belief = gaussian.condition(gaussian.prior(3, 1.0), phi[0], w[0], 0.5)
+    nothing = gaussian.condition(belief, np.zeros((4, 3)), np.array([0.0, 3.0, np.nan, np.inf]), 0.5)
+    padded = gaussian.condition(
+        belief, np.insert(phi[0], [0, 2, 5], 0, axis=0), np.insert(w[0], [0, 2, 5], [9.0, np.nan, 0.0]), 0.5
+    )
+    plain = gaussian.condition(belief, phi[0], w[0], 0.5)
+    for actual, expected in ((nothing, belief), (padded, plain)):
+        np.testing.assert_array_equal(actual.factor, expected.factor)
+        np.testing.assert_array_equal(actual.log_scale, expected.log_scale)
+
+
+def test_condition_leaves_its_input_alone():
+    phi, w = feedback(seed=5, n=1, K=4, d=3)
+    belief = gaussian.condition(gaussian.prior(3, 1.0), phi[0], w[0], 1.0)
+    before = [np.array(x) for x in (*belief, phi, w)]
+    gaussian.condition(belief, phi[0], w[0], 1.0)
+    for now, then in zip((*belief, phi, w), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.parametrize(("lam", "sigma"), [(1.0, 1.0), (10.0, 0.1), (0.3, 4.0)])
+def test_log_evidence_is_the_marginal_likelihood(lam, sigma):
+    phi, w = feedback(seed=6, n=3, K=4, d=5)
+    belief = gaussian.prior(5, lam)
+    assert gaussian.log_evidence(belief) == pytest.approx(0.0, abs=1e-12)
+    for t in range(3):
+        belief = gaussian.condition(belief, phi[t], w[t], sigma)
+    X = phi.reshape(-1, 5)
+    marginal = multivariate_normal(cov=lam**2 * X @ X.T + sigma**2 * np.eye(len(X)))
+    assert gaussian.log_evidence(belief) == pytest.approx(marginal.logpdf(w.ravel()), rel=1e-9)
+
+
+def test_samples_have_the_moments_of_the_belief():
+    phi, w = feedback(seed=7, n=1, K=6, d=3)
+    belief = gaussian.condition(gaussian.prior(3, 1.0), phi[0], w[0], 2.0)
+    n = 200_000
+    many = gaussian.Gaussian(*(np.broadcast_to(x, (n, *np.shape(x))) for x in belief))
+    theta = gaussian.sample(many, np.random.default_rng(0))
+    mean, Sigma = gaussian.mean(belief), covariance(belief)
+    se = np.sqrt(np.diagonal(Sigma) / n)
+    assert (np.abs(theta.mean(0) - mean) < 4 * se).all()
+    # a sample covariance has standard error sqrt((S_ij^2 + S_ii S_jj) / n)
+    error = np.sqrt((Sigma**2 + np.outer(np.diagonal(Sigma), np.diagonal(Sigma))) / n)
+    assert (np.abs(np.cov(theta.T) - Sigma) < 4 * error).all()
+
+
+def test_bad_input():
+    with pytest.raises(ParameterError, match="lam must be a positive"):
+        gaussian.prior(3, 0.0)
+    with pytest.raises(ParameterError, match="at least one feature"):
+        gaussian.prior(0, 1.0)
+    with pytest.raises(ParameterError, match="sigma must be a positive"):
+        gaussian.condition(gaussian.prior(1, 1.0), np.ones((1, 1)), np.ones(1), -1.0)
+    with pytest.raises(NumericalError, match="float64"):
+        gaussian.condition(gaussian.prior(1, 1.0), np.ones((1, 1)), np.array([np.nan]), 1.0)
+    with pytest.raises(NumericalError, match="float64"):
+        gaussian.condition(gaussian.prior(1, 1.0), np.full((1, 1), 1e308), np.ones(1), 1e-7)

@@ -1,0 +1,158 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from reference import comb_lin_ucb
+from superarm import (
+    CombGaussianTS,
+    CombLinTS,
+    CombLinUCB,
+    CombTS,
+    CombUCB1,
+    GaussianEnvironment,
+    Greedy,
+    Problem,
+    Quota,
+    RandomChoice,
+    TopK,
+    brute_force,
+    episodes,
+    gaussian,
+    mean_se,
+    simulate,
+)
+from superarm.errors import ParameterError
+from superarm.experiments.longest_path import LongestPath
+from superarm.itemwise import Counts
+from superarm.problem import Masked
+from superarm.testing import check_learner
+
+LEARNERS = [
+    CombLinTS(lam=2.0, sigma=0.5),
+    CombLinUCB(lam=2.0, sigma=0.5, c=1.5),
+    Greedy(lam=2.0, sigma=0.5),
+    CombTS(),
+    CombGaussianTS(lam=2.0, sigma=0.5),
+    CombUCB1(),
+    RandomChoice(),
+]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
+def test_contract(learner):
+    check_learner(learner)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
+def test_hyperparameters_are_frozen_keyword_only_and_positive(learner):
+    names = [field.name for field in dataclasses.fields(learner)]
+    for name in names:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(learner, name, 1.0)
+        for bad in (0.0, -1.0, np.nan, np.inf):
+            with pytest.raises(ParameterError, match=f"{name} must be a positive, finite number"):
+                dataclasses.replace(learner, **{name: bad})
+    with pytest.raises(TypeError):
+        type(learner)(*[1.0] * (len(names) + 1))
+
+
+def test_default_longest_path_reproduces_the_papers_regret():
+    trace = simulate(LongestPath(), [CombLinTS(lam=10.0, sigma=1.0)], episodes=150, replicates=40, progress=False)
+    regret, se = mean_se(trace.regret("CombLinTS")[:, -1])
+    assert abs(regret - 1.56e4) < 3 * se
+    assert se < 500
+
+
+def test_comblinucb_chooses_what_the_papers_loop_chooses():
+    rng = np.random.default_rng(0)
+    Phi = rng.standard_normal((30, 5))
+    world = GaussianEnvironment.coherent(Phi, lam=1.0, sigma=0.5, rng=rng)
+    learner = CombLinUCB(lam=1.0, sigma=0.5, c=1.0)
+    steps = list(episodes(learner, Problem(Phi, TopK(4)), world, rng=np.random.default_rng(1), n=40))
+    reference = comb_lin_ucb(Phi, TopK(4), 1.0, 0.5, 1.0, 40, lambda t: steps[t - 1].weights)
+    for step, A in zip(steps, reference, strict=True):
+        np.testing.assert_array_equal(step.A, A)
+
+
+def test_comblints_scores_a_draw_from_the_belief():
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.standard_normal((6, 3)), TopK(2))
+    learner = CombLinTS(lam=2.0, sigma=0.5)
+    belief = learner.update(learner.init(problem), problem, np.array([4, 1]), np.array([1.0, -2.0]))
+    theta = gaussian.sample(belief, np.random.default_rng(5))
+    np.testing.assert_allclose(learner.weights(belief, problem, np.random.default_rng(5)), problem.Phi @ theta)
+
+
+def test_greedy_scores_the_mean():
+    problem = Problem(np.eye(2), TopK(1))
+    learner = Greedy(lam=1.0, sigma=1.0)
+    belief = learner.update(learner.init(problem), problem, np.array([1]), np.array([3.0]))
+    np.testing.assert_allclose(learner.weights(belief, problem, np.random.default_rng(0)), [0.0, 1.5])
+
+
+def test_comb_gaussian_ts_is_comblints_with_one_feature_an_item():
+    problem = Problem(np.eye(3), TopK(2))
+    A, w = np.array([0, 2]), np.array([4.0, -1.0])
+    itemwise, linear = CombGaussianTS(lam=2.0, sigma=0.5), CombLinTS(lam=2.0, sigma=0.5)
+    counts = itemwise.update(itemwise.init(problem), problem, A, w)
+    belief = linear.update(linear.init(problem), problem, A, w)
+    draws = (
+        itemwise.weights(counts, problem, np.random.default_rng(1)),
+        linear.weights(belief, problem, np.random.default_rng(1)),
+    )
+    np.testing.assert_allclose(*draws, rtol=1e-12)
+
+
+def test_comb_ucb1_radius():
+    belief = Counts(n=np.array([2.0, 8.0]), total=np.array([1.0, 2.0]), t=np.array(7.0))
+    w = CombUCB1(scale=3.0).weights(belief, Problem(np.zeros((2, 1)), TopK(1)), np.random.default_rng(0))
+    np.testing.assert_allclose(w, [0.5 + 3 * np.sqrt(1.5 * np.log(7) / 2), 0.25 + 3 * np.sqrt(1.5 * np.log(7) / 8)])
+
+
+def play(learner, problem, n):
+    world = GaussianEnvironment(np.linspace(0, 1, problem.L), 0.1)
+    return [step.A for step in episodes(learner, problem, world, rng=np.random.default_rng(0), n=n)]
+
+
+def test_comb_ucb1_first_observes_every_item():
+    chosen = play(CombUCB1(), Problem(np.zeros((10, 1)), TopK(3)), 4)
+    assert len(set(np.concatenate(chosen[:3]))) == 9
+    assert set(np.concatenate(chosen)) == set(range(10))
+
+
+def test_comb_ucb1_starts_once_no_feasible_set_brings_a_new_item():
+    # item 4 is in no feasible set and item 3 only together with 0
+    oracle = brute_force([[0, 3], [1], [2]])
+    learner = CombUCB1()
+    problem = Problem(np.zeros((5, 1)), oracle)
+    chosen = [set(A[A >= 0].tolist()) for A in play(learner, problem, 30)]
+    assert chosen[:3] == [{0, 3}, {1}, {2}]
+    assert all({0, 3} == A for A in chosen[-3:])
+
+
+def test_comb_ucb1_initializes_among_the_available_items():
+    quota = Quota([0, 0, 0, 1, 1, 1], {0: 1, 1: 1})
+    problem = Problem(np.zeros((6, 1)), Masked(quota, np.array([True, True, False, True, False, False])))
+    assert [A.tolist() for A in play(CombUCB1(), problem, 2)] == [[0, 3], [1, 3]]
+
+
+def test_random_choice_spreads_evenly():
+    chosen = np.concatenate(play(RandomChoice(), Problem(np.zeros((5, 1)), TopK(2)), 2000))
+    share = np.bincount(chosen, minlength=5) / 2000
+    # an item is chosen with probability 2/5: standard error 0.011
+    assert (np.abs(share - 0.4) < 0.045).all()
+
+
+@pytest.mark.parametrize("learner", LEARNERS[:3], ids=lambda learner: type(learner).__name__)
+def test_a_batch_of_7_is_7_single_runs(learner):
+    instances = [LongestPath(m=4, d=6)(np.random.default_rng(i)) for i in range(7)]
+    problem = Problem(np.stack([p.Phi for p, _ in instances]), instances[0][0].oracle)
+    world = GaussianEnvironment(np.stack([w.mean for _, w in instances]), 1.0)
+    seeds = np.random.SeedSequence(1).spawn(7)
+    together = list(episodes(learner, problem, world, rng=[np.random.default_rng(s) for s in seeds], n=40))
+    for i, (single, environment) in enumerate(instances):
+        alone = episodes(learner, single, environment, rng=np.random.default_rng(seeds[i]), n=40)
+        for step, batch in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(step.A, batch.A[i])
+            np.testing.assert_allclose(step.belief.factor, batch.belief.factor[i], rtol=1e-12, atol=1e-12)

@@ -1,0 +1,57 @@
+"""The public names, pinned: a name that appears or vanishes is a decision, not an accident."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import superarm
+
+PUBLIC = {
+    "Agent",
+    "BernoulliEnvironment",
+    "CombGaussianTS",
+    "CombLinTS",
+    "CombLinUCB",
+    "CombTS",
+    "CombUCB1",
+    "Environment",
+    "GaussianEnvironment",
+    "Greedy",
+    "GridPath",
+    "Learner",
+    "Oracle",
+    "Problem",
+    "Quota",
+    "RandomChoice",
+    "Step",
+    "SuperarmError",
+    "TopK",
+    "Trace",
+    "__version__",
+    "as_oracle",
+    "brute_force",
+    "episodes",
+    "mean_se",
+    "simulate",
+}
+
+
+def test_public_names():
+    assert set(superarm.__all__) == PUBLIC
+    assert all(hasattr(superarm, name) for name in PUBLIC)
+
+
+PROTOCOLS_AND_RECORDS = {"Environment", "Learner", "Oracle", "Step", "SuperarmError", "Trace", "__version__"}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC - PROTOCOLS_AND_RECORDS))
+def test_every_public_thing_has_a_runnable_example(name):
+    examples = doctest.DocTestFinder(recurse=False).find(getattr(superarm, name), name)
+    assert examples and examples[0].examples
+
+
+@pytest.mark.parametrize("module", [m.name for m in pkgutil.walk_packages(superarm.__path__, "superarm.")])
+def test_every_module_says_what_it_is(module):
+    assert importlib.import_module(module).__doc__

@@ -1,0 +1,172 @@
+"""The contract suite must catch what it is there to catch."""
+
+import itertools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from superarm import CombLinTS, TopK, as_oracle
+from superarm.arrays import normal
+from superarm.errors import InfeasibleError
+from superarm.testing import check_learner, check_oracle
+
+PAIRS = list(itertools.combinations(range(5), 2))
+
+
+class Broken:
+    """TopK(2), spoiled by `spoil(answer, weights)`."""
+
+    K = 2
+
+    def __init__(self, spoil, gap=0.0):
+        self.spoil, self.gap = spoil, gap
+
+    def __call__(self, w, /):
+        return self.spoil(TopK(2)(w), w)
+
+
+def vandalize(A, w):
+    w[...] = 0
+    return A
+
+
+def never(A, w):
+    raise InfeasibleError("no")
+
+
+calls = itertools.count()
+
+BROKEN = {
+    "foreign item": (lambda A, w: A + 4, "not one of the items"),
+    "repeated item": (lambda A, w: np.zeros_like(A), "repeated"),
+    "too many": (lambda A, w: np.concatenate([A, A[..., :0] - 1, A[..., :1]], axis=-1), "at most K=2"),
+    "floats": (lambda A, w: A.astype(float), "integers"),
+    "a list": (lambda A, w: A.tolist(), "an array of items"),
+    "wrong shape": (lambda A, w: A[None], "shape"),
+    "padding first": (lambda A, w: np.append([-1], A[..., :1]), "pads at the end"),
+    "unavailable": (lambda A, w: np.arange(2), "not available"),
+    "changes weights": (vandalize, "changed the weights"),
+    "moody": (lambda A, w: A[::-1] if next(calls) % 2 else A, "asked twice"),
+    "not the best": (lambda A, w: np.argsort(w)[:2] if (w > -np.inf).all() else A, "can be had"),
+    "infeasible": (never, "InfeasibleError"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_check_oracle_catches(name):
+    spoil, message = BROKEN[name]
+    with pytest.raises(AssertionError, match=message):
+        check_oracle(Broken(spoil), 5)
+
+
+def test_check_oracle_catches_sets_outside_the_family_and_masked_feasible_ones():
+    with pytest.raises(AssertionError, match="is not a feasible set"):
+        check_oracle(TopK(2), 5, family=PAIRS[:-1])
+
+    def shy(w):
+        if np.isneginf(w).any():
+            raise InfeasibleError("some items are missing")
+        return TopK(2)(w)
+
+    with pytest.raises(AssertionError, match="is feasible"):
+        check_oracle(as_oracle(shy, K=2, gap=0.0), 5, family=PAIRS)
+
+
+def best_of_pair(w):
+    """At least half of the best pair, if no weight is negative."""
+    return TopK(2)(w)[:1]
+
+
+def test_check_oracle_knows_gaps():
+    check_oracle(as_oracle(best_of_pair, gap=None), 5)
+    feasible = [*PAIRS, *((e,) for e in range(5))]
+    full = as_oracle(lambda w: TopK(1)(w), K=2, gap=0.5)
+    check_oracle(full, 5, family=feasible)
+    with pytest.raises(AssertionError, match=r"gap=0\.2"):
+        check_oracle(as_oracle(lambda w: TopK(1)(w), K=2, gap=0.2), 5, family=feasible)
+    with pytest.raises(AssertionError, match="gap must be None or in"):
+        check_oracle(Broken(lambda A, w: A, gap=1.0), 5)
+
+
+def test_check_oracle_catches_missing_attributes_refusals_and_batches():
+    with pytest.raises(AssertionError, match="must be callable and have K and gap"):
+        check_oracle(lambda w: [0], 5)
+    with pytest.raises(AssertionError, match="must raise ValueError"):
+        check_oracle(Lenient(), 5)
+    with pytest.raises(AssertionError, match="differs from its rows"):
+        check_oracle(Broken(lambda A, w: A if A.ndim == 1 else A[..., ::-1]), 5)
+
+
+class Lenient:
+    """TopK(2) that takes NaN for a small number."""
+
+    K, gap = 2, 0.0
+
+    def __call__(self, w, /):
+        return TopK(2)(np.where(np.isnan(w), -1e9, w))
+
+
+class State(NamedTuple):
+    x: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokenLearner:
+    """A learner that does one thing wrong."""
+
+    fault: str
+
+    def init(self, problem):
+        x = np.zeros((*problem.batch, problem.L))
+        return [x] if self.fault == "list" else State(x)
+
+    def weights(self, belief, problem, rng):
+        if self.fault == "shape":
+            return belief.x[..., :-1]
+        if self.fault == "infinite":
+            return belief.x + np.inf
+        if self.fault == "own randomness":
+            return np.random.default_rng().standard_normal(belief.x.shape)
+        return belief.x + normal(rng, belief.x)
+
+    def update(self, belief, problem, A, w):
+        if self.fault == "in place":
+            belief.x[...] += 1
+            return belief
+        if self.fault == "order":
+            return State(belief.x + w[..., :1])
+        if self.fault == "padding":
+            return State(belief.x + A.shape[-1])
+        if self.fault == "batch":
+            return State(belief.x + belief.x.ndim)
+        return State(belief.x + 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("list", "a belief is a NamedTuple"),
+        ("shape", "weights must have shape"),
+        ("infinite", r"below \+inf"),
+        ("own randomness", "equal generators"),
+        ("in place", "in place"),
+        ("order", "another order"),
+        ("padding", "padding"),
+        ("batch", "batch"),
+    ],
+)
+def test_check_learner_catches(fault, message):
+    with pytest.raises(AssertionError, match=message):
+        check_learner(BrokenLearner(fault=fault))
+
+
+def test_check_learner_catches_state_in_the_learner():
+    with pytest.raises(AssertionError, match="a frozen dataclass of hyperparameters"):
+        check_learner(object())
+
+
+def test_check_learner_accepts_what_is_right():
+    check_learner(BrokenLearner(fault="none"))
+    check_learner(CombLinTS(lam=1.0, sigma=1.0), seed=5)

@@ -1,0 +1,122 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from superarm import Quota, TopK, brute_force
+from superarm.errors import InfeasibleError, ParameterError, WeightsError
+from superarm.testing import check_oracle
+
+weights = st.lists(
+    st.one_of(st.floats(-1e6, 1e6), st.integers(-2, 2).map(float), st.just(-np.inf)), min_size=1, max_size=9
+)
+
+
+def value(w, A):
+    return np.sort(w[A[A >= 0]]).sum()
+
+
+def test_contract():
+    for k in (1, 3, 6):
+        check_oracle(TopK(k), 6, family=itertools.combinations(range(6), k))
+    subsets = [s for size in range(4) for s in itertools.combinations(range(6), size)]
+    check_oracle(TopK(3, at_most=True), 6, family=subsets)
+    for counts in ({"a": 2, "b": 1}, {"a": 0, "b": 3}, {"a": 3, "b": 3}):
+        family = [
+            (*a, *b)
+            for a in itertools.combinations((0, 2, 4), counts["a"])
+            for b in itertools.combinations((1, 3, 5), counts["b"])
+        ]
+        check_oracle(Quota(list("ababab"), counts), 6, family=family)
+
+
+@settings(max_examples=500, deadline=None)
+@given(weights, st.integers(1, 9))
+def test_topk_is_brute_force_with_ties_to_the_lowest_index(w, k):
+    w = np.array(w)
+    available = int((w > -np.inf).sum())
+    if available < k:
+        with pytest.raises(InfeasibleError, match=rf"TopK\(k={k}, at_most=False\): no feasible set"):
+            TopK(k)(w)
+        return
+    A = TopK(k)(w)
+    assert A.tolist() == np.argsort(-w, kind="stable")[:k].tolist()
+    assert value(w, A) == value(w, brute_force(itertools.combinations(range(len(w)), k))(w))
+
+
+@settings(max_examples=200, deadline=None)
+@given(weights, st.integers(1, 9))
+def test_at_most_k_skips_what_is_not_positive(w, k):
+    w = np.array(w)
+    expected = [e for e in np.argsort(-w, kind="stable")[:k] if w[e] > 0]
+    assert TopK(k, at_most=True)(w).tolist() == expected + [-1] * (k - len(expected))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.data(), weights)
+def test_quota_is_brute_force(data, w):
+    w = np.array(w)
+    groups = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(w), max_size=len(w))))
+    counts = {g: data.draw(st.integers(0, int((groups == g).sum()))) for g in set(groups.tolist())}
+    oracle = Quota(groups, counts)
+    assert sum(counts.values()) == oracle.K
+    by_group = [itertools.combinations(np.flatnonzero(groups == g).tolist(), k) for g, k in counts.items()]
+    reference = brute_force([sum(parts, ()) for parts in itertools.product(*by_group)])
+    if any((w[groups == g] > -np.inf).sum() < k for g, k in counts.items()):
+        with pytest.raises(InfeasibleError, match="no feasible set"):
+            oracle(w)
+        return
+    A = oracle(w)
+    assert {g: int((groups[A] == g).sum()) for g in counts} == counts
+    assert value(w, A) == value(w, reference(w))
+
+
+def test_large_ground_sets_against_sorting():
+    rng = np.random.default_rng(0)
+    w = rng.integers(0, 5000, 100_000).astype(float)
+    assert TopK(100)(w).tolist() == np.argsort(-w, kind="stable")[:100].tolist()
+    women = rng.random(100_000) < 0.33
+    A = Quota(women, {True: 50, False: 50})(w)
+    for group, chosen in ((False, A[:50]), (True, A[50:])):
+        members = np.flatnonzero(women == group)
+        assert chosen.tolist() == members[np.argsort(-w[members], kind="stable")[:50]].tolist()
+
+
+def test_weights_may_be_strided_or_integers():
+    w = np.arange(20)[::2]
+    assert TopK(2)(w).tolist() == [9, 8]
+    assert TopK(2)(np.arange(20.0).reshape(10, 2).T).tolist() == [[9, 8], [9, 8]]
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+def test_topk_refuses_k(k):
+    with pytest.raises(ParameterError, match="k must be a whole number of at least 1"):
+        TopK(k)
+
+
+@pytest.mark.parametrize(
+    ("groups", "counts", "error", "message"),
+    [
+        (["f", "m"], {"f": 1}, ParameterError, "missing: 'm'"),
+        (["f", "m"], {"f": 2, "m": 1}, InfeasibleError, "group 'f' has 1 items, fewer than its 2"),
+        (["f", "m"], {"f": 1, "m": 1, "x": 1}, InfeasibleError, "group 'x' has 0 items, fewer than its 1"),
+        (["f", "m"], {"f": -1, "m": 1}, ParameterError, "count of group 'f' must be a whole number"),
+        (["f", "m"], {"f": 0.5, "m": 1}, ParameterError, "count of group 'f' must be a whole number"),
+        ([], {}, ParameterError, "group of each item"),
+        ([["f"]], {"f": 1}, ParameterError, "group of each item"),
+    ],
+)
+def test_quota_refuses(groups, counts, error, message):
+    with pytest.raises(error, match=message):
+        Quota(groups, counts)
+
+
+def test_quota_refuses_a_wrong_number_of_weights_and_bad_weights_in_unused_groups():
+    oracle = Quota([0, 0, 1], {0: 1, 1: 0})
+    with pytest.raises(WeightsError, match="3 weights, one an item"):
+        oracle(np.zeros(4))
+    with pytest.raises(WeightsError, match="item 2 is inf"):
+        oracle(np.array([0.0, 0.0, np.inf]))
+    assert repr(oracle) == "Quota(3 items, {0: 1, 1: 0})"
