@@ -4,7 +4,7 @@ Both functions raise AssertionError with what was expected and what came; they n
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,21 @@ from superarm.simulate import episodes
 
 
 def check_oracle(
-    oracle: Oracle, L: int, *, family: Iterable[Iterable[int]] | None = None, trials: int = 100, seed: int = 0
+    oracle: Oracle,
+    L: int,
+    *,
+    family: Iterable[Iterable[int]] | None = None,
+    domain: Callable[[Array], Array] = np.asarray,
+    trials: int = 100,
+    seed: int = 0,
 ) -> None:
     """Check an oracle over L items against its contract.
 
     Checked are the shape and type of what it returns, that no item is repeated or unavailable, that the answer is the
     same when asked twice, that the weights stay untouched, that a batch equals its rows, that bad weights and problems
     without a feasible set are refused, and the value: against every set in `family` if it is given (all feasible sets,
-    for small problems), and otherwise against every set the oracle itself has returned for other weights.
+    for small problems), and otherwise against every set the oracle itself has returned for other weights. `domain` maps
+    the weights that are tried into those the oracle takes, such as `lambda w: -abs(w)`.
 
     >>> from superarm import TopK
     >>> check_oracle(TopK(2), 5)
@@ -37,7 +44,7 @@ def check_oracle(
     seen: set[tuple[int, ...]] = set(known or ())
     solved: list[tuple[Array, Array]] = []
     for trial in range(trials):
-        w = _random_weights(rng, L, trial)
+        w = domain(_random_weights(rng, L, trial))
         items = _check_answer(oracle, w)
         if items is None:
             left = [s for s in known or () if (w[list(s)] > -np.inf).all()]
