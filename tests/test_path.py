@@ -57,3 +57,9 @@ def test_bad_weights_anywhere_are_refused(at):
         GridPath(2)(np.zeros(11))
     with pytest.raises(ParameterError, match="m must be a whole number"):
         GridPath(0)
+
+
+def test_a_batch_of_200_runs_in_parallel_and_equals_its_rows():
+    oracle = GridPath(7)
+    W = np.random.default_rng(3).standard_normal((200, oracle.L))
+    np.testing.assert_array_equal(oracle(W), np.stack([oracle(w) for w in W]))

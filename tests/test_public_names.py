@@ -20,8 +20,11 @@ PUBLIC = {
     "GaussianEnvironment",
     "Greedy",
     "GridPath",
+    "LaminarMatroid",
     "Learner",
+    "Matroid",
     "Oracle",
+    "PartitionMatroid",
     "Problem",
     "Quota",
     "RandomChoice",
@@ -34,7 +37,9 @@ PUBLIC = {
     "brute_force",
     "episodes",
     "mean_se",
+    "minimize",
     "simulate",
+    "with_gap",
 }
 
 

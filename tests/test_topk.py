@@ -101,7 +101,7 @@ def test_topk_refuses_k(k):
     [
         (["f", "m"], {"f": 1}, ParameterError, "missing: 'm'"),
         (["f", "m"], {"f": 2, "m": 1}, InfeasibleError, "group 'f' has 1 items, fewer than its 2"),
-        (["f", "m"], {"f": 1, "m": 1, "x": 1}, InfeasibleError, "group 'x' has 0 items, fewer than its 1"),
+        (["f", "m"], {"f": 1, "m": 1, "x": 1}, ParameterError, "count names group 'x', which has no items"),
         (["f", "m"], {"f": -1, "m": 1}, ParameterError, "count of group 'f' must be a whole number"),
         (["f", "m"], {"f": 0.5, "m": 1}, ParameterError, "count of group 'f' must be a whole number"),
         ([], {}, ParameterError, "group of each item"),
@@ -119,4 +119,61 @@ def test_quota_refuses_a_wrong_number_of_weights_and_bad_weights_in_unused_group
         oracle(np.zeros(4))
     with pytest.raises(WeightsError, match="item 2 is inf"):
         oracle(np.array([0.0, 0.0, np.inf]))
-    assert repr(oracle) == "Quota(3 items, {0: 1, 1: 0})"
+    assert repr(oracle) == "Quota(3 items in 2 groups, total=1)"
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.data(), weights)
+def test_quota_with_a_total_and_bounds_is_brute_force(data, w):
+    w = np.array(w)
+    groups = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(w), max_size=len(w))))
+    size = {g: int((groups == g).sum()) for g in set(groups.tolist())}
+    maximum = {g: data.draw(st.integers(0, n + 1)) for g, n in size.items() if data.draw(st.booleans())}
+    most = {g: min(n, maximum.get(g, n)) for g, n in size.items()}
+    minimum = {g: data.draw(st.integers(0, n)) for g, n in most.items() if data.draw(st.booleans())}
+    total = data.draw(st.integers(sum(minimum.values()), sum(most.values())))
+    oracle = Quota(groups, total=total, minimum=minimum, maximum=maximum)
+    family = [
+        s
+        for s in itertools.combinations(range(len(w)), total)
+        if all(minimum.get(g, 0) <= (groups[list(s)] == g).sum() <= most[g] for g in size)
+    ]
+    best = max(w[list(s)].sum() for s in family)
+    if best == -np.inf:
+        with pytest.raises(InfeasibleError, match="no feasible set"):
+            oracle(w)
+        return
+    A = oracle(w)
+    assert tuple(sorted(A.tolist())) in family
+    assert value(w, A) == pytest.approx(best, abs=1e-9)
+
+
+def test_quota_with_a_total_under_the_contract():
+    family = [s for s in itertools.combinations(range(6), 3) if 1 <= sum(e % 2 for e in s) <= 2]
+    check_oracle(Quota([0, 1] * 3, total=3, minimum={1: 1}, maximum={1: 2}), 6, family=family)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, ParameterError, "either counts, or a total"),
+        ({"counts": {0: 1, 1: 1}, "total": 2}, ParameterError, "either counts, or a total"),
+        ({"counts": {0: 1, 1: 1}, "minimum": {0: 1}}, ParameterError, "either counts, or a total"),
+        ({"total": 1.5}, ParameterError, "total must be a whole number"),
+        ({"total": 5}, InfeasibleError, "the total is 5, but the groups allow 0 to 4 items"),
+        ({"total": 1, "minimum": {0: 2}}, InfeasibleError, "the groups allow 2 to 4 items"),
+        ({"total": 3, "minimum": {0: 2}, "maximum": {0: 1}}, InfeasibleError, "a minimum of 2 above its maximum of 1"),
+        ({"total": 3, "minimum": {0: 3}}, InfeasibleError, "group 0 has 2 items, fewer than its 3"),
+        ({"total": 3, "minimum": {7: 1}}, ParameterError, "minimum names group 7, which has no items"),
+    ],
+)
+def test_quota_with_a_total_refuses(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Quota([0, 1, 0, 1], **arguments)
+
+
+def test_a_batch_of_200_runs_in_parallel_and_equals_its_rows():
+    W = np.random.default_rng(3).standard_normal((200, 500))
+    quota = Quota(np.arange(500) % 3, total=20, maximum={0: 5})
+    for oracle in (TopK(10), quota):
+        np.testing.assert_array_equal(oracle(W), np.stack([oracle(w) for w in W]))

@@ -16,7 +16,17 @@ from superarm.learners import (
     Greedy,
     RandomChoice,
 )
-from superarm.oracles import GridPath, Quota, TopK, brute_force
+from superarm.oracles import (
+    GridPath,
+    LaminarMatroid,
+    Matroid,
+    PartitionMatroid,
+    Quota,
+    TopK,
+    brute_force,
+    minimize,
+    with_gap,
+)
 from superarm.problem import Environment, Learner, Oracle, Problem, as_oracle
 from superarm.simulate import Step, Trace, episodes, mean_se, simulate
 from superarm.version import __version__
@@ -33,8 +43,11 @@ __all__ = [
     "GaussianEnvironment",
     "Greedy",
     "GridPath",
+    "LaminarMatroid",
     "Learner",
+    "Matroid",
     "Oracle",
+    "PartitionMatroid",
     "Problem",
     "Quota",
     "RandomChoice",
@@ -47,5 +60,7 @@ __all__ = [
     "brute_force",
     "episodes",
     "mean_se",
+    "minimize",
     "simulate",
+    "with_gap",
 ]

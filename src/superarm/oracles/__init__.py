@@ -1,7 +1,19 @@
 """Oracles: the feasible sets, as the solver that maximizes over them. One file a family."""
 
 from superarm.oracles.brute_force import brute_force
+from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
 from superarm.oracles.path import GridPath
 from superarm.oracles.topk import Quota, TopK
+from superarm.oracles.wrappers import minimize, with_gap
 
-__all__ = ["GridPath", "Quota", "TopK", "brute_force"]
+__all__ = [
+    "GridPath",
+    "LaminarMatroid",
+    "Matroid",
+    "PartitionMatroid",
+    "Quota",
+    "TopK",
+    "brute_force",
+    "minimize",
+    "with_gap",
+]

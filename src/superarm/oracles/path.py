@@ -6,49 +6,63 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.errors import require_count
-from superarm.oracles.compiled import compiled
+from superarm.oracles.compiled import compiled, prange
 from superarm.problem import as_weights, feasible, refuse_weights
 
 
 @compiled
-def _longest_grid_paths(w: Array, m: int) -> tuple[Array, Array, bool]:
-    """For each row of w (n, 2m(m+1)): the edges of a longest path, its length, and whether all weights are below +inf.
+def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
+    """Fill `edges` with a longest path and return its length, NaN if a weight is NaN or +inf.
 
     length(r, c) = max(length(r, c-1) + w(right edge), length(r-1, c) + w(down edge)); the right edge wins ties.
     """
-    n = len(w)
-    A = np.empty((n, 2 * m), np.int64)
-    best = np.empty(n)
+    m = len(down)
     length = np.empty(m + 1)  # of the row of nodes being filled
     from_left = np.empty((m + 1, m + 1), np.bool_)
     valid = True
-    for b in range(n):
+    length[0] = 0.0
+    for c in range(m):
+        valid &= right[0, c] < np.inf
+        length[c + 1] = length[c] + right[0, c]
+        from_left[0, c + 1] = True
+    for r in range(1, m + 1):
+        valid &= down[r - 1, 0] < np.inf
+        length[0] += down[r - 1, 0]
+        from_left[r, 0] = False
+        for c in range(m):
+            valid &= (right[r, c] < np.inf) & (down[r - 1, c + 1] < np.inf)
+            by_right, by_down = length[c] + right[r, c], length[c + 1] + down[r - 1, c + 1]
+            from_left[r, c + 1] = by_right >= by_down
+            length[c + 1] = max(by_right, by_down)
+    r = c = m
+    for k in range(2 * m - 1, -1, -1):
+        if from_left[r, c]:
+            c -= 1
+            edges[k] = r * m + c
+        else:
+            r -= 1
+            edges[k] = m * (m + 1) + r * (m + 1) + c
+    return length[m] if valid else np.nan
+
+
+@compiled
+def _longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
+    """The edges of a longest path, and its length, for each row of w (n, 2m(m+1))."""
+    n = len(w)
+    A = np.empty((n, 2 * m), np.int64)
+    length = np.empty(n)
+    for b in prange(n):
         right = w[b, : m * (m + 1)].reshape(m + 1, m)
         down = w[b, m * (m + 1) :].reshape(m, m + 1)
-        length[0] = 0.0
-        for c in range(m):
-            valid &= right[0, c] < np.inf
-            length[c + 1] = length[c] + right[0, c]
-            from_left[0, c + 1] = True
-        for r in range(1, m + 1):
-            valid &= down[r - 1, 0] < np.inf
-            length[0] += down[r - 1, 0]
-            from_left[r, 0] = False
-            for c in range(m):
-                valid &= (right[r, c] < np.inf) & (down[r - 1, c + 1] < np.inf)
-                by_right, by_down = length[c] + right[r, c], length[c + 1] + down[r - 1, c + 1]
-                from_left[r, c + 1] = by_right >= by_down
-                length[c + 1] = max(by_right, by_down)
-        best[b] = length[m]
-        r = c = m
-        for k in range(2 * m - 1, -1, -1):
-            if from_left[r, c]:
-                c -= 1
-                A[b, k] = r * m + c
-            else:
-                r -= 1
-                A[b, k] = m * (m + 1) + r * (m + 1) + c
-    return A, best, valid
+        length[b] = _longest_grid_path(right, down, A[b])
+    return A, length
+
+
+def _check_lengths(length: Array, w: Array, oracle: object) -> None:
+    """Refuse weights that made a length NaN, and problems where no path is left."""
+    if np.isnan(length).any():
+        refuse_weights(w)
+    feasible(bool((length > -np.inf).all()), oracle)
 
 
 @dataclass(frozen=True)
@@ -96,8 +110,6 @@ class GridPath:
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
         w = as_weights(w, self.L)
-        A, length, valid = _longest_grid_paths(np.ascontiguousarray(w.reshape(-1, self.L)), self.m)
-        if not valid:
-            refuse_weights(w)
-        feasible(bool((length > -np.inf).all()), self)
+        A, length = _longest_grid_paths(np.ascontiguousarray(w.reshape(-1, self.L)), self.m)
+        _check_lengths(length, w, self)
         return A.reshape(*w.shape[:-1], self.K)

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array
+from superarm.arrays import Array, take
 from superarm.errors import InfeasibleError, ParameterError, require_count
-from superarm.oracles.compiled import compiled
+from superarm.oracles.compiled import compiled, prange
 from superarm.problem import as_weights, feasible, refuse_weights
+
+BLOCK = 64  # items looked at together
+FEW = 16  # groups whose lowest bar is worth knowing
 
 
 @compiled
-def _replace_top(value: Array, item: Array, lo: int, size: int, x: float, e: int) -> None:
+def replace_top(value: Array, item: Array, lo: int, size: int, x: float, e: int) -> None:
     """Put (x, e) in place of the top of the heap value[lo:lo+size], whose top is the worst: least, then last."""
     i = lo
     while True:
@@ -33,46 +36,88 @@ def _replace_top(value: Array, item: Array, lo: int, size: int, x: float, e: int
 
 
 @compiled
-def _select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, bool]:
+def _any_above(block: Array, bar: float) -> bool:
+    """Whether one of the BLOCK weights exceeds the bar, or is NaN."""
+    above = 0  # a count without branches over a fixed length, so that it runs in vector registers
+    for i in range(BLOCK):
+        above += not block[i] <= bar
+    return above > 0
+
+
+@compiled
+def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array) -> bool:
+    """Fill `item` with the best of each group; False if a weight is NaN or +inf."""
+    L, G = len(w), len(start) - 1
+    value = np.full(len(item), floor)
+    bar = np.full(G, floor)  # what a weight must exceed to enter its group
+    for g in range(G):
+        if start[g] == start[g + 1]:
+            bar[g] = np.finfo(np.float64).max
+    lowest = bar.min()
+    for begin in range(0, L, BLOCK):
+        end = min(begin + BLOCK, L)
+        if end - begin == BLOCK and G <= FEW and not _any_above(w[begin:end], lowest):
+            continue
+        for e in range(begin, end):
+            g = group[e] if len(group) else 0
+            if w[e] <= bar[g]:
+                continue
+            if not w[e] < np.inf:
+                return False
+            replace_top(value, item, start[g], start[g + 1] - start[g], w[e], e)
+            bar[g] = value[start[g]]
+        if G <= FEW:
+            lowest = bar.min()
+    for g in range(G):  # heapsort: the worst goes last
+        for last in range(start[g + 1] - 1, start[g], -1):
+            x, e = value[last], item[last]
+            value[last], item[last] = value[start[g]], item[start[g]]
+            replace_top(value, item, start[g], last - start[g], x, e)
+    return True
+
+
+@compiled
+def _select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, Array]:
     """The start[g+1] - start[g] largest weights above `floor` of each group g; ties go to the lowest index.
 
     w is (n, L); an empty `group` puts every item into group 0. One pass, with a heap a group. Returns the items, group
-    by group with the best first and -1 where a group has too few, and whether all weights are below +inf.
+    by group with the best first and -1 where a group has too few, and for each row whether its weights are below +inf.
     """
-    n, L = w.shape
-    G = len(start) - 1
-    A = np.full((n, start[G]), -1)
-    value = np.empty(start[G])
-    bar = np.empty(G)  # what a weight must exceed to enter; NaN and +inf exceed any
-    for b in range(n):
-        item = A[b]
-        value[:] = floor
-        for g in range(G):
-            bar[g] = floor if start[g] < start[g + 1] else np.finfo(np.float64).max
-        for e in range(L):
-            x = w[b, e]
-            g = group[e] if len(group) else 0
-            if x <= bar[g]:
-                continue
-            if not x < np.inf:
-                return A, False
-            _replace_top(value, item, start[g], start[g + 1] - start[g], x, e)
-            bar[g] = value[start[g]]
-        for g in range(G):  # heapsort: the worst goes last
-            for last in range(start[g + 1] - 1, start[g], -1):
-                x, e = value[last], item[last]
-                value[last], item[last] = value[start[g]], item[start[g]]
-                _replace_top(value, item, start[g], last - start[g], x, e)
-    return A, True
+    n = len(w)
+    A = np.full((n, start[-1]), -1)
+    valid = np.empty(n, np.bool_)
+    for b in prange(n):
+        valid[b] = _select_row(w[b], group, start, floor, A[b])
+    return A, valid
 
 
-def _best(w: Array, group: Array, start: Array, floor: float) -> Array:
-    """`_select` for any batch shape, refusing weights that are not below +inf."""
+def best_by_group(w: Array, group: Array, start: Array, *, positive: bool = False) -> Array:
+    """`_select` for any batch shape, among positive weights only if asked; refuses weights not below +inf."""
     rows = np.ascontiguousarray(w.reshape(-1, w.shape[-1]))
-    A, valid = _select(rows, group, start, floor)
-    if not valid:
+    A, valid = _select(rows, group, start, 0.0 if positive else -np.inf)
+    if not valid.all():
         refuse_weights(w)
     return A.reshape(*w.shape[:-1], A.shape[-1])
+
+
+def index_groups(groups: Sequence[Any] | Array) -> tuple[list[Any], Array, list[int]]:
+    """The labels, the group of each item as an index into them, and the sizes of the groups."""
+    labels, group, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    if group.ndim != 1 or not len(labels):
+        raise ParameterError(f"groups must name the group of each item, got shape {np.shape(groups)}")
+    return labels.tolist(), group, sizes.tolist()
+
+
+def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -> list[int]:
+    """A whole number for each label, in the order of the labels."""
+    if unnamed := [label for label in labels if label not in numbers]:
+        raise ParameterError(f"{what} must name every group; missing: {unnamed[0]!r}")
+    for label, number in numbers.items():
+        if not (isinstance(number, int | np.integer) and number >= 0):
+            raise ParameterError(f"{what} of group {label!r} must be a whole number, 0 or more, got {number!r}")
+        if number and label not in labels:
+            raise ParameterError(f"{what} names group {label!r}, which has no items")
+    return [int(numbers[label]) for label in labels]
 
 
 _NO_GROUPS = np.empty(0, np.int64)
@@ -111,51 +156,83 @@ class TopK:
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        A = _best(as_weights(w), _NO_GROUPS, np.array([0, self.k]), 0.0 if self.at_most else -np.inf)
+        A = best_by_group(as_weights(w), _NO_GROUPS, np.array([0, self.k]), positive=self.at_most)
         feasible(self.at_most or bool((A[..., -1] >= 0).all()), self)
         return A
 
 
 class Quota:
-    """Sets with an exact number of items from each group.
+    """Sets with a given number of items from each group, or with a total and bounds for each group.
 
-    `groups` gives the group of each item, by any label; `counts` says how many to choose from each group. Within a
-    group the best come first, and ties go to the lowest index.
+    `groups` gives the group of each item, by any label. `counts` says exactly how many to choose from each group.
+    Instead, `total` says how many to choose in all, and `minimum` and `maximum` bound the number from the groups they
+    name. Items come group by group, the best first; ties go to the lowest index.
 
     >>> import numpy as np
     >>> from superarm import Quota
-    >>> oracle = Quota(["f", "m", "f", "m", "f"], {"f": 2, "m": 1})
-    >>> oracle(np.array([0.1, 0.2, 0.3, 0.4, 0.5]))
+    >>> w = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+    >>> Quota(["f", "m", "f", "m", "f"], {"f": 2, "m": 1})(w)
     array([4, 2, 3])
+    >>> Quota(["f", "m", "f", "m", "f"], total=3, maximum={"f": 1})(w)
+    array([4, 3, 1])
     """
 
     gap = 0.0
 
-    def __init__(self, groups: Sequence[Any] | Array, counts: Mapping[Any, int]) -> None:
-        labels, self._group, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
-        if self._group.ndim != 1 or not len(labels):
-            raise ParameterError(f"groups must name the group of each item, got shape {np.shape(groups)}")
-        members = dict(zip(labels.tolist(), sizes.tolist(), strict=True))
-        if unnamed := [label for label in members if label not in counts]:
-            raise ParameterError(f"counts must say how many of each group, 0 for none; missing: {unnamed[0]!r}")
-        for label, count in counts.items():
-            if not (isinstance(count, int | np.integer) and count >= 0):
-                raise ParameterError(f"the count of group {label!r} must be a whole number, 0 or more, got {count!r}")
-            if count > members.get(label, 0):
-                raise InfeasibleError(f"group {label!r} has {members.get(label, 0)} items, fewer than its {count}")
-        self.counts = {label: int(counts[label]) for label in members}
-        self._start = np.cumsum([0, *self.counts.values()])
+    def __init__(
+        self,
+        groups: Sequence[Any] | Array,
+        counts: Mapping[Any, int] | None = None,
+        *,
+        total: int | None = None,
+        minimum: Mapping[Any, int] | None = None,
+        maximum: Mapping[Any, int] | None = None,
+    ) -> None:
+        if (counts is None) == (total is None) or (counts is not None and (minimum or maximum)):
+            raise ParameterError("a quota takes either counts, or a total with minimum and maximum")
+        self._labels, self._group, sizes = index_groups(groups)
+        if counts is None:
+            nothing, everything = dict.fromkeys(self._labels, 0), dict(zip(self._labels, sizes, strict=True))
+            low = numbers_by_group(nothing | dict(minimum or {}), self._labels, "minimum")
+            high = numbers_by_group(everything | dict(maximum or {}), self._labels, "maximum")
+            high = [min(number, size) for number, size in zip(high, sizes, strict=True)]
+        else:
+            low = high = numbers_by_group(counts, self._labels, "count")
+        self._total = sum(low) if total is None else total
+        self._check(low, high, sizes)
+        spare = self._total - sum(low)
+        most = [min(a + spare, b) for a, b in zip(low, high, strict=True)]
+        self._start = np.cumsum([0, *most])
+        self._needed = np.concatenate([np.arange(b) < a for a, b in zip(low, most, strict=True)])
+
+    def _check(self, low: list[int], high: list[int], sizes: list[int]) -> None:
+        if not (isinstance(self._total, int | np.integer) and self._total >= 0):
+            raise ParameterError(f"total must be a whole number, 0 or more, got {self._total!r}")
+        for label, least, most, size in zip(self._labels, low, high, sizes, strict=True):
+            if least > size:
+                raise InfeasibleError(f"group {label!r} has {size} items, fewer than its {least}")
+            if least > most:
+                raise InfeasibleError(f"group {label!r} has a minimum of {least} above its maximum of {most}")
+        if not sum(low) <= self._total <= sum(high):
+            raise InfeasibleError(f"the total is {self._total}, but the groups allow {sum(low)} to {sum(high)} items")
 
     def __repr__(self) -> str:
-        return f"Quota({len(self._group)} items, {self.counts})"
+        return f"Quota({len(self._group)} items in {len(self._labels)} groups, total={self._total})"
 
     @property
     def K(self) -> int:
         """The number of items it returns."""
-        return int(self._start[-1])
+        return self._total
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        A = _best(as_weights(w, len(self._group)), self._group, self._start, -np.inf)
+        w = as_weights(w, len(self._group))
+        A = best_by_group(w, self._group, self._start)
+        feasible(not (self._needed & (A < 0)).any(), self)
+        if len(self._needed) > self._total:
+            # what the minimum asks for first, then the best of the rest
+            value = np.where(A < 0, -np.inf, take(w, A))
+            order = np.argsort(-np.where(self._needed, np.inf, value), axis=-1, kind="stable")
+            A = np.take_along_axis(A, np.sort(order[..., : self._total], axis=-1), axis=-1)
         feasible(bool((A >= 0).all()), self)
         return A
