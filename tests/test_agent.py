@@ -87,6 +87,26 @@ def test_features_per_call_and_logged_rows():
     np.testing.assert_array_equal(agent.problem.Phi, FEATURES)
 
 
+def test_no_logged_rows_are_no_news():
+    agent = make()
+    before = state(agent)
+    agent.learn(np.empty((0, D)), [])
+    assert state(agent) == before
+
+
+def test_hyperparameters_may_be_numpy_numbers(tmp_path):
+    agent = make(CombLinTS(lam=np.float32(1.5), sigma=np.float64(0.5)))
+    agent.save(tmp_path / "agent.npz")
+    assert Agent.load(tmp_path / "agent.npz", oracle=TopK(np.int64(K))).learner == agent.learner
+
+
+def test_reload_is_exact_for_strided_features_with_equal_rows(tmp_path):
+    features = np.repeat(np.random.default_rng(0).standard_normal((20, 2 * D)), 30, axis=0)[::-1, ::2]
+    agent = Agent(CombLinTS(lam=1.0, sigma=0.3), features=features, oracle=TopK(K), seed=0)
+    agent.save(tmp_path / "agent.npz")
+    assert play(Agent.load(tmp_path / "agent.npz", oracle=TopK(K)), 50) == play(agent, 50)
+
+
 def test_available_items_only():
     mask = np.zeros(L, bool)
     mask[[2, 5, 7, 9]] = True
@@ -148,6 +168,8 @@ def test_learners_of_other_people_reload_too(tmp_path):
     agent.save(tmp_path / "agent.npz")
     with pytest.raises(FileError, match=r"needs the learner Stubborn: pass it as learner="):
         Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    with pytest.raises(FileError, match=r"saved with the learner Stubborn of .*4.*, not with Stubborn\(favourite=5\)"):
+        Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Stubborn(favourite=5))
     back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Stubborn(favourite=4))
     assert isinstance(back.belief, Counts)
     assert state(back) == state(agent)
@@ -160,7 +182,7 @@ def test_learners_of_other_people_reload_too(tmp_path):
         (np.where(np.arange(L * D).reshape(L, D) == 0, np.inf, FEATURES), "feature 0 of item 0 is inf"),
         (FEATURES[0], r"must have shape \(items, features\)"),
         (FEATURES[None], r"must be 2-D, \(items, features\), got shape \(1, 12, 4\)"),
-        ("features", "numeric"),
+        ("features", "must be numbers"),
     ],
 )
 def test_bad_features_at_construction(features, message):
@@ -191,6 +213,10 @@ BAD_CALLS = [
     (lambda a: a.observe([0.5], [1.0]), ItemsError, "must be integers"),
     (lambda a: a.observe([[0]], [1.0]), ItemsError, "flat list"),
     (lambda a: a.observe(["a"], [1.0]), ItemsError, "must be integers"),
+    (lambda a: a.observe([[1], [2, 3]], [1.0, 1.0]), ItemsError, "flat list"),
+    (lambda a: a.choose(available=[[True], [True, False]]), MaskError, "flat mask"),
+    (lambda a: a.observe([0], ["1.0"]), WeightsError, "must be numbers"),
+    (lambda a: a.observe([0], [1.0 + 0.0j]), WeightsError, "must be numbers"),
     (lambda a: a.observe([0, 1], [1.0]), WeightsError, r"2 numbers, one for each item, got shape \(1,\)"),
     (lambda a: a.observe([0], 1.0), WeightsError, r"got shape \(\)"),
     (lambda a: a.observe([0, 1], [1.0, np.nan]), WeightsError, "position 1 is nan"),
@@ -199,7 +225,7 @@ BAD_CALLS = [
     (lambda a: a.observe([0], [1e308]), NumericalError, "float64"),
     (lambda a: a.observe([0], [1.0], features=FEATURES[:5]), FeaturesError, r"must have shape \(12, 4\)"),
     (lambda a: a.learn(FEATURES[:, :3], np.ones(L)), FeaturesError, r"rows must have shape \(n, 4\), got \(12, 3\)"),
-    (lambda a: a.learn(FEATURES[0], [1.0]), FeaturesError, "must have shape"),
+    (lambda a: a.learn(FEATURES[0], [1.0]), FeaturesError, r"rows must have shape \(n, 4\), got \(4,\)"),
     (lambda a: a.learn(NAN_FEATURES, np.ones(L)), FeaturesError, "finite"),
     (lambda a: a.learn(FEATURES, np.ones(2)), WeightsError, "12 numbers, one for each row"),
     (lambda a: a.learn(FEATURES, np.full(L, np.nan)), WeightsError, "position 0 is nan"),
@@ -283,7 +309,10 @@ def test_files_of_a_newer_version(tmp_path, monkeypatch):
         ({"learner": "Nobody"}, {}, "needs the learner Nobody"),
         ({"parameters": {"lam": 1.0}}, {}, "damaged"),
         ({"generator": {"bit_generator": "MT19937"}}, {}, "damaged"),
-        ({}, {"belief.factor": np.eye(3)}, "its belief does not fit its features"),
+        ({"learner": "_Linear"}, {}, "needs the learner _Linear"),
+        ({}, {"belief.factor": np.eye(3)}, "the factor of its belief does not fit its features"),
+        ({}, {"belief.factor": np.full((D + 1, D + 1), np.nan)}, "is not finite"),
+        ({}, {"belief.log_scale": np.array("x")}, "does not fit its features"),
         ({}, {"belief.factor": None}, "damaged"),
         ({}, {"features": None}, "damaged"),
     ],

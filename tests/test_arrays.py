@@ -32,6 +32,11 @@ def test_generators_of_a_batch_draw_as_each_does_alone():
             np.testing.assert_array_equal(together[i], draw(np.random.default_rng(s), *(p[i] for p in parameters)))
 
 
+def test_a_batch_needs_a_generator_an_entry():
+    with pytest.raises(arrays.ParameterError, match="a batch of 3 needs a generator an entry, got 1"):
+        arrays.normal([np.random.default_rng(0)], np.zeros((3, 2)))
+
+
 def test_spawned_streams_of_a_batch_are_those_of_its_generators():
     seeds = np.random.SeedSequence(0).spawn(2)
     first, second = arrays.spawn([np.random.default_rng(s) for s in seeds], 2)

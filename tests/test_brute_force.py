@@ -21,6 +21,8 @@ def test_refusals():
         brute_force([])
     with pytest.raises(ItemsError, match=r"\[1, 1\], which is no set of items: item 1 is repeated"):
         brute_force([[1, 1]])
+    with pytest.raises(ItemsError, match="must be integers"):
+        brute_force([[0.5, 1.7]])
     with pytest.raises(ItemsError, match="item -2 is not"):
         brute_force([[-2]])
     with pytest.raises(WeightsError, match="4 weights"):

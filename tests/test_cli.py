@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from superarm import Trace, __version__
@@ -23,6 +26,9 @@ def test_demo(tmp_path, capsys):
         (["--episodes", "0"], "episodes must be a whole number of at least 1, got 0"),
         (["--replicates", "-3"], "replicates must be a whole number"),
         (["--m", "0"], "m must be a whole number"),
+        (["--d", "0"], "d must be a whole number"),
+        (["--seed", "-1"], "seed must be a whole number"),
+        (["--workers", "0"], "workers must not be 0"),
     ],
 )
 def test_bad_settings_are_one_line_and_exit_code_2(tmp_path, capsys, arguments, message):
@@ -36,6 +42,17 @@ def test_an_unwritable_folder_is_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
     assert main(["demo", *SMALL, "--out", str(tmp_path / "file")]) == 2
     assert capsys.readouterr().err.startswith("superarm: ")
+
+
+def test_a_missing_matplotlib_is_one_line(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "superarm.figures", None)
+    assert main(["demo", *SMALL, "--out", str(tmp_path)]) == 2
+    assert "pip install 'superarm[plot]'" in capsys.readouterr().err
+
+
+def test_module_runs_as_a_command():
+    done = subprocess.run([sys.executable, "-m", "superarm", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"superarm {__version__}"
 
 
 def test_interruption(monkeypatch, tmp_path, capsys):

@@ -12,7 +12,7 @@ def moments(world, n=20_000):
 
 
 def test_gaussian_moments():
-    world = GaussianEnvironment(np.array([-1.0, 0.0, 5.0]), 2.0)
+    world = GaussianEnvironment(np.array([-1.0, 0.0, 5.0]), sigma=2.0)
     mean, variance, n = moments(world)
     assert (np.abs(mean - world.mean) < 4 * 2 / np.sqrt(n)).all()
     assert (np.abs(variance - 4) < 4 * 4 * np.sqrt(2 / n)).all()
@@ -40,11 +40,11 @@ def test_coherent_means_lie_in_the_span_with_the_priors_scale():
 
 def test_bad_parameters():
     with pytest.raises(WeightsError, match="finite"):
-        GaussianEnvironment(np.array([np.nan]), 1.0)
+        GaussianEnvironment(np.array([np.nan]), sigma=1.0)
     with pytest.raises(WeightsError, match="finite"):
-        GaussianEnvironment(np.float64(1.0), 1.0)
+        GaussianEnvironment(np.float64(1.0), sigma=1.0)
     with pytest.raises(ParameterError, match="sigma"):
-        GaussianEnvironment(np.zeros(2), -1.0)
+        GaussianEnvironment(np.zeros(2), sigma=-1.0)
     with pytest.raises(ParameterError, match="lam"):
         GaussianEnvironment.coherent(np.eye(2), lam=0.0, sigma=1.0, rng=np.random.default_rng(0))
     for mean in ([0.5, 1.1], [-0.1, 0.5]):

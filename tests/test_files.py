@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -57,13 +58,17 @@ def test_foreign_files(tmp_path):
         files.read(path, "thing")
     with path.open("wb") as file:
         np.save(file, np.ones(2))
-    with pytest.raises(FileError, match="single array"):
+    with pytest.raises(FileError, match="not a superarm file"):
         files.read(path, "thing")
     path.write_text("hello")
     with pytest.raises(FileError, match="not a superarm file"):
         files.read(path, "thing")
-    np.savez(path, **{"superarm.json": np.array("[1, 2]")})
-    with pytest.raises(FileError, match="no superarm header"):
+    for header in ("[1, 2]", "{", '{"version": "2"}', '{"version": null}'):
+        np.savez(path, **{"superarm.json": np.array(header)})
+        with pytest.raises(FileError, match="no superarm header"):
+            files.read(path, "thing")
+    np.savez(path, **{"superarm.json": np.array('{"version": 2}')})
+    with pytest.raises(FileError, match="upgrade superarm"):
         files.read(path, "thing")
 
 
@@ -83,6 +88,36 @@ def test_newer_version_and_other_kind(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "VERSION", 0)
     with pytest.raises(FileError, match=r"format version 1, this superarm reads up to 0: upgrade superarm"):
         files.read(path, "agent")
+
+
+def test_every_flipped_byte_is_either_harmless_or_a_file_error(tmp_path):
+    path = tmp_path / "a.npz"
+    files.write(path, "thing", {"x": 1}, {"a": np.arange(3.0)})
+    content = path.read_bytes()
+    for i in range(0, len(content), 3):
+        path.write_bytes(content[:i] + bytes([content[i] ^ 0xFF]) + content[i + 1 :])
+        try:
+            meta, arrays = files.read(path, "thing")
+        except FileError:
+            continue
+        assert meta == {"x": 1}
+        assert arrays["a"].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_threads_writing_one_path_leave_a_whole_file(tmp_path):
+    path = tmp_path / "a.npz"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: files.write(path, "thing", {"x": i}, {"a": np.full(1000, i)}), range(60)))
+    meta, arrays = files.read(path, "thing")
+    assert (arrays["a"] == meta["x"]).all()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_what_json_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="only numbers and text can"):
+        files.write(tmp_path / "a.npz", "thing", {"x": object()}, {})
+    files.write(tmp_path / "a.npz", "thing", {"x": np.float64(0.5), "y": np.int64(3)}, {})
+    assert files.read(tmp_path / "a.npz", "thing")[0] == {"x": 0.5, "y": 3}
 
 
 def test_missing_file_and_folder(tmp_path):

@@ -40,3 +40,4 @@ def test_count():
     assert belief.n.tolist() == [1, 0, 0, 2]
     assert belief.total.tolist() == [-1, 0, 0, 3]
     assert belief.t == 2
+    assert count(belief, np.array([-1, -1]), np.array([1.0, 1.0])).t == 2

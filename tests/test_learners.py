@@ -111,7 +111,7 @@ def test_comb_ucb1_radius():
 
 
 def play(learner, problem, n):
-    world = GaussianEnvironment(np.linspace(0, 1, problem.L), 0.1)
+    world = GaussianEnvironment(np.linspace(0, 1, problem.L), sigma=0.1)
     return [step.A for step in episodes(learner, problem, world, rng=np.random.default_rng(0), n=n)]
 
 
@@ -148,7 +148,7 @@ def test_random_choice_spreads_evenly():
 def test_a_batch_of_7_is_7_single_runs(learner):
     instances = [LongestPath(m=4, d=6)(np.random.default_rng(i)) for i in range(7)]
     problem = Problem(np.stack([p.Phi for p, _ in instances]), instances[0][0].oracle)
-    world = GaussianEnvironment(np.stack([w.mean for _, w in instances]), 1.0)
+    world = GaussianEnvironment(np.stack([w.mean for _, w in instances]), sigma=1.0)
     seeds = np.random.SeedSequence(1).spawn(7)
     together = list(episodes(learner, problem, world, rng=[np.random.default_rng(s) for s in seeds], n=40))
     for i, (single, environment) in enumerate(instances):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from superarm import Oracle, Problem, TopK, as_oracle
-from superarm.errors import FeaturesError, InfeasibleError, OracleError, WeightsError
+from superarm.errors import FeaturesError, InfeasibleError, OracleError, ParameterError, WeightsError
 from superarm.problem import Masked, check_features, check_weights, find_fault
 from superarm.testing import check_oracle
 
@@ -32,8 +32,9 @@ def test_checked_problem_takes_lists_and_functions():
         ([[1.0, 0.0], [np.inf, 0.0]], "feature 0 of item 1 is inf"),
         ([1.0, 2.0], r"must have shape \(items, features\)"),
         (np.zeros((0, 3)), "at least one item"),
-        ([["a", "b"]], "numeric"),
-        ([[1.0], [1.0, 2.0]], "numeric"),
+        ([["1", "2"]], "must be numbers"),
+        ([[1.0j]], "must be numbers"),
+        ([[1.0], [1.0, 2.0]], "must be numbers"),
     ],
 )
 def test_bad_features(features, message):
@@ -50,6 +51,7 @@ def test_bad_features(features, message):
         ([[0.0, 0.0, 0.0], [0.0, 0.0, np.inf]], "item 2 is inf"),
         ([0.0, 0.0], r"3 weights, one an item, got shape \(2,\)"),
         (1.0, r"got shape \(\)"),
+        (["1", "2", "3"], "weights must be numbers"),
     ],
 )
 def test_bad_weights(weights, message):
@@ -72,6 +74,13 @@ def test_bad_weights(weights, message):
 )
 def test_find_fault(items, fault):
     assert find_fault(np.array(items), 3) == fault
+
+
+def test_strided_features_are_made_contiguous_and_others_kept():
+    strided = np.zeros((6, 8))[:, ::2]
+    assert check_features(strided).flags.c_contiguous
+    for kept in (np.zeros((6, 4)), np.zeros((6, 4), order="F")):
+        assert check_features(kept) is kept
 
 
 def test_as_oracle_keeps_oracles():
@@ -122,6 +131,37 @@ def test_as_oracle_checks_what_the_function_returns(returned, message):
 def test_as_oracle_refuses_what_cannot_be_called():
     with pytest.raises(OracleError, match="a function from weights to items"):
         as_oracle(3)
+    with pytest.raises(ParameterError, match=r"has its own K=5 and gap=0\.0"):
+        as_oracle(TopK(5), K=2)
+
+
+class Foreign:
+    """Somebody's oracle class, which answers what it is told to."""
+
+    K, gap = 2, 0.0
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __call__(self, w):
+        return np.array(self.answer)
+
+
+def test_oracles_of_other_people_are_checked_too():
+    w = np.array([[0.0, 1.0, 2.0, -np.inf], [0.0, 1.0, 2.0, 3.0]])
+    oracle = as_oracle(Foreign([1, -1]))
+    assert (oracle.K, oracle.gap) == (2, 0.0)
+    np.testing.assert_array_equal(oracle(w), [[1], [1]])
+    for answer, message in (([0, 1, 2], "at most K=2"), ([1, 1], "repeated"), ([9], "not one"), ([3], "not available")):
+        with pytest.raises(OracleError, match=message):
+            as_oracle(Foreign(answer))(w)
+
+
+def test_as_oracle_says_infeasible_when_nothing_is_available():
+    with pytest.raises(InfeasibleError, match="no item is available"):
+        as_oracle(lambda w: [int(w.argmax())])(np.full(3, -np.inf))
+    with pytest.raises(OracleError, match="a flat list of items"):
+        as_oracle(lambda w: [[1], [2, 3]])(np.zeros(3))
 
 
 def test_masked():

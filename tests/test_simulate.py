@@ -5,6 +5,7 @@ import itertools
 import joblib
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from superarm import (
     BernoulliEnvironment,
@@ -20,12 +21,12 @@ from superarm import (
     mean_se,
     simulate,
 )
-from superarm.errors import FeaturesError, FileError, ParameterError
+from superarm.errors import FeaturesError, FileError, ParameterError, WeightsError
 from superarm.experiments.longest_path import LongestPath
 
 SMALL = LongestPath(m=3, d=4)
 TS = CombLinTS(lam=10.0, sigma=1.0)
-ARRAYS = [f.name for f in dataclasses.fields(Trace) if f.name not in ("learners", "gap", "settings")]
+ARRAYS = [f.name for f in dataclasses.fields(Trace) if f.type is np.ndarray or "Array" in str(f.type)]
 
 
 PAIR = (TS, RandomChoice())
@@ -131,6 +132,8 @@ def test_scaled_regret_measures_against_the_exact_optimum():
     for gamma in (1.0, -0.1):
         with pytest.raises(ParameterError, match="gamma in"):
             trace.scaled_regret("Greedy", gamma=gamma)
+    with pytest.raises(ParameterError, match="against the exact optimum: give simulate an exact= oracle"):
+        dataclasses.replace(trace, exact=False).scaled_regret("Greedy")
     unknown = dataclasses.replace(trace, gap=None)
     with pytest.raises(ParameterError, match="the oracle's gap is None"):
         unknown.scaled_regret("Greedy")
@@ -150,6 +153,7 @@ def test_trace_goes_to_a_file_and_back(tmp_path):
     back = Trace.load(tmp_path / "trace.npz")
     assert_same(trace, back)
     assert (back.learners, back.gap, back.settings) == (trace.learners, trace.gap, trace.settings)
+    assert back.exact
     assert trace.settings["learners"]["CombLinTS"] == "CombLinTS(lam=10.0, sigma=1.0)"
     assert trace.settings["seed"] == 3
 
@@ -157,7 +161,8 @@ def test_trace_goes_to_a_file_and_back(tmp_path):
 def test_a_damaged_trace_is_refused(tmp_path):
     from superarm import files
 
-    files.write(tmp_path / "trace.npz", "trace", {"learners": [], "gap": 0.0, "settings": {}}, {})
+    meta = {"learners": [], "gap": 0.0, "exact": True, "settings": {}}
+    files.write(tmp_path / "trace.npz", "trace", meta, {})
     with pytest.raises(FileError, match=r"trace\.npz is damaged: 'expected' is missing"):
         Trace.load(tmp_path / "trace.npz")
 
@@ -187,6 +192,8 @@ def test_learners_can_be_named():
     [
         ({"episodes": 0}, "episodes must be"),
         ({"replicates": -1}, "replicates must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"workers": 0}, "workers must not be 0"),
         ({"learners": []}, "at least one learner"),
         ({"learners": [TS, CombLinTS(lam=1.0, sigma=1.0)]}, "two learners of one class: name them"),
     ],
@@ -194,6 +201,40 @@ def test_learners_can_be_named():
 def test_bad_settings(settings, message):
     with pytest.raises(ParameterError, match=message):
         run(**settings)
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_the_callers_blas_threads_are_left_alone():
+    before = blas_threads()
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        run()
+    run(workers=2)
+    assert blas_threads() == before
+
+
+def test_environments_and_instances_are_checked():
+    class Wrong(BernoulliEnvironment):
+        def draw(self, rng):
+            return np.zeros(7)
+
+    problem = Problem(np.eye(3), TopK(1))
+    with pytest.raises(WeightsError, match=r"drew weights of shape \(7,\), not \(3,\)"):
+        next(episodes(TS, problem, Wrong(np.zeros(3)), rng=np.random.default_rng(0)))
+    with pytest.raises(ParameterError, match="n must be"):
+        next(episodes(TS, problem, BernoulliEnvironment(np.zeros(3)), rng=np.random.default_rng(0), n=-1))
+
+    def batch(rng):
+        return Problem(np.zeros((2, 3, 1)), TopK(1)), BernoulliEnvironment(np.zeros((2, 3)))
+
+    with pytest.raises(ParameterError, match=r"one problem a replicate, got a batch \(2,\)"):
+        simulate(batch, [TS], episodes=1, replicates=1, progress=False)
+
+
+def test_one_replicate():
+    assert "over 1 replicate" in str(run(replicates=1))
 
 
 def test_unknown_learner():

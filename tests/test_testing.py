@@ -135,6 +135,8 @@ class BrokenLearner:
         if self.fault == "in place":
             belief.x[...] += 1
             return belief
+        if self.fault == "feedback in place":
+            w[...] = 0
         if self.fault == "order":
             return State(belief.x + w[..., :1])
         if self.fault == "padding":
@@ -152,6 +154,7 @@ class BrokenLearner:
         ("infinite", r"below \+inf"),
         ("own randomness", "equal generators"),
         ("in place", "in place"),
+        ("feedback in place", "in place"),
         ("order", "another order"),
         ("padding", "padding"),
         ("batch", "batch"),
@@ -160,6 +163,33 @@ class BrokenLearner:
 def test_check_learner_catches(fault, message):
     with pytest.raises(AssertionError, match=message):
         check_learner(BrokenLearner(fault=fault))
+
+
+@dataclass(frozen=True)
+class Positional:
+    scale: float = 1.0
+
+
+def test_check_learner_catches_positional_hyperparameters():
+    with pytest.raises(AssertionError, match="keyword-only, but scale is not"):
+        check_learner(Positional())
+
+
+def test_check_oracle_lets_randomized_oracles_vary():
+    coin = itertools.count()
+    moody = Broken(lambda A, w: A[::-1] if next(coin) % 2 else A)
+    check_oracle(moody, 5, family=PAIRS, randomized=True)
+
+
+def test_check_oracle_catches_a_wrong_length():
+    class Careless:
+        K, gap, L = 2, 0.0, 5
+
+        def __call__(self, w, /):
+            return TopK(2)(w[..., :5] if np.ndim(w) else w)
+
+    with pytest.raises(AssertionError, match="must raise ValueError"):
+        check_oracle(Careless(), 5)
 
 
 def test_check_learner_catches_state_in_the_learner():

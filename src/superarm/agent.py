@@ -8,8 +8,8 @@ import numpy as np
 from superarm import files, learners
 from superarm.arrays import Array
 from superarm.errors import FeaturesError, FileError, ItemsError, MaskError, SuperarmError, WeightsError
-from superarm.gaussian import Gaussian
-from superarm.problem import Learner, Masked, Oracle, Problem, check_features, find_fault
+from superarm.itemwise import Beta, Counts
+from superarm.problem import Learner, Masked, Oracle, Problem, as_numbers, check_features, find_fault
 
 
 class Agent:
@@ -72,7 +72,10 @@ class Agent:
             weights: one number an item.
             features: the features (L, d) that were given to `choose`, if any were.
         """
-        A = np.asarray(items)
+        try:
+            A = np.asarray(items)
+        except ValueError as error:
+            raise ItemsError(f"items must be a flat list ({error})") from error
         if fault := find_fault(A, self.problem.L):
             raise ItemsError(fault)
         A = A.astype(np.int64)
@@ -86,15 +89,16 @@ class Agent:
             rows: one feature row an observation, (n, d).
             weights: one number a row.
         """
-        if not isinstance(self.belief, Gaussian):
+        if isinstance(self.belief, Beta | Counts):
             raise FeaturesError(
                 f"{type(self.learner).__name__} learns an item at a time and nothing from features: use observe()"
             )
-        rows = check_features(rows)
-        if rows.shape[1:] != (self.problem.d,):
-            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {rows.shape}")
+        if np.shape(rows)[1:] != (self.problem.d,):
+            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {np.shape(rows)}")
+        if not len(rows):
+            return
+        logged = self.problem._replace(Phi=check_features(rows))
         w = _check_feedback(weights, len(rows), "row")
-        logged = self.problem._replace(Phi=rows)
         self.belief = self.learner.update(self.belief, logged, np.arange(len(rows)), w)
 
     def save(self, path: files.PathLike) -> None:
@@ -118,16 +122,10 @@ class Agent:
         """
         meta, arrays = files.read(path, "agent")
         try:
-            if learner is None:
-                learner = getattr(learners, meta["learner"])(**meta["parameters"])
+            learner = _saved_learner(path, meta["learner"], meta["parameters"], learner)
             agent = cls(learner, features=arrays["features"], oracle=oracle)
-            belief = {name: arrays[f"belief.{name}"] for name in agent.belief._fields}
-            if any(belief[name].shape != np.shape(getattr(agent.belief, name)) for name in belief):
-                raise FileError(f"{path} is damaged: its belief does not fit its features")
-            agent.belief = type(agent.belief)(**belief)
+            agent.belief = _saved_belief(path, agent.belief, arrays)
             agent.rng.bit_generator.state = meta["generator"]
-        except AttributeError as error:
-            raise FileError(f"{path} needs the learner {meta['learner']}: pass it as learner=") from error
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, SuperarmError):
                 raise
@@ -140,7 +138,10 @@ class Agent:
         return self.problem._replace(Phi=check_features(features, self.problem.Phi.shape))
 
     def _mask(self, available: Any) -> Array:
-        mask = np.asarray(available)
+        try:
+            mask = np.asarray(available)
+        except ValueError as error:
+            raise MaskError(f"available must be a flat mask of booleans ({error})") from error
         if mask.dtype != np.bool_ or mask.shape != (self.problem.L,):
             raise MaskError(
                 f"available must be a mask of {self.problem.L} booleans, one an item, "
@@ -149,10 +150,31 @@ class Agent:
         return mask
 
 
+def _saved_learner(path: files.PathLike, name: str, parameters: dict[str, Any], given: Any) -> Any:
+    """The learner a file was saved with; one that is given must be the same."""
+    if given is None:
+        if name not in learners.__all__:
+            raise FileError(f"{path} needs the learner {name}: pass it as learner=")
+        return getattr(learners, name)(**parameters)
+    if (type(given).__name__, dataclasses.asdict(given)) != (name, parameters):
+        raise FileError(f"{path} was saved with the learner {name} of {parameters}, not with {given}")
+    return given
+
+
+def _saved_belief(path: files.PathLike, template: Any, arrays: dict[str, Array]) -> Any:
+    """The belief in a file, which must look like `template`."""
+    saved = {name: arrays[f"belief.{name}"] for name in template._fields}
+    for name, value in saved.items():
+        like = np.asarray(getattr(template, name))
+        if value.shape != like.shape or value.dtype != like.dtype or not np.isfinite(value).all():
+            raise FileError(f"{path} is damaged: the {name} of its belief does not fit its features or is not finite")
+    return type(template)(**saved)
+
+
 def _check_feedback(weights: Any, n: int, what: str) -> Array:
     try:
-        w = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        w = as_numbers(weights)
+    except ValueError as error:
         raise WeightsError(f"weights must be numbers, one for each {what} ({error})") from error
     if w.shape != (n,):
         raise WeightsError(f"weights must be {n} numbers, one for each {what}, got shape {w.shape}")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 
-from superarm.errors import NumericalError
+from superarm.errors import NumericalError, ParameterError
 
 Array: TypeAlias = npt.NDArray[Any]
 Rng: TypeAlias = np.random.Generator | Sequence[np.random.Generator]
@@ -98,6 +98,8 @@ def add_at(v: Array, A: Array, x: Array) -> Array:
 def _draw(rng: Rng, draw: Callable[..., Array], *parameters: Array) -> Array:
     if isinstance(rng, np.random.Generator):
         return draw(rng, *parameters)
+    if len(rng) != len(parameters[0]):
+        raise ParameterError(f"a batch of {len(parameters[0])} needs a generator an entry, got {len(rng)}")
     return np.stack([draw(g, *p) for g, *p in zip(rng, *parameters, strict=True)])
 
 

@@ -72,7 +72,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(arguments: argparse.Namespace) -> None:
-    from superarm.figures import plot_regret
+    try:
+        from superarm.figures import plot_regret
+    except ImportError as error:
+        raise SuperarmError("the demo draws a plot and needs matplotlib: pip install 'superarm[plot]'") from error
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     instance = BernoulliLongestPath(m=arguments.m, d=arguments.d)

@@ -1,6 +1,6 @@
 """Where the weights come from in a simulation: a distribution P over weight vectors with mean w̄."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class GaussianEnvironment:
     """
 
     mean: Array  # (*B, L)
-    sigma: float
+    sigma: float = field(kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", _finite(self.mean))
@@ -41,7 +41,7 @@ class GaussianEnvironment:
         """The paper's coherent Gaussian case: θ* ~ N(0, λ²I), w̄ = Φθ*."""
         require_positive(lam=lam)
         theta = lam * normal(rng, full((*Phi.shape[:-2], Phi.shape[-1]), 0.0))
-        return cls(matvec(Phi, theta), sigma)
+        return cls(matvec(Phi, theta), sigma=sigma)
 
     def draw(self, rng: Rng) -> Array:
         """The weights of one episode."""

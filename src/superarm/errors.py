@@ -12,6 +12,8 @@ SuperarmError
 └── FileError        (ValueError)       a file that is truncated, foreign or newer than this version
 """
 
+import numbers
+
 
 class SuperarmError(Exception):
     """Anything superarm raises on purpose."""
@@ -61,8 +63,17 @@ def require_positive(**parameters: float) -> None:
     superarm.errors.ParameterError: sigma must be a positive, finite number, got -0.3
     """
     for name, value in parameters.items():
-        if not 0 < value < float("inf"):
+        if not (isinstance(value, numbers.Real) and 0 < value < float("inf")):
             raise ParameterError(f"{name} must be a positive, finite number, got {value!r}")
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is an integer of Python's or NumPy's; truth values are not.
+
+    >>> is_whole(3), is_whole(3.0), is_whole(True)
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def require_count(**parameters: int) -> None:
@@ -73,5 +84,5 @@ def require_count(**parameters: int) -> None:
     superarm.errors.ParameterError: replicates must be a whole number of at least 1, got 0
     """
     for name, value in parameters.items():
-        if not (isinstance(value, int) and value >= 1):
+        if not (is_whole(value) and value >= 1):
             raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")

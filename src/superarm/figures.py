@@ -2,6 +2,7 @@
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.special import stdtrit
 
 from superarm.arrays import Array
 from superarm.files import PathLike
@@ -46,4 +47,5 @@ def _band(axes: Axes, values: Array, label: str, color: str) -> None:
     mean, se = mean_se(values)
     t = range(1, len(mean) + 1)
     axes.plot(t, mean, label=label, color=color, linewidth=1.8)
-    axes.fill_between(t, mean - 1.96 * se, mean + 1.96 * se, color=color, alpha=0.18, linewidth=0)
+    width = stdtrit(max(len(values) - 1, 1), 0.975) * se
+    axes.fill_between(t, mean - width, mean + width, color=color, alpha=0.18, linewidth=0)

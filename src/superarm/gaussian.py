@@ -31,7 +31,7 @@ from superarm.arrays import (
     solve_rows,
     upper_from_diagonal,
 )
-from superarm.errors import ParameterError, require_positive
+from superarm.errors import FeaturesError, ParameterError, require_positive
 
 
 class Gaussian(NamedTuple):
@@ -60,7 +60,7 @@ def prior(d: int, lam: float, batch: tuple[int, ...] = ()) -> Gaussian:
     """
     require_positive(lam=lam)
     if d < 1:
-        raise ParameterError("a linear learner needs at least one feature an item, got d=0")
+        raise ParameterError(f"a linear learner needs at least one feature an item, got d={d}")
     return Gaussian(upper_from_diagonal([1 / lam] * d + [0.0], batch), full(batch, -d * math.log(lam)))
 
 
@@ -77,7 +77,14 @@ def std(belief: Gaussian, Phi: Array) -> Array:
     >>> gaussian.std(gaussian.prior(2, lam=10.0), np.array([[1.0, 0.0], [0.3, 0.4]]))
     array([10.,  5.])
     """
+    _check_rows(belief, Phi)
     return row_norms(solve_rows(belief.factor, Phi))
+
+
+def _check_rows(belief: Gaussian, phi: Array) -> None:
+    batch, d = belief.z.shape[:-1], belief.z.shape[-1]
+    if phi.shape[-1] != d or phi.shape[:-2] != batch:
+        raise FeaturesError(f"the belief asks for feature rows of shape {(*batch, 'n', d)}, got {phi.shape}")
 
 
 def sample(belief: Gaussian, rng: Rng) -> Array:
@@ -98,13 +105,14 @@ def condition(belief: Gaussian, phi: Array, w: Array, sigma: float) -> Gaussian:
     array([1.5, 0. ])
     """
     require_positive(sigma=sigma)
+    _check_rows(belief, phi)
     present = nonzero_rows(phi)
     factor = qr_update(belief.factor, joined(phi, w, sigma), present)
     return Gaussian(factor, belief.log_scale - present.sum(-1) * math.log(sigma * math.sqrt(2 * math.pi)))
 
 
 def log_evidence(belief: Gaussian) -> Array:
-    """Log p(w) of everything observed under the prior and the noise: (*B,).
+    """The logarithm of p(w), of everything observed: (*B,). Zero rows, being padding, do not count.
 
     log p(w) = log det R₀ - log det R - Σ log(σ √2π) - r²/2
 

@@ -37,7 +37,8 @@ def toss(belief: Beta, A: Array, w: Array) -> Beta:
     """Count each weight in [0, 1] as a coin that shows heads with probability w: the Bernoulli trick.
 
     0 and 1 count as they are. The coin is a hash of the item, its count so far and the weight, so that an update stays
-    a pure function of belief and feedback: the same history gives the same belief, alone or in a batch.
+    a pure function of belief and feedback: the same history gives the same belief, alone or in a batch. So where
+    feedback takes few values between 0 and 1, replicates share coins.
 
     >>> import numpy as np
     >>> toss(Beta(np.ones(3), np.ones(3)), np.array([2, 0]), np.array([1.0, 0.0]))
@@ -66,4 +67,4 @@ def count(belief: Counts, A: Array, w: Array) -> Counts:
     >>> count(Counts(np.zeros(3), np.zeros(3), np.zeros(())), np.array([2, 0, -1]), np.array([0.5, 0.1, 0.0])).total
     array([0.1, 0. , 0.5])
     """
-    return Counts(add_at(belief.n, A, full(A.shape, 1.0)), add_at(belief.total, A, w), belief.t + 1)
+    return Counts(add_at(belief.n, A, full(A.shape, 1.0)), add_at(belief.total, A, w), belief.t + (A >= 0).any(-1))

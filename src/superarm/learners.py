@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from superarm import bounds
 from superarm.arrays import Array, Rng, beta, log, matvec, normal, take, take_rows, where
-from superarm.errors import require_positive
+from superarm.errors import require_count, require_positive
 from superarm.gaussian import Gaussian, condition, mean, prior, sample, std
 from superarm.itemwise import Beta, Counts, beta_prior, count, no_counts, toss
 from superarm.problem import Problem
+
+__all__ = ["CombGaussianTS", "CombLinTS", "CombLinUCB", "CombTS", "CombUCB1", "Greedy", "RandomChoice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,7 @@ class CombLinUCB(_Linear):
         max_norm: float = 1.0,
     ) -> "CombLinUCB":
         """With the smallest c for which the theorem holds over `horizon` episodes; see `bounds.comblinucb_c`."""
+        require_count(horizon=horizon)
         c = bounds.comblinucb_c(
             horizon, K=K, d=d, lam=lam, sigma=sigma, delta=delta, theta_norm=theta_norm, max_norm=max_norm
         )
@@ -165,7 +168,8 @@ class CombGaussianTS:
 class CombUCB1:
     """UCB1 an item (Kveton et al., AISTATS 2015): mean + scale √(1.5 ln t / T(e)), the paper's other baseline.
 
-    The theory is for weights in [0, 1]; for a range of another width set `scale` to it.
+    The theory is for weights in [0, 1]; for a range of another width set `scale` to it. It first chooses until every
+    item that can be chosen has been observed; an episode, for ln t, is one call of `update`.
 
     >>> from superarm import CombUCB1
     >>> CombUCB1()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from superarm.arrays import Array, Rng
-from superarm.errors import FeaturesError, InfeasibleError, OracleError, WeightsError
+from superarm.errors import FeaturesError, InfeasibleError, OracleError, ParameterError, WeightsError
 
 
 @runtime_checkable
@@ -103,12 +103,23 @@ class Environment(Protocol):
         """The weights w_t ~ P of one episode (*B, L)."""
 
 
+def as_numbers(values: Any) -> Array:
+    """Real numbers as a float array; text, complex numbers and ragged lists are refused with a ValueError."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"got {given.dtype}")
+    return given.astype(np.float64, copy=False)
+
+
 def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array:
-    """Features as a finite float array (*B, L, d), of the given shape if one is given."""
+    """Features as a finite float array (*B, L, d), of the given shape if one is given.
+
+    Strided views are copied, so that products round as they will after a reload.
+    """
     try:
-        Phi: Array = np.asarray(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise FeaturesError(f"features must be a numeric array, one row an item ({error})") from error
+        Phi = as_numbers(features)
+    except ValueError as error:
+        raise FeaturesError(f"features must be numbers, one row an item ({error})") from error
     if shape is not None and Phi.shape != shape:
         raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
     if Phi.ndim < 2 or Phi.shape[-2] == 0:
@@ -116,15 +127,17 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
     finite = np.isfinite(Phi)
     if not finite.all():
         *batch, item, feature = np.argwhere(~finite)[0]
-        raise FeaturesError(
-            f"features must be finite: feature {feature} of item {item} is {Phi[*batch, item, feature]}"
-        )
-    return Phi
+        value = Phi[*batch, item, feature]
+        raise FeaturesError(f"features must be finite: feature {feature} of item {item} is {value}")
+    return Phi if Phi.flags.forc else np.ascontiguousarray(Phi)
 
 
 def as_weights(weights: Any, L: int | None = None) -> Array:
     """Weights as floats (*B, L), of the given length if one is given."""
-    w: Array = np.asarray(weights, dtype=np.float64)
+    try:
+        w = as_numbers(weights)
+    except ValueError as error:
+        raise WeightsError(f"weights must be numbers ({error})") from error
     if w.ndim == 0 or (L is not None and w.shape[-1] != L):
         wanted = "one weight an item" if L is None else f"{L} weights, one an item"
         raise WeightsError(f"the oracle needs {wanted}, got shape {w.shape}")
@@ -163,40 +176,48 @@ def find_fault(items: Array, L: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class FunctionOracle:
-    """A user's function `weights -> items` under the oracle contract; made by `as_oracle`."""
+class CheckedOracle:
+    """Somebody else's function `weights -> items`, or oracle, under the oracle contract; made by `as_oracle`."""
 
-    function: Callable[[Array], Any]
+    solve: Callable[[Array], Any]
     K: int | None
     gap: float | None
 
     def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
+        """The best set for the weights (*B, L), one weight vector at a time."""
         w = check_weights(w)
-        sets = [self._solve(row) for row in w.reshape(-1, w.shape[-1])]
+        sets = [self._checked(row) for row in w.reshape(-1, w.shape[-1])]
         A = np.full((len(sets), max(map(len, sets), default=0)), -1)
         for row, items in zip(A, sets, strict=True):
             row[: len(items)] = items
         return A.reshape(*w.shape[:-1], A.shape[-1])
 
-    def _solve(self, w: Array) -> Array:
-        found = self.function(w.copy())
-        items = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
+    def _checked(self, w: Array) -> Array:
+        found = self.solve(w.copy())
+        try:
+            items = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
+        except ValueError as error:
+            raise OracleError(f"the oracle {self.solve!r} must return a flat list of items ({error})") from error
+        if isinstance(self.solve, Oracle):
+            items = items[items != -1]  # its padding
         fault = find_fault(items, len(w))
         if fault is None and self.K is not None and len(items) > self.K:
             fault = f"{len(items)} items where at most K={self.K} are allowed"
         if fault is None and items.size and np.isneginf(w[items]).any():
+            if np.isneginf(w).all():
+                raise InfeasibleError("no item is available")
             fault = f"item {items[np.isneginf(w[items])][0]} is not available (its weight is -inf)"
         if fault is not None:
-            raise OracleError(f"the oracle {self.function!r} must return a feasible set of items, but: {fault}")
+            raise OracleError(f"the oracle {self.solve!r} must return a feasible set of items, but: {fault}")
         return items.astype(np.int64)
 
 
 def as_oracle(oracle: Callable[[Array], Any], *, K: int | None = None, gap: float | None = None) -> Oracle:
-    """Any function `weights -> items` as an oracle that checks what the function returns.
+    """Any function `weights -> items` as an oracle, with what it returns checked.
 
-    An object that is an oracle already is returned as it is. The function sees one weight vector at a time, and -inf
-    for items that may not be chosen.
+    superarm's own oracles are returned as they are. A function, or an oracle class of yours, sees one weight vector at
+    a time, with -inf for items that may not be chosen. `K` is the most items it returns and `gap` its γ, if known; an
+    object may have them as attributes.
 
     >>> import numpy as np
     >>> from superarm import as_oracle
@@ -204,11 +225,14 @@ def as_oracle(oracle: Callable[[Array], Any], *, K: int | None = None, gap: floa
     >>> best(np.array([0.1, 0.7, 0.3]))
     array([1])
     """
-    if isinstance(oracle, Oracle):
-        return oracle
     if not callable(oracle):
         raise OracleError(f"an oracle is a function from weights to items, got {oracle!r}")
-    return FunctionOracle(oracle, K, gap)
+    if isinstance(oracle, Oracle) and type(oracle).__module__.startswith("superarm."):
+        if K is not None or gap is not None:
+            raise ParameterError(f"{oracle} has its own K={oracle.K} and gap={oracle.gap}")
+        return oracle
+    K = getattr(oracle, "K", None) if K is None else K
+    return CheckedOracle(oracle, K, getattr(oracle, "gap", None) if gap is None else gap)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ R^γ_t             f(A^opt, ·) - f(A^t, ·)/(1-γ)
 
 import copy
 import itertools
+import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ from tqdm import tqdm
 
 from superarm import files
 from superarm.arrays import Array, Rng, spawn, take
-from superarm.errors import FileError, ParameterError, require_count
-from superarm.problem import Environment, Learner, Oracle, Problem
+from superarm.errors import FileError, ParameterError, WeightsError, is_whole, require_count
+from superarm.problem import Environment, Learner, Oracle, Problem, as_oracle
 from superarm.version import __version__
 
 Instance: TypeAlias = Callable[[np.random.Generator], tuple[Problem, Environment]]
@@ -57,6 +58,8 @@ def episodes(
     >>> float(np.mean(np.equal(chosen[100:], 1))) > 0.9
     True
     """
+    if n is not None:
+        require_count(n=n)
     problem = problem.checked()
     if environment.mean.shape != (*problem.batch, problem.L):
         raise ParameterError(
@@ -68,6 +71,8 @@ def episodes(
     for t in itertools.count(1) if n is None else range(1, n + 1):
         A = problem.oracle(learner.weights(belief, problem, mind))
         weights = environment.draw(nature)
+        if weights.shape != environment.mean.shape:
+            raise WeightsError(f"the environment drew weights of shape {weights.shape}, not {environment.mean.shape}")
         w = take(weights, A)
         belief = learner.update(belief, problem, A, w)
         yield Step(t, A, w, weights, belief)
@@ -78,6 +83,14 @@ class Trace:
     """What learners earned, episode by episode and replicate by replicate.
 
     Every quantity is an array (replicates, episodes); `mean_se` averages it over the replicates.
+
+    >>> from superarm import CombLinTS, mean_se, simulate
+    >>> from superarm.experiments.longest_path import LongestPath
+    >>> path = LongestPath(m=2, d=2)
+    >>> trace = simulate(path, [CombLinTS(lam=10.0, sigma=1.0)], episodes=10, replicates=5, progress=False)
+    >>> regret, se = mean_se(trace.regret("CombLinTS")[:, -1])
+    >>> bool(0 < se < regret)
+    True
     """
 
     learners: tuple[str, ...]
@@ -87,6 +100,7 @@ class Trace:
     oracle_realized: Array  # (replicates, episodes) f(A*, w_t)
     optimum_expected: Array  # (replicates, episodes) f(A^opt, w̄)
     gap: float | None  # of the oracle
+    exact: bool  # whether A^opt is exact: the gap is 0, or an exact oracle was given
     settings: Mapping[str, Any]
 
     def _of(self, values: Array, learner: str) -> Array:
@@ -105,6 +119,8 @@ class Trace:
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
         """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
+        if not self.exact:
+            raise ParameterError("scaled regret is measured against the exact optimum: give simulate an exact= oracle")
         gamma = self.gap if gamma is None else gamma
         if gamma is None or not 0 <= gamma < 1:
             raise ParameterError(f"scaled regret needs a gamma in [0, 1), got {gamma}: the oracle's gap is {self.gap}")
@@ -128,11 +144,12 @@ class Trace:
             lines.append(
                 f"{learner:{width}}  {f'{regret:.4g} ± {regret_se:.2g}':>20}  {f'{share:.1%} ± {share_se:.1%}':>20}"
             )
-        return "\n".join([*lines, f"mean ± standard error over {replicates} replicates"])
+        plural = "" if replicates == 1 else "s"
+        return "\n".join([*lines, f"mean ± standard error over {replicates} replicate{plural}"])
 
     def save(self, path: files.PathLike) -> None:
         """Write to a file of arrays and JSON."""
-        meta = {"learners": list(self.learners), "gap": self.gap, "settings": dict(self.settings)}
+        meta = {name: getattr(self, name) for name in _TRACE_META}
         files.write(path, "trace", meta, {name: getattr(self, name) for name in _TRACE_ARRAYS})
 
     @classmethod
@@ -140,16 +157,13 @@ class Trace:
         """Read what `save` wrote."""
         meta, arrays = files.read(path, "trace")
         try:
-            return cls(
-                learners=tuple(meta["learners"]),
-                gap=meta["gap"],
-                settings=meta["settings"],
-                **{name: arrays[name] for name in _TRACE_ARRAYS},
-            )
+            content: dict[str, Any] = meta | arrays | {"learners": tuple(meta["learners"])}
+            return cls(**{name: content[name] for name in (*_TRACE_META, *_TRACE_ARRAYS)})
         except KeyError as error:
             raise FileError(f"{path} is damaged: {error} is missing") from error
 
 
+_TRACE_META = ("learners", "gap", "exact", "settings")
 _TRACE_ARRAYS = ("expected", "realized", "oracle_expected", "oracle_realized", "optimum_expected")
 
 
@@ -196,13 +210,19 @@ def simulate(
     True
     """
     require_count(episodes=episodes, replicates=replicates)
+    if not (is_whole(seed) and seed >= 0):
+        raise ParameterError(f"seed must be a whole number, 0 or more, got {seed!r}")
+    if workers == 0:
+        raise ParameterError("workers must not be 0: give a number of processes, or -1 for one a core")
     named = _named(learners)
-    jobs = (joblib.delayed(_replicate)(i, instance, named, episodes, seed, exact) for i in range(replicates))
-    done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
-    results = sorted(
-        tqdm(done, total=replicates, desc="simulate", unit="replicate", disable=not progress),
-        key=lambda r: r.replicate,
-    )
+    exact = None if exact is None else as_oracle(exact)
+    setting = (instance, named, episodes, seed, exact, os.getpid())
+    jobs = (joblib.delayed(_replicate)(i, *setting) for i in range(replicates))
+    # One BLAS thread: workers do not fight over cores, and rounding is the same with any number of them.
+    with threadpool_limits(limits=1):
+        done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+        bar = tqdm(done, total=replicates, desc="simulate", unit="replicate", disable=not progress)
+        results = sorted(bar, key=lambda r: r.replicate)
     return Trace(
         learners=tuple(named),
         expected=np.stack([r.expected for r in results], axis=1),
@@ -211,11 +231,13 @@ def simulate(
         oracle_realized=np.stack([r.oracle_realized for r in results]),
         optimum_expected=np.stack([r.optimum_expected for r in results]),
         gap=results[0].gap,
+        exact=exact is not None or results[0].gap == 0,
         settings={
             "episodes": episodes,
             "replicates": replicates,
             "seed": seed,
-            "instance": repr(instance),
+            "instance": getattr(instance, "__qualname__", repr(instance)),
+            "exact": None if exact is None else repr(exact),
             "learners": {name: repr(learner) for name, learner in named.items()},
             "versions": {
                 "superarm": __version__,
@@ -250,13 +272,20 @@ class _Result(NamedTuple):
 
 
 def _replicate(
-    i: int, instance: Instance, learners: Mapping[str, Learner[Any]], n: int, seed: int, exact: Oracle | None
+    i: int,
+    instance: Instance,
+    learners: Mapping[str, Learner[Any]],
+    n: int,
+    seed: int,
+    exact: Oracle | None,
+    parent: int,
 ) -> _Result:
-    # One BLAS thread: workers do not fight over cores, and rounding is the same with any number of them.
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=None if os.getpid() == parent else 1):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,)))  # SeedSequence(seed).spawn(...)[i]
         problem, environment = instance(rng)
         problem, mean = problem.checked(), environment.mean
+        if problem.batch:
+            raise ParameterError(f"simulate plays one problem a replicate, got a batch {problem.batch}: use episodes")
         star = problem.oracle(mean)
         optimum = star if exact is None else exact(mean)
         expected, realized = np.empty((2, len(learners), n))
@@ -266,12 +295,5 @@ def _replicate(
                 expected[j, step.t - 1] = take(mean, step.A).sum()
                 realized[j, step.t - 1] = step.w.sum()
                 oracle_realized[step.t - 1] = take(step.weights, star).sum()
-        return _Result(
-            i,
-            expected,
-            realized,
-            np.full(n, take(mean, star).sum()),
-            oracle_realized,
-            np.full(n, take(mean, optimum).sum()),
-            problem.oracle.gap,
-        )
+        best, best_exact = (np.full(n, take(mean, A).sum()) for A in (star, optimum))
+        return _Result(i, expected, realized, best, oracle_realized, best_exact, problem.oracle.gap)

@@ -4,6 +4,7 @@ Both functions raise AssertionError with what was expected and what came; they n
 """
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,6 +24,7 @@ def check_oracle(
     *,
     family: Iterable[Iterable[int]] | None = None,
     domain: Callable[[Array], Array] = np.asarray,
+    randomized: bool = False,
     trials: int = 100,
     seed: int = 0,
 ) -> None:
@@ -32,12 +34,13 @@ def check_oracle(
     same when asked twice, that the weights stay untouched, that a batch equals its rows, that bad weights and problems
     without a feasible set are refused, and the value: against every set in `family` if it is given (all feasible sets,
     for small problems), and otherwise against every set the oracle itself has returned for other weights. `domain` maps
-    the weights that are tried into those the oracle takes, such as `lambda w: -abs(w)`.
+    the weights that are tried into those the oracle takes, such as `lambda w: -abs(w)`. An oracle that is `randomized`
+    need not answer alike when asked again.
 
     >>> from superarm import TopK
     >>> check_oracle(TopK(2), 5)
     """
-    assert isinstance(oracle, Oracle), f"{oracle!r} must be callable and have K and gap"
+    assert isinstance(oracle, Oracle), f"{oracle!r} must be callable and have K and gap; as_oracle wraps a function"
     assert oracle.gap is None or 0 <= oracle.gap < 1, f"gap must be None or in [0, 1), got {oracle.gap}"
     rng = np.random.default_rng(seed)
     known = None if family is None else [tuple(sorted(items)) for items in family]
@@ -45,7 +48,7 @@ def check_oracle(
     solved: list[tuple[Array, Array]] = []
     for trial in range(trials):
         w = domain(_random_weights(rng, L, trial))
-        items = _check_answer(oracle, w)
+        items = _check_answer(oracle, w, randomized)
         if items is None:
             left = [s for s in known or () if (w[list(s)] > -np.inf).all()]
             assert not left, f"InfeasibleError for weights {w}, but {left[0]} is feasible"
@@ -56,7 +59,8 @@ def check_oracle(
         solved.append((w, items))
     for w, items in solved:
         _check_value(oracle, w, items, seen)
-    _check_batches(oracle, [w for w, _ in solved])
+    if not randomized:
+        _check_batches(oracle, [w for w, _ in solved])
     _check_refusals(oracle, L)
 
 
@@ -75,7 +79,7 @@ def _random_weights(rng: np.random.Generator, L: int, trial: int) -> Array:
     return w
 
 
-def _check_answer(oracle: Oracle, w: Array) -> Array | None:
+def _check_answer(oracle: Oracle, w: Array, randomized: bool) -> Array | None:
     before = w.copy()
     try:
         A = oracle(w)
@@ -91,7 +95,8 @@ def _check_answer(oracle: Oracle, w: Array) -> Array | None:
     assert (A[: len(items)] >= 0).all() and (A >= -1).all(), f"-1 pads at the end, got {A}"
     assert (fault := find_fault(items, len(w))) is None, f"{fault}: got {A}"
     assert (w[items] > -np.inf).all(), f"chose an item that is not available: {A} for {w}"
-    np.testing.assert_array_equal(A, oracle(w), err_msg="asked twice, the oracle answered differently")
+    if not randomized:
+        np.testing.assert_array_equal(A, oracle(w), err_msg="asked twice, the oracle answered differently")
     return A
 
 
@@ -107,7 +112,7 @@ def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int
 
 
 def _check_batches(oracle: Oracle, weights: list[Array]) -> None:
-    assert len(weights) >= 6, f"only {len(weights)} of the random weights had a feasible set: too few to check"
+    assert len(weights) >= 6, f"only {len(weights)} trials had a feasible set, too few to check batches: raise trials"
     batch = np.stack(weights[:6])
     K = max(len(oracle(w)) for w in batch)
     rows = np.stack([np.pad(A, (0, K - len(A)), constant_values=-1) for A in map(oracle, batch)])
@@ -122,6 +127,8 @@ def _check_refusals(oracle: Oracle, L: int) -> None:
         w[L // 2] = bad
         _assert_raises(ValueError, str(L // 2), oracle, w)
     _assert_raises(ValueError, "", oracle, np.float64(1.0))
+    if hasattr(oracle, "L"):
+        _assert_raises(ValueError, str(L), oracle, np.zeros(L + 1))
     try:
         nothing = oracle(np.full(L, -np.inf))
     except InfeasibleError:
@@ -155,6 +162,8 @@ def check_learner(learner: Learner[Any], *, seed: int = 0) -> None:
     world = BernoulliEnvironment(rng.random((n, L)))
     frozen = dataclasses.is_dataclass(learner) and learner.__dataclass_params__.frozen
     assert frozen, f"a learner is a frozen dataclass of hyperparameters, got {type(learner)}"
+    for name, parameter in inspect.signature(type(learner)).parameters.items():
+        assert parameter.kind is parameter.KEYWORD_ONLY, f"hyperparameters are keyword-only, but {name} is not"
     one = problem._replace(Phi=problem.Phi[0])
     _check_update(learner, one, rng)
 
@@ -188,9 +197,9 @@ def _check_update(learner: Learner[Any], problem: Problem, rng: np.random.Genera
         np.testing.assert_array_equal(w, again, err_msg="equal generators must give equal weights")
         A = problem.oracle(w)
         feedback = rng.integers(0, 2, len(A)).astype(float)
-        before = [np.array(x) for x in belief]
+        before = [np.array(x) for x in (*belief, A, feedback)]
         after = learner.update(belief, problem, A, feedback)
-        _assert_close(belief, before, 0.0, "update changed in place the belief")
+        _assert_close((*belief, A, feedback), before, 0.0, "update changed in place what it was given")
         order = rng.permutation(len(A))
         permuted = learner.update(belief, problem, A[order], feedback[order])
         _assert_close(after, permuted, 1e-10, "feedback in another order gave another belief")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.environments import BernoulliEnvironment, GaussianEnvironment
+from superarm.errors import require_count, require_positive
 from superarm.oracles import GridPath
 from superarm.problem import Problem
 
@@ -28,6 +29,10 @@ class LongestPath:
     d: int = 200
     lam: float = 10.0
     sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_count(m=self.m, d=self.d)
+        require_positive(lam=self.lam, sigma=self.sigma)
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, GaussianEnvironment]:
         """One instance."""
@@ -51,6 +56,9 @@ class BernoulliLongestPath:
 
     m: int = 10
     d: int = 20
+
+    def __post_init__(self) -> None:
+        require_count(m=self.m, d=self.d)
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance."""

@@ -42,7 +42,7 @@ def brute_force(family: Iterable[Iterable[int]]) -> _BruteForce:
     >>> oracle(np.array([3.0, -1.0, 2.0]))
     array([ 0, -1])
     """
-    sets = [np.array(list(items), dtype=np.int64) for items in family]
+    sets = [np.array(list(items)) for items in family]
     if not sets:
         raise InfeasibleError("brute_force needs at least one feasible set, got an empty family")
     for items in sets:

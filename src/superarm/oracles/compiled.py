@@ -33,7 +33,11 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
         source = types.FunctionType(code, scope | inner | {"prange": numba.prange})
         # numba's cache tells functions apart by their name, not by how they were compiled
         source.__qualname__ = f"{function.__qualname__}_parallel" if parallel else function.__qualname__
-        jitted: Callable[..., Any] = numba.njit(cache=True, nogil=True, parallel=parallel)(source)
+        compile_ = functools.partial(numba.njit, nogil=True, parallel=parallel)
+        try:
+            jitted: Callable[..., Any] = compile_(cache=True)(source)
+        except RuntimeError:  # no folder to cache in can be written
+            jitted = compile_()(source)
         return jitted
 
     @functools.wraps(function)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.errors import ItemsError, ParameterError, require_count
+from superarm.errors import ItemsError, ParameterError, is_whole, require_count
 from superarm.oracles.compiled import compiled, prange
 from superarm.oracles.rows import by_row
 from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
@@ -150,7 +150,7 @@ class LaminarMatroid:
         holds: list[int] = np.bincount(self._owner[self._owner >= 0], minlength=len(capacities)).tolist()
         for s in self._order:
             capacity = capacities[s]
-            if not (isinstance(capacity, int | np.integer) and capacity >= 0):
+            if not (is_whole(capacity) and capacity >= 0):
                 raise ParameterError(f"the capacity of set {s} must be a whole number, 0 or more, got {capacity!r}")
             holds[s] = min(int(capacity), holds[s])
             if self._parent[s] >= 0:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array, take
-from superarm.errors import InfeasibleError, ParameterError, require_count
+from superarm.errors import InfeasibleError, ParameterError, is_whole, require_count
 from superarm.oracles.compiled import compiled, prange
 from superarm.problem import as_weights, feasible, refuse_weights
 
@@ -102,10 +102,16 @@ def best_by_group(w: Array, group: Array, start: Array, *, positive: bool = Fals
 
 def index_groups(groups: Sequence[Any] | Array) -> tuple[list[Any], Array, list[int]]:
     """The labels, the group of each item as an index into them, and the sizes of the groups."""
-    labels, group, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
-    if group.ndim != 1 or not len(labels):
+    if np.ndim(groups) != 1 or not len(groups):
         raise ParameterError(f"groups must name the group of each item, got shape {np.shape(groups)}")
-    return labels.tolist(), group, sizes.tolist()
+    if isinstance(groups, np.ndarray):
+        unique, group = np.unique(groups, return_inverse=True)
+        labels = unique.tolist()
+    else:  # labels may be of different types
+        labels = list(dict.fromkeys(groups))
+        index = {label: g for g, label in enumerate(labels)}
+        group = np.array([index[label] for label in groups])
+    return labels, group, np.bincount(group).tolist()
 
 
 def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -> list[int]:
@@ -113,7 +119,7 @@ def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -
     if unnamed := [label for label in labels if label not in numbers]:
         raise ParameterError(f"{what} must name every group; missing: {unnamed[0]!r}")
     for label, number in numbers.items():
-        if not (isinstance(number, int | np.integer) and number >= 0):
+        if not (is_whole(number) and number >= 0):
             raise ParameterError(f"{what} of group {label!r} must be a whole number, 0 or more, got {number!r}")
         if number and label not in labels:
             raise ParameterError(f"{what} names group {label!r}, which has no items")
@@ -156,7 +162,10 @@ class TopK:
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        A = best_by_group(as_weights(w), _NO_GROUPS, np.array([0, self.k]), positive=self.at_most)
+        w = as_weights(w)
+        if self.k > w.shape[-1] and not self.at_most:
+            raise InfeasibleError(f"{self} asks for more items than the {w.shape[-1]} there are")
+        A = best_by_group(w, _NO_GROUPS, np.array([0, self.k]), positive=self.at_most)
         feasible(self.at_most or bool((A[..., -1] >= 0).all()), self)
         return A
 
@@ -206,7 +215,7 @@ class Quota:
         self._needed = np.concatenate([np.arange(b) < a for a, b in zip(low, most, strict=True)])
 
     def _check(self, low: list[int], high: list[int], sizes: list[int]) -> None:
-        if not (isinstance(self._total, int | np.integer) and self._total >= 0):
+        if not (is_whole(self._total) and self._total >= 0):
             raise ParameterError(f"total must be a whole number, 0 or more, got {self._total!r}")
         for label, least, most, size in zip(self._labels, low, high, sizes, strict=True):
             if least > size:
