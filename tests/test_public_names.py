@@ -9,6 +9,8 @@ import pytest
 import superarm
 
 PUBLIC = {
+    "DagPath",
+    "ShortestPath",
     "Agent",
     "BernoulliEnvironment",
     "CombGaussianTS",

@@ -2,16 +2,18 @@
 
 from superarm.oracles.brute_force import brute_force
 from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
-from superarm.oracles.path import GridPath
+from superarm.oracles.path import DagPath, GridPath, ShortestPath
 from superarm.oracles.topk import Quota, TopK
 from superarm.oracles.wrappers import minimize, with_gap
 
 __all__ = [
+    "DagPath",
     "GridPath",
     "LaminarMatroid",
     "Matroid",
     "PartitionMatroid",
     "Quota",
+    "ShortestPath",
     "TopK",
     "brute_force",
     "minimize",

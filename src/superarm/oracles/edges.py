@@ -1,0 +1,40 @@
+"""Edge lists: what the graph oracles take, checked once."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Array
+from superarm.errors import ParameterError
+
+
+def as_pairs(edges: Any) -> Array:
+    """Edges as integers (E, 2)."""
+    pairs: Array = np.asarray(edges)
+    if pairs.size == 0:
+        return np.empty((0, 2), np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise ParameterError(f"edges must be pairs of node numbers, (E, 2), got {pairs.dtype} of shape {pairs.shape}")
+    return pairs.astype(np.int64)
+
+
+def is_repeated(pairs: Array) -> Array:
+    """Whether each of the pairs (E, 2) has come before."""
+    later = np.ones(len(pairs), np.bool_)
+    later[np.unique(pairs @ [pairs.max(initial=0) + 1, 1], return_index=True)[1]] = False
+    return later
+
+
+def refuse_pairs(bad: Array, pairs: Array, why: str) -> None:
+    """Raise for the first bad edge, if there is one."""
+    if bad.any():
+        e = int(bad.argmax())
+        raise ParameterError(f"edge {e}, {tuple(pairs[e].tolist())}, {why}")
+
+
+def numbered(graph: Any) -> tuple[dict[Hashable, int], list[tuple[Hashable, Hashable]], Array]:
+    """The number of each node of a networkx graph, its edges, and its edges by node number."""
+    number = {node: i for i, node in enumerate(graph.nodes)}
+    items = [(u, v) for u, v, *_ in graph.edges]
+    return number, items, as_pairs([(number[u], number[v]) for u, v in items])
