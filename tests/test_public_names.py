@@ -9,6 +9,10 @@ import pytest
 import superarm
 
 PUBLIC = {
+    "Assignment",
+    "BipartiteMatching",
+    "SpanningTree",
+    "Tour",
     "DagPath",
     "ShortestPath",
     "Agent",

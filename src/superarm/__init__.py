@@ -17,6 +17,8 @@ from superarm.learners import (
     RandomChoice,
 )
 from superarm.oracles import (
+    Assignment,
+    BipartiteMatching,
     DagPath,
     GridPath,
     LaminarMatroid,
@@ -24,7 +26,9 @@ from superarm.oracles import (
     PartitionMatroid,
     Quota,
     ShortestPath,
+    SpanningTree,
     TopK,
+    Tour,
     brute_force,
     minimize,
     with_gap,
@@ -35,7 +39,9 @@ from superarm.version import __version__
 
 __all__ = [
     "Agent",
+    "Assignment",
     "BernoulliEnvironment",
+    "BipartiteMatching",
     "CombGaussianTS",
     "CombLinTS",
     "CombLinUCB",
@@ -55,9 +61,11 @@ __all__ = [
     "Quota",
     "RandomChoice",
     "ShortestPath",
+    "SpanningTree",
     "Step",
     "SuperarmError",
     "TopK",
+    "Tour",
     "Trace",
     "__version__",
     "as_oracle",

@@ -1,12 +1,17 @@
 """Oracles: the feasible sets, as the solver that maximizes over them. One file a family."""
 
 from superarm.oracles.brute_force import brute_force
+from superarm.oracles.matching import Assignment, BipartiteMatching
 from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
 from superarm.oracles.path import DagPath, GridPath, ShortestPath
 from superarm.oracles.topk import Quota, TopK
+from superarm.oracles.tour import Tour
+from superarm.oracles.tree import SpanningTree
 from superarm.oracles.wrappers import minimize, with_gap
 
 __all__ = [
+    "Assignment",
+    "BipartiteMatching",
     "DagPath",
     "GridPath",
     "LaminarMatroid",
@@ -14,7 +19,9 @@ __all__ = [
     "PartitionMatroid",
     "Quota",
     "ShortestPath",
+    "SpanningTree",
     "TopK",
+    "Tour",
     "brute_force",
     "minimize",
     "with_gap",
