@@ -9,7 +9,8 @@ SuperarmError
 ├── InfeasibleError  (ValueError)       no feasible set is left to choose
 ├── OracleError      (RuntimeError)     an oracle returned something that is not a set of available items
 ├── NumericalError   (ArithmeticError)  numbers too large for float64
-└── FileError        (ValueError)       a file that is truncated, foreign or newer than this version
+├── FileError        (ValueError)       a file that is truncated, foreign or newer than this version
+└── DataError        (OSError)          a data set that is missing or not what it should be
 """
 
 import numbers
@@ -53,6 +54,10 @@ class NumericalError(SuperarmError, ArithmeticError):
 
 class FileError(SuperarmError, ValueError):
     """A file that is truncated, foreign or newer than this version."""
+
+
+class DataError(SuperarmError, OSError):
+    """A data set that is missing or not what it should be."""
 
 
 def require_positive(**parameters: float) -> None:

@@ -1,0 +1,1 @@
+"""Data that ships with superarm, and how it was derived."""
