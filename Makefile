@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint check bench clean
+.PHONY: demo test lint check bench gallery clean
 
 demo: .venv/installed
 	$(BIN)/superarm demo --out demo
@@ -20,6 +20,10 @@ check: lint test
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/agent.py
+	$(BIN)/python benchmarks/oracles.py
+
+gallery: .venv/installed
+	$(BIN)/python docs/gallery.py
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv

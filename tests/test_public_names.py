@@ -9,6 +9,8 @@ import pytest
 import superarm
 
 PUBLIC = {
+    "Knapsack",
+    "Milp",
     "Assignment",
     "BipartiteMatching",
     "SpanningTree",

@@ -1,4 +1,4 @@
-"""The code in README and CONTRIBUTING must run."""
+"""The code in README, CONTRIBUTING and docs must run."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = [
     pytest.param(code, id=f"{name}-{i}")
-    for name in ("README", "CONTRIBUTING")
+    for name in ("README", "CONTRIBUTING", "docs/oracles")
     for i, code in enumerate(re.findall(r"```python\n(.*?)```", (ROOT / f"{name}.md").read_text(), flags=re.DOTALL))
 ]
 
@@ -25,4 +25,4 @@ def test_block_runs(code, tmp_path, monkeypatch, capsys):
 def test_the_two_commands_are_there():
     assert "make demo" in README
     assert "make test" in README
-    assert len(BLOCKS) >= 5
+    assert len(BLOCKS) >= 13

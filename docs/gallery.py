@@ -1,0 +1,245 @@
+"""Draws docs/images: one picture an oracle, with its structure, the weights and the chosen set (`make gallery`)."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from superarm import (
+    Assignment,
+    BipartiteMatching,
+    DagPath,
+    GridPath,
+    Knapsack,
+    LaminarMatroid,
+    Matroid,
+    Milp,
+    PartitionMatroid,
+    Quota,
+    ShortestPath,
+    SpanningTree,
+    TopK,
+    Tour,
+)
+from superarm.arrays import Array
+
+CHOSEN, OTHER, MAP = "#d1495b", "#c9d1d9", "YlGnBu"
+IMAGES = Path(__file__).parent / "images"
+
+
+def bars(axes: Axes, w: Array, A: Array, groups: list[str] | None = None) -> None:
+    """Weights as bars, the chosen ones in colour; names of groups below."""
+    colors = [CHOSEN if e in A else OTHER for e in range(len(w))]
+    axes.bar(range(len(w)), w, color=colors, width=0.8)
+    axes.axhline(0, color="0.4", linewidth=0.8)
+    axes.set(ylabel="weight", xlabel="item", xticks=range(len(w)), xticklabels=groups or [])
+
+
+def network(axes: Axes, xy: Array, edges: Array, w: Array, A: Array, *, arrows: bool = False) -> None:
+    """Nodes and edges; colour is weight, and the chosen edges are underlaid."""
+    A = A[A >= 0]
+    segments = xy[edges]
+    axes.add_collection(LineCollection(list(segments[A]), colors=CHOSEN, linewidths=7, alpha=0.75, capstyle="round"))
+    shades = ScalarMappable(Normalize(w.min(), w.max()), MAP)
+    axes.add_collection(LineCollection(list(segments), colors=shades.to_rgba(w), linewidths=2))
+    if arrows:
+        for tail, head in segments:
+            axes.annotate("", tail + 0.62 * (head - tail), tail + 0.5 * (head - tail), arrowprops={"arrowstyle": "->"})
+    axes.scatter(xy[:, 0], xy[:, 1], s=40, color="white", edgecolor="0.25", zorder=3)
+    axes.set_aspect("equal")
+    axes.margins(0.06)
+    axes.axis("off")
+    axes.figure.colorbar(shades, ax=axes, label="weight", shrink=0.8)
+
+
+def near_pairs(xy: Array, reach: float) -> Array:
+    """Pairs of points closer than `reach`."""
+    i, j = np.triu_indices(len(xy), 1)
+    close = np.linalg.norm(xy[i] - xy[j], axis=1) < reach
+    return np.stack([i[close], j[close]], axis=1)
+
+
+def topk(axes: Axes, rng: np.random.Generator) -> str:
+    w = rng.standard_normal(20)
+    bars(axes, w, TopK(6)(w))
+    return "TopK(6): the six best of twenty"
+
+
+def quota(axes: Axes, rng: np.random.Generator) -> str:
+    groups = list("ffmfmmfmffmfmffmfffm")
+    w = rng.random(20)
+    bars(axes, w, Quota(groups, {"f": 3, "m": 3})(w), groups)
+    return "Quota(groups, {'f': 3, 'm': 3}): the three best of each"
+
+
+def partition(axes: Axes, rng: np.random.Generator) -> str:
+    groups = ["a"] * 6 + ["b"] * 6 + ["c"] * 6
+    w = rng.standard_normal(18)
+    w[12:] = -np.abs(w[12:])
+    bars(axes, w, PartitionMatroid(groups, {"a": 2, "b": 2, "c": 2}, bases=False)(w), groups)
+    return "PartitionMatroid: at most two a group, none at a loss"
+
+
+def laminar(axes: Axes, rng: np.random.Generator) -> str:
+    w = rng.random(16)
+    sets = [range(4), range(4, 8), range(8), range(8, 16), range(16)]
+    capacities = [2, 2, 3, 3, 5]
+    bars(axes, w, LaminarMatroid(16, sets=[list(s) for s in sets], capacities=capacities)(w))
+    for (first, *_, last), capacity, depth in zip(map(list, sets), capacities, (1, 1, 2, 2, 3), strict=True):
+        y = -0.09 * depth
+        axes.plot([first - 0.4, last + 0.4], [y, y], color="0.3", linewidth=2)
+        axes.text((first + last) / 2, y - 0.015, f"at most {capacity}", ha="center", va="top", fontsize=8)
+    axes.set(xlabel="", ylim=(-0.4, None))
+    return "LaminarMatroid: sets within sets"
+
+
+def matroid(axes: Axes, rng: np.random.Generator) -> str:
+    angle = np.array([0.2, 0.2, 0.9, 1.6, 2.3, 2.3])
+    w = np.array([0.9, 0.7, 0.8, 0.4, 0.3, 0.6])
+    vectors = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    A = Matroid(6, lambda items: np.linalg.matrix_rank(vectors[items]) == len(items))(w)
+    for e, (x, y) in enumerate(w[:, None] * vectors):
+        color = CHOSEN if e in A else "0.75"
+        axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2.5})
+        axes.text(1.08 * x, 1.08 * y, f"{w[e]:.1f}", ha="center", va="center", fontsize=9)
+    axes.set(xlim=(-0.7, 1.1), ylim=(-0.1, 0.8), aspect="equal")
+    axes.axis("off")
+    return "Matroid: the best basis of the plane; length is weight"
+
+
+def grid_path(axes: Axes, rng: np.random.Generator) -> str:
+    oracle = GridPath(7)
+    w = rng.standard_normal(oracle.L)
+    ends = oracle.edges.reshape(-1, 2)
+    xy = np.array([(c, -r) for r in range(8) for c in range(8)], dtype=float)
+    network(axes, xy, (ends[:, 0] * 8 + ends[:, 1]).reshape(-1, 2), w, oracle(w))
+    return "GridPath(7): the longest path right and down"
+
+
+def dag_path(axes: Axes, rng: np.random.Generator) -> str:
+    layers = [[0], [1, 2, 3], [4, 5, 6, 7], [8, 9, 10], [11]]
+    xy = np.array([(1.3 * x, i - len(nodes) / 2) for x, nodes in enumerate(layers) for i, _ in enumerate(nodes)])
+    edges = np.array([(u, v) for a, b in itertools.pairwise(layers) for u in a for v in b if rng.random() < 0.75])
+    w = rng.standard_normal(len(edges))
+    network(axes, xy, edges, w, DagPath(edges, 0, 11)(w), arrows=True)
+    return "DagPath: the longest path from left to right, any sign"
+
+
+def shortest_path(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((40, 2)) * [1.6, 1]
+    one_way = near_pairs(xy, 0.32)
+    edges = np.concatenate([one_way, one_way[:, ::-1]])
+    cost = np.linalg.norm(xy[edges[:, 0]] - xy[edges[:, 1]], axis=1) * rng.uniform(1, 2, len(edges))
+    source, target = int(xy.sum(1).argmin()), int(xy.sum(1).argmax())
+    network(axes, xy, edges, -cost, ShortestPath(edges, source, target)(-cost))
+    return "ShortestPath: the cheapest way across; weight is minus cost"
+
+
+def spanning_tree(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((35, 2)) * [1.6, 1]
+    edges = near_pairs(xy, 0.4)
+    w = rng.standard_normal(len(edges))
+    network(axes, xy, edges, w, SpanningTree(edges, 35)(w))
+    return "SpanningTree: the heaviest edges that connect all nodes"
+
+
+def assignment(axes: Axes, rng: np.random.Generator) -> str:
+    n_rows, n_cols = 7, 9
+    w = rng.random((n_rows, n_cols))
+    image = axes.imshow(w, cmap=MAP)
+    for e in Assignment(n_rows, n_cols)(w.ravel()):
+        i, j = divmod(int(e), n_cols)
+        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=CHOSEN, linewidth=3))
+    axes.set(xlabel="worker", ylabel="job", xticks=[], yticks=[])
+    axes.figure.colorbar(image, ax=axes, label="weight", shrink=0.8)
+    return "Assignment(7, 9): a worker of its own for each job"
+
+
+def bipartite(axes: Axes, rng: np.random.Generator) -> str:
+    edges = np.array([(i, j) for i in range(6) for j in range(6) if rng.random() < 0.55])
+    w = rng.standard_normal(len(edges))
+    xy = np.array([(0.0, -i) for i in range(6)] + [(5.0, -j) for j in range(6)])
+    network(axes, xy, edges + np.array([0, 6]), w, BipartiteMatching(edges, 6, 6, right_capacity=2)(w))
+    return "BipartiteMatching: one edge a left node, two a right one"
+
+
+def knapsack(axes: Axes, rng: np.random.Generator) -> str:
+    costs, w = rng.uniform(1, 10, 60), rng.uniform(0, 1, 60)
+    A = Knapsack(costs, 60.0)(w)
+    chosen = np.isin(np.arange(60), A)
+    axes.scatter(costs[~chosen], w[~chosen], color=OTHER, edgecolor="0.6")
+    label = f"{chosen.sum()} items at {costs[chosen].sum():.2f} of 60"
+    axes.scatter(costs[chosen], w[chosen], color=CHOSEN, label=label)
+    axes.set(xlabel="cost", ylabel="weight")
+    axes.legend(loc="lower right", framealpha=0.9)
+    return "Knapsack: the most weight within a budget of 60"
+
+
+def milp(axes: Axes, rng: np.random.Generator) -> str:
+    A = rng.integers(0, 10, (4, 24))
+    b = A.sum(1) // 3
+    w = A.mean(0) / 10 + 0.3 * rng.random(24)
+    chosen = Milp(A, b)(w)
+    chosen = chosen[chosen >= 0]
+    image = axes.imshow(A, cmap="Greys", aspect="auto")
+    for e in chosen:
+        axes.add_patch(Rectangle((e - 0.5, -0.5), 1, 4, fill=False, edgecolor=CHOSEN, linewidth=2.5))
+    used = A[:, chosen].sum(1)
+    axes.set(yticks=range(4), yticklabels=[f"{u} of {limit}" for u, limit in zip(used, b, strict=True)])
+    axes.set(xlabel="item (column of A), by its weight", ylabel="used")
+    axes.set_xticks(range(24), [f"{x:.1f}" for x in w], fontsize=6)
+    axes.figure.colorbar(image, ax=axes, label="use of a resource", shrink=0.8)
+    return "Milp(A, b): the most weight within four resources"
+
+
+def tour(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((70, 2)) * [1.6, 1]
+    edges = np.stack(np.triu_indices(70, 1), axis=1)
+    w = -np.linalg.norm(xy[edges[:, 0]] - xy[edges[:, 1]], axis=1)
+    for start, end in xy[edges[Tour(70)(w)]]:
+        axes.plot(*zip(start, end, strict=True), color=CHOSEN, linewidth=2)
+    axes.scatter(xy[:, 0], xy[:, 1], s=22, color="white", edgecolor="0.25", zorder=3)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    return "Tour(70): a short way through all cities; weight is minus length"
+
+
+PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
+    "topk": topk,
+    "quota": quota,
+    "partition-matroid": partition,
+    "laminar-matroid": laminar,
+    "matroid": matroid,
+    "grid-path": grid_path,
+    "dag-path": dag_path,
+    "shortest-path": shortest_path,
+    "spanning-tree": spanning_tree,
+    "assignment": assignment,
+    "bipartite-matching": bipartite,
+    "knapsack": knapsack,
+    "milp": milp,
+    "tour": tour,
+}
+
+
+def main() -> None:
+    """Draw every picture."""
+    IMAGES.mkdir(exist_ok=True)
+    for name, draw in PICTURES.items():
+        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+        axes = figure.subplots()
+        axes.set_title(draw(axes, np.random.default_rng(3)), fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(IMAGES / f"{name}.png", dpi=110)
+        print(IMAGES / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
