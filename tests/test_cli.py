@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -77,3 +78,55 @@ def test_no_command_is_an_error(capsys):
         main([])
     assert exit_.value.code == 2
     assert "usage" in capsys.readouterr().err
+
+
+TINY = ["--m", "3", "--d", "4", "--episodes", "8", "--replicates", "2", "--workers", "1"]
+
+
+def test_reproduce_longest_path(tmp_path, capsys):
+    command = ["reproduce", "longest-path", *TINY, "--learner", "CombLinTS", "--learner", "RandomChoice"]
+    assert main([*command, "--sweep", "lambda", "--out", str(tmp_path)]) == 0
+    content = json.loads((tmp_path / "longest-path.json").read_text())
+    assert set(content["results"]) == {"CombLinTS", "RandomChoice"}
+    assert set(content["results"]["CombLinTS"]["regret"]) == {"mean", "se"}
+    assert len(content["sweeps"]["lambda"]["CombLinTS"]) == 8
+    assert (tmp_path / "report.html").exists()
+    assert "report.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["longest-path", "--replicates", "-1"], "replicates must be a whole number"),
+        (["longest-path", *TINY, "--learner", "Nobody"], "no learner 'Nobody'"),
+        (["ads", "--m", "3"], "are for longest-path only"),
+        (["longest-path", "--m", "0"], "m must be a whole number"),
+        (["longest-path", "--sigma", "-1"], "sigma must be a positive"),
+    ],
+)
+def test_reproduce_refuses_in_one_line(tmp_path, capsys, arguments, message):
+    assert main(["reproduce", *arguments, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_reproduce_refuses_an_unwritable_folder(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert main(["reproduce", "longest-path", *TINY, "--out", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err.startswith("superarm: ")
+
+
+def test_reproduce_refuses_an_unknown_experiment(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["reproduce", "everything"])
+    assert exit_.value.code == 2
+
+
+def test_reproduce_interrupted_says_how_to_go_on(monkeypatch, tmp_path, capsys):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("superarm.experiments.study.simulate", interrupt)
+    assert main(["reproduce", "longest-path", *TINY, "--out", str(tmp_path)]) == 130
+    assert "give the same command again to go on" in capsys.readouterr().err

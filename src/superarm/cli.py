@@ -19,7 +19,11 @@ from superarm import (
     __version__,
     simulate,
 )
-from superarm.experiments.longest_path import BernoulliLongestPath
+from superarm.errors import ParameterError, require_count
+from superarm.experiments.longest_path import SWEEPS, BernoulliLongestPath, Case
+from superarm.experiments.study import Study
+from superarm.report import as_text
+from superarm.reproduction import EXPERIMENTS, QUICK_SWEEPS, Scale, reproduce, run_longest_path
 
 DEMO_LEARNERS: list[Learner[Any]] = [
     CombLinTS(lam=1.0, sigma=0.5),
@@ -41,7 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"superarm: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("superarm: interrupted", file=sys.stderr)
+        print(
+            "\nsuperarm: interrupted. Finished settings are kept: give the same command again to go on.",
+            file=sys.stderr,
+        )
         return 130
     return 0
 
@@ -52,6 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"superarm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_reproduce(commands)
+    return parser
+
+
+def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
         help="compare all learners on a small longest-path problem",
@@ -64,11 +77,70 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--d", type=int, default=20, help="features an edge")
     demo.add_argument("--episodes", type=int, default=500, help="episodes a replicate")
     demo.add_argument("--replicates", type=int, default=20, help="random instances")
-    demo.add_argument("--seed", type=int, default=0, help="the result is a function of this and the sizes")
-    demo.add_argument("--workers", type=int, default=-1, help="processes; -1 for one a core")
-    demo.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR", help="where to write")
+    _add_common(demo, out=Path("demo"))
     demo.set_defaults(command=_demo)
-    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, out: Path) -> None:
+    parser.add_argument("--seed", type=int, default=0, help="the result is a function of this and the settings")
+    parser.add_argument("--workers", type=int, default=-1, help="processes; -1 for one a core")
+    parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="where to write")
+
+
+def _add_reproduce(commands: Any) -> None:
+    parser = commands.add_parser(
+        "reproduce",
+        help="the paper's experiments, beside its printed numbers",
+        description="Run the experiments of Wen, Kveton & Ashkan (ICML 2015), section 6. Writes for each a JSON, a\n"
+        "CSV of curves and figures, and a report.html; prints paper against here. Finished settings are kept in\n"
+        "DIR/traces, so an interrupted run goes on where it stopped.",
+        epilog="examples:\n"
+        "  superarm reproduce all                              a few minutes on two cores\n"
+        "  superarm reproduce ads --replicates 20\n"
+        "  superarm reproduce longest-path --m 50 --learner CombLinTS --learner RandomChoice\n"
+        "  superarm reproduce longest-path --sweep sigma --replicates 50\n"
+        "  superarm reproduce all --full                       the paper's 200 replicates and all sweeps",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"])
+    parser.add_argument("--replicates", type=int, help="random instances (default: a few; with --full 200)")
+    parser.add_argument("--episodes", type=int, help="episodes a replicate (default: the paper's)")
+    parser.add_argument("--full", action="store_true", help="the paper's replicates and all sweeps")
+    _add_common(parser, out=Path("reproduction"))
+    path = parser.add_argument_group("longest-path only")
+    path.add_argument("--m", type=int, help="edges on a side of the grid (default: 30)")
+    path.add_argument("--d", type=int, help="features an edge (default: 200)")
+    path.add_argument("--lam", type=float, help="the learner's λ (default: 10)")
+    path.add_argument("--sigma", type=float, help="the learner's σ (default: 1)")
+    path.add_argument("--c", type=float, help="optimism of CombLinUCB (default: 1)")
+    path.add_argument("--learner", action="append", metavar="CLASS", help="a learner by its class name; repeatable")
+    path.add_argument("--sweep", action="append", choices=list(SWEEPS), help="vary one parameter; repeatable")
+    parser.set_defaults(command=_reproduce)
+
+
+def _reproduce(arguments: argparse.Namespace) -> None:
+    counts = {"replicates": arguments.replicates, "episodes": arguments.episodes}
+    require_count(**{name: value for name, value in counts.items() if value is not None})
+    options = {key: getattr(arguments, key) for key in ("m", "d", "lam", "sigma", "c")}
+    given = {key: value for key, value in options.items() if value is not None}
+    names = EXPERIMENTS if arguments.experiment == "all" else (arguments.experiment,)
+    if "longest-path" not in names and (given or arguments.learner or arguments.sweep):
+        raise ParameterError("--m, --d, --lam, --sigma, --c, --learner and --sweep are for longest-path only")
+    sweeps: Any = {name: SWEEPS[name] for name in arguments.sweep} if arguments.sweep else None
+    if arguments.experiment == "all" and not arguments.full and sweeps is None:
+        sweeps = QUICK_SWEEPS
+    study = Study(out=arguments.out, seed=arguments.seed, workers=arguments.workers)
+    scale = Scale(full=arguments.full, **counts)
+    case = Case(**given) if given else None
+    learners = arguments.learner or ["CombLinTS", "CombLinUCB"]
+    study.out.mkdir(parents=True, exist_ok=True)
+    table, path, left_out = reproduce(
+        names, study, scale, lambda: run_longest_path(study, scale, case=case, learners=learners, sweeps=sweeps)
+    )
+    print("\n" + as_text(table))
+    for line in left_out:
+        print(f"\nLeft out, {line}")
+    print(f"\nReport: {path}   figures, JSON and CSV: {arguments.out}")
 
 
 def _demo(arguments: argparse.Namespace) -> None:

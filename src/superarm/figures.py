@@ -1,5 +1,9 @@
 """Every plot. Needs matplotlib: `pip install superarm[plot]`."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import stdtrit
@@ -7,6 +11,16 @@ from scipy.special import stdtrit
 from superarm.arrays import Array
 from superarm.files import PathLike
 from superarm.simulate import Trace, mean_se
+
+COLORS = {
+    "CombLinTS": "C0",
+    "CombLinUCB": "C2",
+    "TunedCombLinTS": "C4",
+    "LiteralCombLinTS": "C3",
+    "CombTS": "C1",
+    "CombUCB1": "C5",
+}
+AXIS = {"m": "grid size m", "d": "features d", "sigma": "σ of the learner", "lambda": "λ of the learner"}
 
 
 def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") -> Figure:
@@ -23,18 +37,18 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     """
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     regret, share = figure.subplots(1, 2)
+    replicates = len(trace.oracle_expected)
     order = sorted(trace.learners, key=lambda learner: -trace.regret(learner)[:, -1].mean())
     for i, learner in enumerate(order):
-        _band(regret, trace.regret(learner), learner, f"C{i}")
-        _band(share, trace.per_step_return(learner) / trace.per_step_optimum(), learner, f"C{i}")
+        shares = trace.per_step_return(learner) / trace.per_step_optimum()
+        _band(regret, *mean_se(trace.regret(learner)), replicates, learner, f"C{i}")
+        _band(share, *mean_se(shares), replicates, learner, f"C{i}")
     share.axhline(1, color="0.3", linewidth=1, linestyle=":", label="optimum")
     regret.set(xlabel="episode", ylabel="cumulative regret", ylim=(0, None))
     share.set(xlabel="episode", ylabel="per-step return / optimum")
-    replicates = trace.oracle_expected.shape[0]
     figure.suptitle(f"{title}{' · ' if title else ''}mean and 95 % interval over {replicates} replicates", fontsize=11)
     for axes in (regret, share):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
+        _tidy(axes)
         axes.margins(x=0)
     regret.legend(frameon=False)
     if path is not None:
@@ -42,10 +56,108 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     return figure
 
 
-def _band(axes: Axes, values: Array, label: str, color: str) -> None:
-    """The mean of values (replicates, episodes) as a line, with its 95 % interval."""
-    mean, se = mean_se(values)
+Curves: TypeAlias = Mapping[str, tuple[Array, Array]]
+"""Mean and standard error by episode, for each learner."""
+
+
+def plot_curves(curves: Curves, content: Mapping[str, Any]) -> Figure:
+    """Cumulative regret in the longest-path case, by episode."""
+    figure = Figure(figsize=(7.6, 4.8), layout="constrained")
+    axes = figure.subplots()
+    settings = content["settings"]
+    for label, (mean, se) in curves.items():
+        _band(axes, mean, se, settings["replicates"], label, COLORS.get(label, "0.5"))
+    title = (
+        f"longest path, m = {settings['m']}, d = {settings['d']}: {settings['replicates']} replicates, 95 % intervals"
+    )
+    axes.set(xlabel="episode", ylabel="cumulative regret", title=title, ylim=(0, None))
+    _tidy(axes)
+    axes.legend(frameon=False)
+    return figure
+
+
+def plot_returns(curves: Curves, content: Mapping[str, Any], paper: Mapping[int, float], name: str) -> Figure:
+    """Per-step return as a share of the optimum, by learner, with the paper's numbers for CombLinTS."""
+    figure = Figure(figsize=(9, 4.8), layout="constrained")
+    axes = figure.subplots()
+    replicates = content["settings"]["replicates"]
+    for label, (mean, se) in curves.items():
+        _band(axes, mean, se, replicates, label, COLORS.get(label, "0.5"))
+    axes.axhline(1, color="0.3", linewidth=1, linestyle=":", label="optimum")
+    if paper:
+        axes.plot(*zip(*paper.items(), strict=True), "k*", markersize=11, label="paper, CombLinTS")
+    title = f"{name}: {replicates} replicates, 95 % intervals"
+    axes.set(xlabel="episode", ylabel="per-step return / optimum", title=title, xscale="log", ylim=(None, 1.03))
+    _tidy(axes)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def plot_sweeps(sweeps: Mapping[str, Mapping[str, list[dict[str, Any]]]], paper: Mapping[int, float]) -> Figure:
+    """Regret against m, d, σ and λ, as in the paper's first figure, with two standard errors."""
+    rows, columns = (len(sweeps) + 1) // 2, min(len(sweeps), 2)
+    figure = Figure(figsize=(5.6 * columns, 4.2 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, (sweep, by_learner) in zip(panels, sweeps.items(), strict=False):
+        for label, points in by_learner.items():
+            _points(axes, points, label)
+        logarithmic = sweep in ("sigma", "lambda")
+        if sweep == "m":
+            known = [(m, R) for m, R in paper.items() if m <= 100]
+            axes.plot(*zip(*known, strict=True), "k*", markersize=11, label="paper")
+        scale = "log" if logarithmic else "linear"
+        axes.set(xlabel=AXIS[sweep], ylabel="regret R(n)", xscale=scale, yscale=scale)
+        if not logarithmic:
+            axes.set_ylim(0, None)
+        _tidy(axes)
+        axes.legend(frameon=False, fontsize=9)
+    for axes in panels[len(sweeps) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def plot_bounds(content: Mapping[str, Any]) -> Figure:
+    """Regret of CombLinTS against m and d beside the refined bound, on logarithmic scales."""
+    sweeps = [sweep for sweep in ("m", "d") if content["bounds"].get(sweep)]
+    figure = Figure(figsize=(5.4 * len(sweeps), 4.2), layout="constrained")
+    for axes, sweep in zip(figure.subplots(1, len(sweeps), squeeze=False)[0], sweeps, strict=True):
+        points = content["sweeps"][sweep]["CombLinTS"]
+        _points(axes, points, "CombLinTS")
+        values = [point["value"] for point in points]
+        axes.plot(values, content["bounds"][sweep], "k--", label="refined Bayes bound, λ → λ max‖φ‖")
+        axes.set(xlabel=AXIS[sweep], ylabel="regret R(n)", xscale="log", yscale="log")
+        _tidy(axes)
+        axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def save(figure: Figure, out: Path, name: str) -> list[Path]:
+    """As PNG and as SVG."""
+    paths = [out / f"{name}.png", out / f"{name}.svg"]
+    for path in paths:
+        figure.savefig(path, dpi=150)
+    return paths
+
+
+def _points(axes: Axes, points: list[dict[str, Any]], label: str) -> None:
+    """Mean regret with two standard errors at each value of a sweep."""
+    replicates = sorted({point["replicates"] for point in points})
+    mean = [point["regret"]["mean"] for point in points]
+    bars = [2 * (point["regret"]["se"] or 0.0) for point in points]
+    text = f"{label} ({'/'.join(map(str, replicates))} replicates)"
+    style = "s--" if label.startswith("Literal") else "o-"
+    values = [point["value"] for point in points]
+    axes.errorbar(values, mean, bars, fmt=style, color=COLORS.get(label, "0.5"), label=text, capsize=2, markersize=4)
+
+
+def _tidy(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+
+
+def _band(axes: Axes, mean: Array, se: Array, replicates: int, label: str, color: str) -> None:
+    """A mean by episode as a line, with its 95 % interval."""
     t = range(1, len(mean) + 1)
     axes.plot(t, mean, label=label, color=color, linewidth=1.8)
-    width = stdtrit(max(len(values) - 1, 1), 0.975) * se
+    width = stdtrit(max(replicates - 1, 1), 0.975) * se
     axes.fill_between(t, mean - width, mean + width, color=color, alpha=0.18, linewidth=0)

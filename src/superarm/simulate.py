@@ -193,14 +193,15 @@ def simulate(
     replicates: int,
     seed: int = 0,
     workers: int | None = None,
-    progress: bool = True,
+    progress: bool | str = True,
     exact: Oracle | None = None,
 ) -> Trace:
     """Play every learner on the same random instances.
 
     Replicate i depends on `seed` and i alone: instance, weights and the learners' randomness are the same with any
     number of replicates, workers or other learners beside. `workers` is joblib's n_jobs; leave it None inside
-    `joblib.parallel_config`. `exact` is an exact oracle for A^opt where the problem's own is approximate.
+    `joblib.parallel_config`. `progress` shows a bar with the time left, under a text if one is given. `exact` is an
+    exact oracle for A^opt where the problem's own is approximate.
 
     >>> from superarm import CombLinTS, RandomChoice, simulate
     >>> from superarm.experiments.longest_path import LongestPath
@@ -221,7 +222,8 @@ def simulate(
     # One BLAS thread: workers do not fight over cores, and rounding is the same with any number of them.
     with threadpool_limits(limits=1):
         done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
-        bar = tqdm(done, total=replicates, desc="simulate", unit="replicate", disable=not progress)
+        text = progress if isinstance(progress, str) else "simulate"
+        bar = tqdm(done, total=replicates, desc=text, unit="replicate", disable=not progress)
         results = sorted(bar, key=lambda r: r.replicate)
     return Trace(
         learners=tuple(named),
@@ -232,21 +234,38 @@ def simulate(
         optimum_expected=np.stack([r.optimum_expected for r in results]),
         gap=results[0].gap,
         exact=exact is not None or results[0].gap == 0,
-        settings={
-            "episodes": episodes,
-            "replicates": replicates,
-            "seed": seed,
-            "instance": getattr(instance, "__qualname__", repr(instance)),
-            "exact": None if exact is None else repr(exact),
-            "learners": {name: repr(learner) for name, learner in named.items()},
-            "versions": {
-                "superarm": __version__,
-                "numpy": np.__version__,
-                "scipy": scipy.__version__,
-                "python": platform.python_version(),
-            },
-        },
+        settings=_settings(instance, named, episodes, replicates, seed, exact),
     )
+
+
+def _settings(
+    instance: Instance,
+    learners: Mapping[str, Learner[Any]],
+    episodes: int,
+    replicates: int,
+    seed: int,
+    exact: Oracle | None,
+) -> dict[str, Any]:
+    """What a result is a function of, and the versions that made it."""
+    return {
+        "episodes": episodes,
+        "replicates": replicates,
+        "seed": seed,
+        "instance": getattr(instance, "__qualname__", repr(instance)),
+        "exact": None if exact is None else repr(exact),
+        "learners": {name: repr(learner) for name, learner in learners.items()},
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of superarm and what its numbers depend on."""
+    return {
+        "superarm": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def _named(learners: Mapping[str, Learner[Any]] | Sequence[Learner[Any]]) -> dict[str, Learner[Any]]:

@@ -3,14 +3,22 @@
 The items are the edges of an (m+1) x (m+1) grid, L = 2m(m+1); the feasible sets are paths across it, K = 2m.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from superarm.arrays import row_norms
+from superarm.bounds import comblints_bound
 from superarm.environments import BernoulliEnvironment, GaussianEnvironment
-from superarm.errors import require_count, require_positive
+from superarm.errors import ParameterError, require_count, require_positive
+from superarm.experiments.literal import LiteralCombLinTS
+from superarm.experiments.study import Setting, Study, estimate
+from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
-from superarm.problem import Problem
+from superarm.problem import Learner, Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,3 +74,122 @@ class BernoulliLongestPath:
         Phi = rng.dirichlet(np.full(self.d, 1 / self.d), size=oracle.L)
         mean = Phi @ rng.random(self.d)
         return Problem(Phi, oracle), BernoulliEnvironment(mean.clip(0, 1))
+
+
+SWEEPS: dict[str, list[float]] = {
+    "m": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
+    "d": [10, 60, 110, 160, 210, 260, 310, 360, 410, 460, 510],
+    "sigma": [10.0**k for k in range(-7, 5)],
+    "lambda": [10.0**k for k in range(-2, 6)],
+}
+EPISODES = 150
+PAPER_REGRET = {30: 1.56e4, 250: 6.56e4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """The sizes of the problem and the learner's parameters; the truth stays λ = 10, σ = 1, as in the paper."""
+
+    m: int = 30
+    d: int = 200
+    lam: float = 10.0
+    sigma: float = 1.0
+    c: float = 1.0
+
+    def learner(self, name: str) -> Learner[Any]:
+        """A learner by the name of its class."""
+        per_item = self.lam * math.sqrt(self.d)  # the prior std of φ_e·θ
+        made: dict[str, Callable[[], Learner[Any]]] = {
+            "CombLinTS": lambda: CombLinTS(lam=self.lam, sigma=self.sigma),
+            "CombLinUCB": lambda: CombLinUCB(lam=self.lam, sigma=self.sigma, c=self.c),
+            "LiteralCombLinTS": lambda: LiteralCombLinTS(lam=self.lam, sigma=self.sigma),
+            "Greedy": lambda: Greedy(lam=self.lam, sigma=self.sigma),
+            "CombGaussianTS": lambda: CombGaussianTS(lam=per_item, sigma=self.sigma),
+            "CombUCB1": lambda: CombUCB1(scale=per_item),
+            "RandomChoice": RandomChoice,
+        }
+        if name not in made:
+            raise ParameterError(f"no learner {name!r} for longest paths; there are {', '.join(made)}")
+        return made[name]()
+
+    def setting(self, learner: str, episodes: int, replicates: int) -> Setting:
+        """This case for one learner."""
+        parts = (f"{key}={value:g}" for key, value in vars(self).items() if key != "c" or learner == "CombLinUCB")
+        name = f"longest-path {' '.join(parts)} {learner}"
+        return Setting(name, LongestPath(m=self.m, d=self.d), self.learner(learner), episodes, replicates)
+
+    def at(self, sweep: str, value: float) -> "Case":
+        """The case with one parameter changed."""
+        field = {"lambda": "lam"}.get(sweep, sweep)
+        changed: Any = int(value) if field in ("m", "d") else value
+        return replace(self, **{field: changed})
+
+
+def bayes_bound(case: Case, episodes: int, seed: int) -> float:
+    """The refined bound for a learner with the true λ and σ, with the largest norm of one instance's features."""
+    problem, _ = LongestPath(m=case.m, d=case.d)(np.random.default_rng(seed))
+    M = float(row_norms(problem.Phi).max())
+    return comblints_bound(episodes, K=2 * case.m, L=problem.L, d=case.d, lam=10.0, sigma=1.0, max_norm=M)
+
+
+def sweep_learners(sweep: str, learners: Sequence[str]) -> list[str]:
+    """The learners of a sweep: over σ, the literal recursion comes too."""
+    extra = ["LiteralCombLinTS"] if sweep == "sigma" and "CombLinTS" in learners else []
+    return [*learners, *(name for name in extra if name not in learners)]
+
+
+def reproduce(
+    study: Study,
+    *,
+    case: Case,
+    learners: Sequence[str],
+    episodes: int,
+    replicates: int,
+    sweeps: Mapping[str, Sequence[float]],
+    sweep_replicates: Callable[[str], int],
+    largest: int = 0,
+) -> dict[str, Any]:
+    """Run the case and the sweeps around it; `largest` replicates of m = 250. Returns what longest-path.json holds."""
+    main = {name: case.setting(name, episodes, replicates) for name in learners}
+    points = {
+        (sweep, name, value): case.at(sweep, value).setting(name, episodes, sweep_replicates(name))
+        for sweep, values in sweeps.items()
+        for name in sweep_learners(sweep, learners)
+        for value in values
+    }
+    big = {name: case.at("m", 250).setting(name, episodes, largest) for name in learners[:1] if largest}
+    traces = study.run([*main.values(), *points.values(), *big.values()])
+
+    def result(setting: Setting) -> dict[str, Any]:
+        trace = traces[setting.name]
+        regret, realized = trace.regret(setting.label), trace.realized_regret(setting.label)
+        return {
+            "learner": repr(setting.learner),
+            "replicates": setting.replicates,
+            "regret": estimate(regret[:, -1]),
+            "realized_regret": estimate(realized[:, -1]),
+        }
+
+    content = {
+        "settings": {**vars(case), "episodes": episodes, "replicates": replicates},
+        "results": {name: result(setting) for name, setting in main.items()},
+        "sweeps": {
+            sweep: {
+                name: [{"value": value, **result(points[sweep, name, value])} for value in values]
+                for name in sweep_learners(sweep, learners)
+            }
+            for sweep, values in sweeps.items()
+        },
+        "m=250": {name: result(setting) for name, setting in big.items()},
+        "bounds": {
+            "case": bayes_bound(case, episodes, study.seed),
+            **{s: [bayes_bound(case.at(s, v), episodes, study.seed) for v in sweeps.get(s, [])] for s in ("m", "d")},
+        },
+    }
+    study.write_json("longest-path", content)
+    curves = {name: traces[setting.name] for name, setting in main.items()}
+    study.write_curves(
+        "longest-path",
+        {n: {"regret": t.regret(n), "realized regret": t.realized_regret(n)} for n, t in curves.items()},
+    )
+    return content

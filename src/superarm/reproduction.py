@@ -1,0 +1,142 @@
+"""The paper's section 6, from settings to files: what `superarm reproduce` does."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from superarm import report
+from superarm.errors import DataError
+from superarm.experiments import ads, artists, longest_path, returns
+from superarm.experiments.study import Study, read_curves
+
+EXPERIMENTS = ("longest-path", "ads", "artists")
+FULL_REPLICATES, SLOW_REPLICATES, LARGEST_REPLICATES = 200, 50, 20
+QUICK_SWEEPS: dict[str, list[float]] = {"m": [10, 30, 50], "sigma": [1e-7, 1e-4, 1.0, 1e4]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much to run."""
+
+    full: bool = False
+    replicates: int | None = None
+    episodes: int | None = None
+
+    def count(self, quick: int) -> int:
+        """Replicates: as asked for, else the paper's 200 or the quick number."""
+        return self.replicates or (FULL_REPLICATES if self.full else quick)
+
+
+def run_longest_path(
+    study: Study,
+    scale: Scale,
+    *,
+    case: longest_path.Case | None = None,
+    learners: Sequence[str] = ("CombLinTS", "CombLinUCB"),
+    sweeps: Mapping[str, Sequence[float]] | None = None,
+) -> dict[str, Any]:
+    """Longest path: the case, the sweeps around it, and m = 250 at full scale."""
+    replicates = scale.count(quick=20)
+    quick_sweep = sweeps is QUICK_SWEEPS
+
+    def sweep_replicates(learner: str) -> int:
+        slow = learner != "CombLinTS"
+        return min(replicates, (4 if slow else 8) if quick_sweep else (SLOW_REPLICATES if slow else replicates))
+
+    return longest_path.reproduce(
+        study,
+        case=case or longest_path.Case(),
+        learners=list(learners),
+        episodes=scale.episodes or longest_path.EPISODES,
+        replicates=replicates,
+        sweeps=longest_path.SWEEPS if scale.full and sweeps is None else sweeps or {},
+        sweep_replicates=sweep_replicates,
+        largest=min(replicates, LARGEST_REPLICATES) if scale.full and sweeps is None and case is None else 0,
+    )
+
+
+def run_ads(study: Study, scale: Scale) -> dict[str, Any]:
+    """Ads on Adult."""
+    return returns.reproduce(
+        study,
+        "ads",
+        instance=ads.Ads(),
+        learners=ads.LEARNERS,
+        episodes=scale.episodes or 1000,
+        replicates=scale.count(quick=4),
+    )
+
+
+def run_artists(study: Study, scale: Scale) -> dict[str, Any]:
+    """Artists on Last.fm, with the other readings of "likes" beside."""
+    episodes, replicates = scale.episodes or 1000, scale.count(quick=8)
+    baselines = {name: artists.LEARNERS[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
+    readings = {}
+    for likes in artists.READINGS[1:]:
+        part = replace(study, out=study.out / "readings" / likes.replace(" ", "-"))
+        instance = artists.Artists(likes=likes)
+        made = returns.reproduce(
+            part, "artists", instance=instance, learners=baselines, episodes=episodes, replicates=replicates
+        )
+        readings[likes] = made["results"]
+    content = returns.reproduce(
+        study,
+        "artists",
+        instance=artists.Artists(),
+        learners=artists.LEARNERS,
+        episodes=episodes,
+        replicates=replicates,
+    )
+    content["readings"] = readings
+    study.write_json("artists", content)
+    return content
+
+
+def draw(study: Study, contents: Mapping[str, Mapping[str, Any]]) -> list[Path]:
+    """The figures of the experiments that were run, as PNG and SVG; returns the PNGs."""
+    from superarm import figures
+
+    paths: list[Path] = []
+    if "longest-path" in contents:
+        content = contents["longest-path"]
+        curves = read_curves(study.out / "longest-path.csv", "regret")
+        paths += figures.save(figures.plot_curves(curves, content), study.out, "longest-path")
+        if content["sweeps"]:
+            drawn = figures.plot_sweeps(content["sweeps"], longest_path.PAPER_REGRET)
+            paths += figures.save(drawn, study.out, "longest-path-sweeps")
+        if any(content["bounds"].get(sweep) for sweep in ("m", "d")) and "CombLinTS" in content["results"]:
+            paths += figures.save(figures.plot_bounds(content), study.out, "longest-path-bounds")
+    for name, paper in (("ads", {100: 0.70, 1000: 0.80}), ("artists", {})):
+        if name in contents:
+            curves = read_curves(study.out / f"{name}.csv", "return / optimum")
+            drawn = figures.plot_returns(curves, contents[name], paper, name)
+            paths += figures.save(drawn, study.out, name)
+    return [path for path in paths if path.suffix == ".png"]
+
+
+def reproduce(
+    names: Sequence[str], study: Study, scale: Scale, run_path: Callable[[], dict[str, Any]]
+) -> tuple[list[report.Row], Path, list[str]]:
+    """Run the experiments, draw the figures and write the report; returns its rows, its path and what was left out."""
+    runs: dict[str, Callable[[], dict[str, Any]]] = {
+        "longest-path": run_path,
+        "ads": lambda: run_ads(study, scale),
+        "artists": lambda: run_artists(study, scale),
+    }
+    contents: dict[str, dict[str, Any]] = {}
+    left_out = []
+    for name in names:
+        try:
+            contents[name] = runs[name]()
+        except DataError as error:
+            if len(names) == 1:
+                raise
+            left_out.append(f"{name}: {error}")
+    table = report.rows(contents)
+    path = study.out / "report.html"
+    settings = f"Seed {study.seed}; " + "; ".join(
+        f"{name}: {content['settings']['replicates']} replicates" for name, content in contents.items()
+    )
+    report.write_html(path, table, draw(study, contents), left_out, settings + ".")
+    return table, path, left_out
