@@ -112,10 +112,12 @@ def scipy_dijkstra(m: int) -> Solver:
 def paths() -> Iterator[Case]:
     for m in (30, 250):
         grid, weights = GridPath(m), fresh(GridPath(m).L, NORMAL, 32)
-        reference = {"SciPy Dijkstra": (scipy_dijkstra(m), 0.03)}
-        yield Case(f"GridPath m={m}", grid, weights, {"read": (np.max, 4), **reference}, 60)
+        asked = (4, 0.03, 0.1) if m == 250 else (np.inf,) * 3
+        dijkstra_of = scipy_dijkstra(m)
+        references = {"read": (np.max, asked[0]), "SciPy Dijkstra": (dijkstra_of, asked[1])}
+        yield Case(f"GridPath m={m}", grid, weights, references, 60)
         dag = DagPath(grid_pairs(m), 0, (m + 1) ** 2 - 1)
-        yield Case(f"DagPath m={m}", dag, weights, {"SciPy Dijkstra": (scipy_dijkstra(m), 0.1)}, 60)
+        yield Case(f"DagPath m={m}", dag, weights, {"SciPy Dijkstra": (dijkstra_of, asked[2])}, 60)
     many = fresh(200 * grid.L, NORMAL, 2)
     yield Case("200 x GridPath m=250", lambda w: grid(w.reshape(200, -1)), many, {"read": (np.max, np.inf)}, 6)
 
@@ -198,8 +200,10 @@ def measure(case: Case) -> dict[str, Any]:
     for solver in solvers.values():
         solver(case.weights[0])
     times: dict[str, list[float]] = {name: [] for name in solvers}
-    for w in itertools.islice(itertools.cycle(case.weights), case.repeats):
+    weights = itertools.cycle(case.weights)
+    for _ in range(case.repeats):
         for name, solver in solvers.items():
+            w = next(weights)  # fresh for each, so that no one finds them in the cache
             start = time.perf_counter()
             solver(w)
             times[name].append(time.perf_counter() - start)

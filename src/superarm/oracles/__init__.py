@@ -1,11 +1,12 @@
 """Oracles: the feasible sets, as the solver that maximizes over them. One file a family."""
 
 from superarm.oracles.brute_force import brute_force
+from superarm.oracles.grid import GridPath
 from superarm.oracles.knapsack import Knapsack
 from superarm.oracles.matching import Assignment, BipartiteMatching
 from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
 from superarm.oracles.milp import Milp
-from superarm.oracles.path import DagPath, GridPath, ShortestPath
+from superarm.oracles.path import DagPath, ShortestPath
 from superarm.oracles.topk import Quota, TopK
 from superarm.oracles.tour import Tour
 from superarm.oracles.tree import SpanningTree

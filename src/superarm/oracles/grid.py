@@ -1,0 +1,150 @@
+"""Longest paths across a grid: the paper's synthetic problem."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from superarm.arrays import Array
+from superarm.errors import require_count
+from superarm.oracles.compiled import compiled, prange
+from superarm.problem import as_weights, feasible, refuse_weights
+
+
+@compiled
+def _count_unbounded(row: Array) -> int:
+    """How many weights are NaN or +inf; apart from the dynamic program, because it runs in vector registers."""
+    n = 0
+    for i in range(len(row)):
+        n += not row[i] < np.inf
+    return n
+
+
+@compiled
+def _one_row(length: Array, right: Array, down: Array, from_left: Array) -> None:
+    """Turn the lengths along one row of nodes into those along the next; the right edge wins ties.
+
+    length(r, c) = max(length(r, c-1) + w(right edge), length(r-1, c) + w(down edge))
+    """
+    here = length[0] + down[0]
+    from_left[0], length[0] = False, here
+    for c in range(len(right)):
+        by_right, by_down = here + right[c], length[c + 1] + down[c + 1]
+        here = max(by_right, by_down)
+        from_left[c + 1], length[c + 1] = by_right >= by_down, here
+
+
+@compiled
+def _two_rows(length: Array, right: Array, down: Array, from_left: Array) -> None:
+    """The same for two rows, the lower one node behind: two sums that do not wait for each other, at a time."""
+    m = right.shape[1]
+    upper = length[0] + down[0, 0]
+    lower = upper + down[1, 0]
+    by_right, by_down = upper + right[0, 0], length[1] + down[0, 1]
+    upper = max(by_right, by_down)
+    from_left[:, 0] = False
+    from_left[0, 1], length[0] = by_right >= by_down, lower
+    for c in range(1, m):
+        by_right, by_down = upper + right[0, c], length[c + 1] + down[0, c + 1]
+        lower_by_right, lower_by_down = lower + right[1, c - 1], upper + down[1, c]
+        upper, lower = max(by_right, by_down), max(lower_by_right, lower_by_down)
+        from_left[0, c + 1], from_left[1, c] = by_right >= by_down, lower_by_right >= lower_by_down
+        length[c] = lower
+    by_right, by_down = lower + right[1, m - 1], upper + down[1, m]
+    from_left[1, m], length[m] = by_right >= by_down, max(by_right, by_down)
+
+
+@compiled
+def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
+    """Fill `edges` with a longest path and return its length, NaN if a weight is NaN or +inf."""
+    m = len(down)
+    from_left = np.empty((m + 1, m + 1), np.bool_)
+    length = np.zeros(m + 1)  # along a row of nodes
+    for c in range(m):
+        length[c + 1] = length[c] + right[0, c]
+        from_left[0, c + 1] = True
+    unbounded = _count_unbounded(right[0])
+    for r in range(1, m + 1):
+        unbounded += _count_unbounded(right[r]) + _count_unbounded(down[r - 1])
+        if r % 2 == 0:
+            _two_rows(length, right[r - 1 : r + 1], down[r - 2 : r], from_left[r - 1 : r + 1])
+    if m % 2 == 1:
+        _one_row(length, right[m], down[m - 1], from_left[m])
+    r = c = m
+    for k in range(2 * m - 1, -1, -1):
+        if from_left[r, c]:
+            c -= 1
+            edges[k] = r * m + c
+        else:
+            r -= 1
+            edges[k] = m * (m + 1) + r * (m + 1) + c
+    return length[m] if unbounded == 0 else np.nan
+
+
+@compiled
+def _longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
+    """The edges of a longest path, and its length, for each row of w (n, 2m(m+1))."""
+    n = len(w)
+    A = np.empty((n, 2 * m), np.int64)
+    length = np.empty(n)
+    for b in prange(n):
+        right = w[b, : m * (m + 1)].reshape(m + 1, m)
+        down = w[b, m * (m + 1) :].reshape(m, m + 1)
+        length[b] = _longest_grid_path(right, down, A[b])
+    return A, length
+
+
+def _check_lengths(length: Array, w: Array, oracle: object) -> None:
+    """Refuse weights that made a length NaN, and problems where no path is left."""
+    if np.isnan(length).any():
+        refuse_weights(w)
+    feasible(bool((length > -np.inf).all()), oracle)
+
+
+@dataclass(frozen=True)
+class GridPath:
+    """Longest monotone paths on a grid of (m+1) x (m+1) nodes, from the upper left to the lower right corner.
+
+    The items are the edges: first the m(m+1) edges to the right, row by row, then the m(m+1) edges down, row by row.
+    A path has 2m of them and is returned from start to end.
+
+    >>> import numpy as np
+    >>> from superarm import GridPath
+    >>> oracle = GridPath(1)  # edges: 0 right above, 1 right below, 2 down on the left, 3 down on the right
+    >>> oracle(np.array([0.0, 5.0, 1.0, 3.0]))
+    array([2, 1])
+    """
+
+    m: int
+
+    def __post_init__(self) -> None:
+        require_count(m=self.m)
+
+    @property
+    def L(self) -> int:
+        """Number of edges."""
+        return 2 * self.m * (self.m + 1)
+
+    @property
+    def K(self) -> int:
+        """The number of edges of a path."""
+        return 2 * self.m
+
+    @property
+    def gap(self) -> float:
+        """Exact."""
+        return 0.0
+
+    @property
+    def edges(self) -> Array:
+        """Tail and head of each edge as (row, column): (L, 2, 2)."""
+        m = self.m
+        right = [((r, c), (r, c + 1)) for r in range(m + 1) for c in range(m)]
+        down = [((r, c), (r + 1, c)) for r in range(m) for c in range(m + 1)]
+        return np.array(right + down)
+
+    def __call__(self, w: Array, /) -> Array:
+        """The best set for the weights (*B, L)."""
+        w = as_weights(w, self.L)
+        A, length = _longest_grid_paths(np.ascontiguousarray(w.reshape(-1, self.L)), self.m)
+        _check_lengths(length, w, self)
+        return A.reshape(*w.shape[:-1], self.K)
