@@ -114,7 +114,10 @@ def paths() -> Iterator[Case]:
         grid, weights = GridPath(m), fresh(GridPath(m).L, NORMAL, 32)
         asked = (4, 0.03, 0.1) if m == 250 else (np.inf,) * 3
         dijkstra_of = scipy_dijkstra(m)
-        references = {"read": (np.max, asked[0]), "SciPy Dijkstra": (dijkstra_of, asked[1])}
+        references: dict[str, tuple[Solver, float]] = {
+            "read": (np.max, asked[0]),
+            "SciPy Dijkstra": (dijkstra_of, asked[1]),
+        }
         yield Case(f"GridPath m={m}", grid, weights, references, 60)
         dag = DagPath(grid_pairs(m), 0, (m + 1) ** 2 - 1)
         yield Case(f"DagPath m={m}", dag, weights, {"SciPy Dijkstra": (dijkstra_of, asked[2])}, 60)
