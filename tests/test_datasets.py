@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,20 @@ def test_corrupt_files_are_refused(tmp_path, monkeypatch):
         datasets.lastfm()
 
 
+def test_an_incomplete_folder_says_what_to_fetch(tmp_path, monkeypatch):
+    (tmp_path / datasets.LASTFM_FOLDER).mkdir()
+    monkeypatch.setenv("SUPERARM_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"user_artists\.dat is missing: fetch https"):
+        datasets.lastfm()
+
+
+def test_without_pooch_the_message_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUPERARM_DATA", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(DataError, match=r"pip install 'superarm\[data\]'"):
+        datasets.lastfm()
+
+
 def test_without_data_and_network_one_message_says_what_to_do(tmp_path, monkeypatch):
     pooch = pytest.importorskip("pooch")
 
@@ -76,7 +91,7 @@ def test_without_data_and_network_one_message_says_what_to_do(tmp_path, monkeypa
     monkeypatch.setenv("SUPERARM_DATA", str(tmp_path))
     monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "cache")
     monkeypatch.setattr(pooch, "retrieve", offline)
-    with pytest.raises(DataError, match=r"no network.*Fetch https.*unpack it into .*hetrec2011.* SUPERARM_DATA"):
+    with pytest.raises(DataError, match=r"ConnectionError.*fetch https.*unpack it into .*hetrec2011.* SUPERARM_DATA"):
         datasets.lastfm()
 
 

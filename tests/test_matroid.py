@@ -145,6 +145,10 @@ def test_laminar_refuses(arguments, error, message):
         LaminarMatroid(**{"L": 4, **arguments})
 
 
+def test_a_group_without_items_may_have_a_capacity():
+    assert PartitionMatroid([0, 0, 1], {0: 1, 1: 1, 2: 1})(np.arange(3.0)).tolist() == [1, 2]
+
+
 def test_partition_refuses():
     with pytest.raises(ParameterError, match="capacity must name every group; missing: 'b'"):
         PartitionMatroid(["a", "b"], {"a": 1})

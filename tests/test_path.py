@@ -136,11 +136,23 @@ def test_networkx_graphs(Path):
         ([(0.5, 1.0)], (0, 1), ParameterError, "pairs of node numbers"),
         ([(0, 1, 2)], (0, 1), ParameterError, "pairs of node numbers"),
         ([], (0, 1), ParameterError, "is not one of the nodes"),
+        ([(0, 1), (1,)], (0, 1), ParameterError, "pairs of node numbers"),
+        (3, (0, 1), ParameterError, "pairs of node numbers"),
+        ([(0, 1)], (0.5, 1), ParameterError, "the source 0.5 is not one of the nodes"),
+        ([(0, 1)], ("0", 1), ParameterError, "the source '0' is not one of the nodes"),
     ],
 )
 def test_networks_are_validated(Path, edges, ends, error, message):
     with pytest.raises(error, match=message):
         Path(edges, *ends)
+
+
+@pytest.mark.parametrize("Path", [DagPath, ShortestPath])
+def test_networkx_graphs_are_checked(Path):
+    with pytest.raises(ParameterError, match="paths need a directed graph"):
+        Path.from_networkx(networkx.Graph([("a", "b")]), "a", "b")
+    with pytest.raises(ParameterError, match="the target 'z' is not a node of the graph"):
+        Path.from_networkx(networkx.DiGraph([("a", "b")]), "a", "z")
 
 
 def test_a_cycle_is_refused():

@@ -135,6 +135,12 @@ def test_as_oracle_refuses_what_cannot_be_called():
         as_oracle(TopK(5), K=2)
 
 
+@pytest.mark.parametrize("promise", [{"K": -1}, {"K": 1.5}, {"gap": 1.0}, {"gap": -0.1}])
+def test_as_oracle_refuses_impossible_promises(promise):
+    with pytest.raises(ParameterError, match="K must be a whole number and gap lie in"):
+        as_oracle(lambda w: [0], **promise)
+
+
 class Foreign:
     """Somebody's oracle class, which answers what it is told to."""
 

@@ -1,6 +1,6 @@
 import base64
 
-from superarm.report import Row, ads_rows, artists_rows, as_text, longest_path_rows, write_html
+from superarm.report import Row, ads_rows, artists_rows, as_text, is_papers_case, longest_path_rows, write_html
 
 
 def regret(mean, se=100.0, replicates=200):
@@ -29,7 +29,10 @@ def test_default_case():
 
 
 def test_another_case_has_nothing_to_compare_with():
-    assert list(longest_path_rows(longest_path(settings={**SETTINGS, "m": 20}))) == []
+    other = longest_path(settings={**SETTINGS, "m": 20})
+    assert list(longest_path_rows(other)) == []
+    assert is_papers_case(longest_path())
+    assert not is_papers_case(other)
 
 
 def test_sweeps_and_the_largest_case():

@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 
@@ -77,13 +78,43 @@ def test_artists_match_the_paper(tmp_path):
     assert set(written["readings"]) == {"user median", "global median"}
 
 
+def test_a_case_and_its_sweep_keep_their_own_replicates(tmp_path):
+    asked = {"case": SMALL, "learners": ["CombLinUCB"]}
+    scale = Scale(replicates=60, episodes=5)
+    swept = run_longest_path(Study(out=tmp_path / "a", progress=False), scale, sweeps={"lambda": [10.0]}, **asked)
+    alone = run_longest_path(Study(out=tmp_path / "b", progress=False), scale, **asked)
+    assert swept["results"] == alone["results"]
+    assert swept["results"]["CombLinUCB"]["replicates"] == 60
+    (point,) = swept["sweeps"]["lambda"]["CombLinUCB"]
+    assert point["replicates"] == 50
+    assert point["regret"] != swept["results"]["CombLinUCB"]["regret"]
+
+
+def test_the_bound_is_left_out_where_it_does_not_hold(tmp_path):
+    study = Study(out=tmp_path, progress=False)
+    content = run_longest_path(study, Scale(replicates=2, episodes=5), case=Case(m=2, d=2, sigma=2.0))
+    assert content["bounds"] == {}
+
+
+def test_without_matplotlib_there_is_a_report_without_figures(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "superarm.figures", None)
+    monkeypatch.delattr("superarm.figures", raising=False)
+    study, scale = Study(out=tmp_path, progress=False), Scale(replicates=2, episodes=5)
+    _, page, left_out = reproduction.reproduce(
+        ["longest-path"], study, scale, lambda: run_longest_path(study, scale, case=SMALL)
+    )
+    assert page.exists()
+    assert "pip install 'superarm[plot]'" in left_out[0]
+
+
 def no_data(*args):
     raise DataError("no Last.fm here")
 
 
 def test_all_goes_on_without_last_fm(tmp_path, monkeypatch):
     monkeypatch.setattr(reproduction, "run_artists", no_data)
-    monkeypatch.setattr(reproduction.ads, "LEARNERS", {"CombLinTS": reproduction.ads.LEARNERS["CombLinTS"]})
+    one = {"CombLinTS": reproduction.returns.LEARNERS["CombLinTS"]}
+    monkeypatch.setattr(reproduction.returns, "LEARNERS", one)
     study, scale = Study(out=tmp_path, progress=False), Scale(replicates=2, episodes=100)
     small = Scale(replicates=2, episodes=10)
 

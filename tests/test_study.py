@@ -32,14 +32,30 @@ def test_finished_settings_are_not_run_again(tmp_path, counted):
     first = study.run([A])
     both = study.run([A, B])
     assert counted == ["CombLinTS", "RandomChoice"]
-    np.testing.assert_array_equal(first["a"].expected, both["a"].expected)
+    np.testing.assert_array_equal(first[A].expected, both[A].expected)
+
+
+def test_fewer_replicates_of_a_finished_setting_are_its_first(tmp_path, counted):
+    study = Study(out=tmp_path, progress=False)
+    few = A._replace(replicates=2)
+    traces = study.run([few, A])
+    assert counted == ["CombLinTS"]
+    assert traces[few].expected.shape == (1, 2, 5)
+    assert traces[A].expected.shape == (1, 3, 5)
+    assert (traces[few].settings["replicates"], traces[A].settings["replicates"]) == (2, 3)
+    np.testing.assert_array_equal(traces[few].regret("CombLinTS"), traces[A].regret("CombLinTS")[:2])
+    alone = Study(out=tmp_path / "alone", progress=False).run([few])
+    np.testing.assert_array_equal(alone[few].expected, traces[few].expected)
+    study.run([few])
+    study.run([A])
+    assert len(counted) == 2
 
 
 def test_a_changed_setting_or_a_damaged_file_is_run_again(tmp_path, counted):
     Study(out=tmp_path, progress=False).run([A])
     Study(out=tmp_path, progress=False, seed=1).run([A])
-    Study(out=tmp_path, progress=False, seed=1).run([A._replace(replicates=2)])
-    Study(out=tmp_path, progress=False, seed=1).run([A._replace(replicates=2, learner=CombLinTS(lam=1.0, sigma=1.0))])
+    Study(out=tmp_path, progress=False, seed=1).run([A._replace(replicates=4)])
+    Study(out=tmp_path, progress=False, seed=1).run([A._replace(learner=CombLinTS(lam=1.0, sigma=1.0))])
     assert len(counted) == 4
     (tmp_path / "traces" / "a.npz").write_bytes(b"broken")
     Study(out=tmp_path, progress=False).run([A])

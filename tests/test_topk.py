@@ -81,6 +81,14 @@ def test_more_items_than_there_are():
 
 def test_labels_may_be_of_any_type():
     assert Quota([1, "a", None, 1], {1: 1, "a": 1, None: 1})(np.arange(4.0)).tolist() == [3, 1, 2]
+    pairs = [("x", 1), ("x", 2), ("x", 1)]
+    assert Quota(pairs, {("x", 1): 1, ("x", 2): 1})(np.arange(3.0)).tolist() == [2, 1]
+    mixed = np.array(["f", None, "f"], dtype=object)
+    assert Quota(mixed, {"f": 1, None: 1})(np.arange(3.0)).tolist() == [2, 1]
+
+
+def test_an_upper_bound_on_an_empty_group_does_not_matter():
+    assert Quota([0, 0, 1], total=2, maximum={0: 1, 2: 3})(np.arange(3.0)).tolist() == [1, 2]
 
 
 def test_large_ground_sets_against_sorting():
@@ -115,7 +123,8 @@ def test_topk_refuses_k(k):
         (["f", "m"], {"f": -1, "m": 1}, ParameterError, "count of group 'f' must be a whole number"),
         (["f", "m"], {"f": 0.5, "m": 1}, ParameterError, "count of group 'f' must be a whole number"),
         ([], {}, ParameterError, "group of each item"),
-        ([["f"]], {"f": 1}, ParameterError, "group of each item"),
+        (np.array([["f"]]), {"f": 1}, ParameterError, "group of each item"),
+        (["f", "m"], [1, 1], ParameterError, "count must be given for each group"),
     ],
 )
 def test_quota_refuses(groups, counts, error, message):

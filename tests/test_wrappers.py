@@ -6,7 +6,7 @@ import pytest
 from superarm import CombLinUCB, Problem, TopK, as_oracle, brute_force, minimize, simulate, with_gap
 from superarm.bounds import comblinucb_bound, comblinucb_c
 from superarm.environments import BernoulliEnvironment
-from superarm.errors import ParameterError
+from superarm.errors import OracleError, ParameterError
 from superarm.testing import check_oracle
 
 
@@ -43,6 +43,20 @@ def test_with_gap_is_honest(gamma):
         worse += value < best - 1e-12
     assert (worse > 10) == (gamma > 0)
     check_oracle(oracle, 6, family=itertools.combinations(range(6), 3))
+
+
+def test_functions_are_wrapped_and_checked():
+    cheapest = minimize(lambda w: [int(w.argmax())])
+    np.testing.assert_array_equal(cheapest(np.array([[3.0, 1.0], [0.0, 2.0]])), [[1], [0]])
+    with pytest.raises(OracleError, match="repeated"):
+        minimize(lambda w: [0, 0])(np.zeros(2))
+    with pytest.raises(OracleError, match="a function from weights to items"):
+        minimize(3)
+
+
+def test_a_gap_is_no_promise_about_costs():
+    assert minimize(with_gap(TopK(1), 0.5)).gap is None
+    assert minimize(TopK(1)).gap == 0.0
 
 
 def test_with_gap_refuses():

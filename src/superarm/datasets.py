@@ -20,10 +20,12 @@ ADULT_SHA256 = "e01938899f96c2639a2050b2a6dab3b7c076547e5effca92d6dae59914a1832d
 LASTFM_SHA256 = {
     "user_artists.dat": "001400dc3c7d2667fca6e4ea6dc6acc31a9dd28ad5cd0f74cea988c019934d3b",
     "user_taggedartists.dat": "d31fe938fcfeed6f0059f37a36b156f63674d073fc2553e5cc9dc1595e365bc7",
-    "artists.dat": "c173881362c6b28551368fecb3c0be5a6a30a6cd859e1f5775413dfe46d48648",
 }
 LASTFM_FOLDER = "hetrec2011-lastfm-2k"
 LASTFM_URL = "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip"
+_HOW_TO_GET = (
+    f"fetch {LASTFM_URL}, unpack it into a folder {LASTFM_FOLDER}, and let SUPERARM_DATA name the folder that one is in"
+)
 
 
 class People(NamedTuple):
@@ -68,10 +70,16 @@ def adult() -> People:
 def lastfm() -> Listening:
     """Last.fm's listening counts and tags."""
     folder = _lastfm_folder()
-    content = {name: _verified((folder / name).read_bytes(), sha, name) for name, sha in LASTFM_SHA256.items()}
-    tables = (np.loadtxt(content[name].decode().splitlines()[1:], np.int64) for name in list(LASTFM_SHA256)[:2])
-    plays, tags = tables
+    plays, tags = (_table(folder / name, sha256) for name, sha256 in LASTFM_SHA256.items())
     return Listening(plays, tags[:, :3])
+
+
+def _table(path: Path, sha256: str) -> Array:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing: {_HOW_TO_GET}") from error
+    return np.loadtxt(_verified(content, sha256, str(path)).decode().splitlines()[1:], np.int64)
 
 
 def _lastfm_folder() -> Path:
@@ -87,8 +95,7 @@ def _lastfm_folder() -> Path:
             unzip = pooch.Unzip(extract_dir=LASTFM_FOLDER)
             pooch.retrieve(LASTFM_URL, known_hash=None, path=cache, fname=f"{LASTFM_FOLDER}.zip", processor=unzip)
         return next((cache / LASTFM_FOLDER).rglob("user_artists.dat")).parent  # the archive may hold a folder
+    except ImportError as error:
+        raise DataError(f"to download Last.fm, pip install 'superarm[data]'; or {_HOW_TO_GET}") from error
     except Exception as error:
-        raise DataError(
-            f"the Last.fm data is not here and could not be downloaded ({type(error).__name__}: {error}). Fetch "
-            f"{LASTFM_URL}, unpack it into a folder {LASTFM_FOLDER}, and let SUPERARM_DATA name the folder it is in"
-        ) from error
+        raise DataError(f"Last.fm could not be downloaded ({type(error).__name__}): {_HOW_TO_GET}") from error

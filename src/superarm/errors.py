@@ -68,8 +68,17 @@ def require_positive(**parameters: float) -> None:
     superarm.errors.ParameterError: sigma must be a positive, finite number, got -0.3
     """
     for name, value in parameters.items():
-        if not (isinstance(value, numbers.Real) and 0 < value < float("inf")):
+        if not (is_real(value) and 0 < value < float("inf")):
             raise ParameterError(f"{name} must be a positive, finite number, got {value!r}")
+
+
+def is_real(value: object) -> bool:
+    """Whether it is a number of Python's or NumPy's, other than a complex one.
+
+    >>> is_real(0.5), is_real("0.5"), is_real(1j)
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Real)
 
 
 def is_whole(value: object) -> bool:

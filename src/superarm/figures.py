@@ -102,7 +102,7 @@ def plot_sweeps(sweeps: Mapping[str, Mapping[str, list[dict[str, Any]]]], paper:
         for label, points in by_learner.items():
             _points(axes, points, label)
         logarithmic = sweep in ("sigma", "lambda")
-        if sweep == "m":
+        if sweep == "m" and paper:
             known = [(m, R) for m, R in paper.items() if m <= 100]
             axes.plot(*zip(*known, strict=True), "k*", markersize=11, label="paper")
         scale = "log" if logarithmic else "linear"

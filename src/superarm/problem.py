@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from superarm.arrays import Array, Rng
-from superarm.errors import FeaturesError, InfeasibleError, OracleError, ParameterError, WeightsError
+from superarm.errors import FeaturesError, InfeasibleError, OracleError, ParameterError, WeightsError, is_whole
 
 
 @runtime_checkable
@@ -232,7 +232,10 @@ def as_oracle(oracle: Callable[[Array], Any], *, K: int | None = None, gap: floa
             raise ParameterError(f"{oracle} has its own K={oracle.K} and gap={oracle.gap}")
         return oracle
     K = getattr(oracle, "K", None) if K is None else K
-    return CheckedOracle(oracle, K, getattr(oracle, "gap", None) if gap is None else gap)
+    gap = getattr(oracle, "gap", None) if gap is None else gap
+    if not (K is None or (is_whole(K) and K >= 0)) or not (gap is None or 0 <= gap < 1):
+        raise ParameterError(f"K must be a whole number and gap lie in [0, 1), or be None; got K={K}, gap={gap}")
+    return CheckedOracle(oracle, K, gap)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from superarm.experiments.study import Study, read_curves
 
 EXPERIMENTS = ("longest-path", "ads", "artists")
 FULL_REPLICATES, SLOW_REPLICATES, LARGEST_REPLICATES = 200, 50, 20
+PAPER_ADS = {100: 0.70, 1000: 0.80}
 QUICK_SWEEPS: dict[str, list[float]] = {"m": [10, 30, 50], "sigma": [1e-7, 1e-4, 1.0, 1e4]}
 
 
@@ -62,16 +63,16 @@ def run_ads(study: Study, scale: Scale) -> dict[str, Any]:
         study,
         "ads",
         instance=ads.Ads(),
-        learners=ads.LEARNERS,
-        episodes=scale.episodes or 1000,
+        learners=returns.LEARNERS,
+        episodes=scale.episodes or returns.EPISODES,
         replicates=scale.count(quick=4),
     )
 
 
 def run_artists(study: Study, scale: Scale) -> dict[str, Any]:
     """Artists on Last.fm, with the other readings of "likes" beside."""
-    episodes, replicates = scale.episodes or 1000, scale.count(quick=8)
-    baselines = {name: artists.LEARNERS[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
+    episodes, replicates = scale.episodes or returns.EPISODES, scale.count(quick=8)
+    baselines = {name: returns.LEARNERS[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
     readings = {}
     for likes in artists.READINGS[1:]:
         part = replace(study, out=study.out / "readings" / likes.replace(" ", "-"))
@@ -84,7 +85,7 @@ def run_artists(study: Study, scale: Scale) -> dict[str, Any]:
         study,
         "artists",
         instance=artists.Artists(),
-        learners=artists.LEARNERS,
+        learners=returns.LEARNERS,
         episodes=episodes,
         replicates=replicates,
     )
@@ -103,15 +104,16 @@ def draw(study: Study, contents: Mapping[str, Mapping[str, Any]]) -> list[Path]:
         curves = read_curves(study.out / "longest-path.csv", "regret")
         paths += figures.save(figures.plot_curves(curves, content), study.out, "longest-path")
         if content["sweeps"]:
-            drawn = figures.plot_sweeps(content["sweeps"], longest_path.PAPER_REGRET)
-            paths += figures.save(drawn, study.out, "longest-path-sweeps")
+            paper = longest_path.PAPER_REGRET if report.is_papers_case(content) else {}
+            paths += figures.save(figures.plot_sweeps(content["sweeps"], paper), study.out, "longest-path-sweeps")
         if any(content["bounds"].get(sweep) for sweep in ("m", "d")) and "CombLinTS" in content["results"]:
             paths += figures.save(figures.plot_bounds(content), study.out, "longest-path-bounds")
-    for name, paper in (("ads", {100: 0.70, 1000: 0.80}), ("artists", {})):
+    for name, paper in (("ads", PAPER_ADS), ("artists", {})):
         if name in contents:
             curves = read_curves(study.out / f"{name}.csv", "return / optimum")
-            drawn = figures.plot_returns(curves, contents[name], paper, name)
-            paths += figures.save(drawn, study.out, name)
+            episodes = contents[name]["settings"]["episodes"]
+            reached = {t: share for t, share in paper.items() if t <= episodes}
+            paths += figures.save(figures.plot_returns(curves, contents[name], reached, name), study.out, name)
     return [path for path in paths if path.suffix == ".png"]
 
 
@@ -138,5 +140,10 @@ def reproduce(
     settings = f"Seed {study.seed}; " + "; ".join(
         f"{name}: {content['settings']['replicates']} replicates" for name, content in contents.items()
     )
-    report.write_html(path, table, draw(study, contents), left_out, settings + ".")
+    try:
+        figures = draw(study, contents)
+    except ImportError as error:
+        figures = []
+        left_out.append(f"figures: {error}; pip install 'superarm[plot]'")
+    report.write_html(path, table, figures, left_out, settings + ".")
     return table, path, left_out

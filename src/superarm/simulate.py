@@ -8,6 +8,7 @@ R^γ_t             f(A^opt, ·) - f(A^t, ·)/(1-γ)
 """
 
 import copy
+import dataclasses
 import itertools
 import os
 import platform
@@ -133,6 +134,13 @@ class Trace:
     def per_step_optimum(self) -> Array:
         """The same for A^opt: the line a per-step return approaches."""
         return _running_mean(self.optimum_expected)
+
+    def first(self, replicates: int) -> "Trace":
+        """The trace of the first replicates alone; replicate i is the same however many there are."""
+        settings = {**self.settings, "replicates": replicates}
+        by_learner = {name: getattr(self, name)[:, :replicates] for name in ("expected", "realized")}
+        others = {name: getattr(self, name)[:replicates] for name in _TRACE_ARRAYS if name not in by_learner}
+        return dataclasses.replace(self, settings=settings, **by_learner, **others)
 
     def __str__(self) -> str:
         n, replicates = self.oracle_expected.shape[1], self.oracle_expected.shape[0]

@@ -2,17 +2,14 @@
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.datasets import adult
 from superarm.environments import BernoulliEnvironment
-from superarm.experiments.tuned import TunedCombLinTS
-from superarm.learners import CombLinTS, CombLinUCB, CombTS, CombUCB1
 from superarm.oracles import Quota
-from superarm.problem import Learner, Problem
+from superarm.problem import Problem
 
 
 @functools.cache
@@ -46,13 +43,3 @@ class Ads:
         order = rng.permutation(len(mean))
         oracle = Quota(female[order], {True: 50, False: 50})
         return Problem(Phi[order], oracle), BernoulliEnvironment(mean[order])
-
-
-LEARNERS: dict[str, Learner[Any]] = {
-    "CombLinTS": CombLinTS(lam=10.0, sigma=1.0),
-    "TunedCombLinTS": TunedCombLinTS(lam=10.0, sigma=1.0),
-    "CombLinUCB": CombLinUCB(lam=10.0, sigma=1.0, c=1.0),
-    "CombTS": CombTS(),
-    "CombUCB1": CombUCB1(),
-}
-"""λ = 10 and σ = 1 are the synthetic default; the paper does not say what it used here."""

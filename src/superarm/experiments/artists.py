@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -10,10 +10,8 @@ from superarm.arrays import Array
 from superarm.datasets import Listening, lastfm
 from superarm.environments import BernoulliEnvironment
 from superarm.errors import ParameterError
-from superarm.experiments.tuned import TunedCombLinTS
-from superarm.learners import CombLinTS, CombLinUCB, CombTS, CombUCB1
 from superarm.oracles import TopK
-from superarm.problem import Learner, Problem
+from superarm.problem import Problem
 
 Likes = Literal["user mean", "user median", "global median"]
 """When a user likes an artist: the listening count is above this."""
@@ -88,11 +86,4 @@ class Artists:
         return Problem(Phi[order], TopK(10)), BernoulliEnvironment(mean[order])
 
 
-LEARNERS: dict[str, Learner[Any]] = {
-    "CombLinTS": CombLinTS(lam=10.0, sigma=1.0),
-    "TunedCombLinTS": TunedCombLinTS(lam=10.0, sigma=1.0),
-    "CombLinUCB": CombLinUCB(lam=10.0, sigma=1.0, c=1.0),
-    "CombTS": CombTS(),
-    "CombUCB1": CombUCB1(),
-}
 READINGS: tuple[Likes, ...] = ("user mean", "user median", "global median")

@@ -115,7 +115,8 @@ class Case:
     def setting(self, learner: str, episodes: int, replicates: int) -> Setting:
         """This case for one learner."""
         parts = (f"{key}={value:g}" for key, value in vars(self).items() if key != "c" or learner == "CombLinUCB")
-        name = f"longest-path {' '.join(parts)} {learner}"
+        length = "" if episodes == EPISODES else f" n={episodes}"
+        name = f"longest-path {' '.join(parts)}{length} {learner}"
         return Setting(name, LongestPath(m=self.m, d=self.d), self.learner(learner), episodes, replicates)
 
     def at(self, sweep: str, value: float) -> "Case":
@@ -130,6 +131,14 @@ def bayes_bound(case: Case, episodes: int, seed: int) -> float:
     problem, _ = LongestPath(m=case.m, d=case.d)(np.random.default_rng(seed))
     M = float(row_norms(problem.Phi).max())
     return comblints_bound(episodes, K=2 * case.m, L=problem.L, d=case.d, lam=10.0, sigma=1.0, max_norm=M)
+
+
+def bayes_bounds(case: Case, episodes: int, seed: int, sweeps: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """The bounds of the case and along the sweeps over m and d, where the learner's λ and σ are the true ones."""
+    if (case.lam, case.sigma) != (10.0, 1.0):
+        return {}
+    along = {s: [bayes_bound(case.at(s, value), episodes, seed) for value in sweeps.get(s, [])] for s in ("m", "d")}
+    return {"case": bayes_bound(case, episodes, seed), **along}
 
 
 def sweep_learners(sweep: str, learners: Sequence[str]) -> list[str]:
@@ -161,7 +170,7 @@ def reproduce(
     traces = study.run([*main.values(), *points.values(), *big.values()])
 
     def result(setting: Setting) -> dict[str, Any]:
-        trace = traces[setting.name]
+        trace = traces[setting]
         regret, realized = trace.regret(setting.label), trace.realized_regret(setting.label)
         return {
             "learner": repr(setting.learner),
@@ -181,13 +190,10 @@ def reproduce(
             for sweep, values in sweeps.items()
         },
         "m=250": {name: result(setting) for name, setting in big.items()},
-        "bounds": {
-            "case": bayes_bound(case, episodes, study.seed),
-            **{s: [bayes_bound(case.at(s, v), episodes, study.seed) for v in sweeps.get(s, [])] for s in ("m", "d")},
-        },
+        "bounds": bayes_bounds(case, episodes, study.seed, sweeps),
     }
     study.write_json("longest-path", content)
-    curves = {name: traces[setting.name] for name, setting in main.items()}
+    curves = {name: traces[setting] for name, setting in main.items()}
     study.write_curves(
         "longest-path",
         {n: {"regret": t.regret(n), "realized regret": t.realized_regret(n)} for n, t in curves.items()},

@@ -4,10 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from superarm.experiments.study import Setting, Study, estimate
+from superarm.experiments.tuned import TunedCombLinTS
+from superarm.learners import CombLinTS, CombLinUCB, CombTS, CombUCB1
 from superarm.problem import Learner
 from superarm.simulate import Instance
 
 MARKS = (100, 1000)
+EPISODES = 1000
+LEARNERS: dict[str, Learner[Any]] = {
+    "CombLinTS": CombLinTS(lam=10.0, sigma=1.0),
+    "TunedCombLinTS": TunedCombLinTS(lam=10.0, sigma=1.0),
+    "CombLinUCB": CombLinUCB(lam=10.0, sigma=1.0, c=1.0),
+    "CombTS": CombTS(),
+    "CombUCB1": CombUCB1(),
+}
+"""λ = 10 and σ = 1 are the synthetic default; the paper does not say what it used on real data."""
 
 
 def reproduce(
@@ -20,19 +31,20 @@ def reproduce(
     replicates: int,
 ) -> dict[str, Any]:
     """Run the learners on the instance; returns what `name`.json holds."""
+    length = "" if episodes == EPISODES else f" n={episodes}"
     settings = {
-        label: Setting(f"{name} {label}", instance, learner, episodes, replicates)
+        label: Setting(f"{name}{length} {label}", instance, learner, episodes, replicates)
         for label, learner in learners.items()
     }
     traces = study.run(settings.values())
     shares = {}
     for label, setting in settings.items():
-        trace = traces[setting.name]
+        trace = traces[setting]
         shares[label] = trace.per_step_return(setting.label) / trace.per_step_optimum()
     marks = [t for t in MARKS if t <= episodes] or [episodes]
     content = {
         "settings": {"instance": repr(instance), "episodes": episodes, "replicates": replicates},
-        "optimum": estimate(traces[next(iter(settings.values())).name].per_step_optimum()[:, -1])["mean"],
+        "optimum": estimate(traces[next(iter(settings.values()))].per_step_optimum()[:, -1])["mean"],
         "results": {
             label: {
                 "learner": repr(learners[label]),

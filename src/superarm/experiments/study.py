@@ -18,7 +18,7 @@ from superarm.simulate import Instance, Trace, mean_se, simulate, versions
 class Setting(NamedTuple):
     """One learner on one kind of instance."""
 
-    name: str  # of the file it is kept in
+    name: str  # of the file it is kept in: all but the number of replicates
     instance: Instance
     learner: Learner[Any]
     episodes: int
@@ -32,21 +32,32 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Where results go, and what they have in common. A setting found finished in `out` is not run again."""
+    """Where results go, and what they have in common.
+
+    A setting that is found finished in `out`, with as many replicates or more, is not run again.
+    """
 
     out: Path
     seed: int = 0
     workers: int | None = None
     progress: bool = True
 
-    def run(self, settings: Iterable[Setting]) -> dict[str, Trace]:
-        """The trace of every setting, by name."""
+    def run(self, settings: Iterable[Setting]) -> dict[Setting, Trace]:
+        """The trace of every setting."""
         settings = list(settings)
         (self.out / "traces").mkdir(parents=True, exist_ok=True)
-        return {s.name: self._trace(s, f"[{i}/{len(settings)}] {s.name}") for i, s in enumerate(settings, 1)}
+        most: dict[str, Setting] = {}
+        for setting in settings:
+            if setting.name not in most or most[setting.name].replicates < setting.replicates:
+                most[setting.name] = setting
+        traces = {
+            name: self._trace(setting, f"[{i}/{len(most)}] {name}") for i, (name, setting) in enumerate(most.items(), 1)
+        }
+        return {setting: traces[setting.name].first(setting.replicates) for setting in settings}
 
     def _trace(self, setting: Setting, text: str) -> Trace:
-        path = self.out / "traces" / f"{setting.name}.npz"
+        seed = f" seed={self.seed}" if self.seed else ""
+        path = self.out / "traces" / f"{setting.name}{seed}.npz"
         if (kept := self._kept(path, setting)) is not None:
             return kept
         trace = simulate(
@@ -62,20 +73,20 @@ class Study:
         return trace
 
     def _kept(self, path: Path, setting: Setting) -> Trace | None:
-        """The finished trace of just this setting, if there is one."""
+        """The finished trace of this setting, with as many replicates or more, if there is one."""
         try:
             trace = Trace.load(path)
         except (FileNotFoundError, FileError):
             return None
         asked = {
             "episodes": setting.episodes,
-            "replicates": setting.replicates,
             "seed": self.seed,
             "instance": repr(setting.instance),
             "learners": {setting.label: repr(setting.learner)},
             "versions": versions(),
         }
-        return trace if all(trace.settings[key] == value for key, value in asked.items()) else None
+        same = all(trace.settings[key] == value for key, value in asked.items())
+        return trace if same and trace.settings["replicates"] >= setting.replicates else None
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> Path:
         """Write `name`.json: the content, with seed and versions."""

@@ -11,7 +11,10 @@ from superarm.errors import ParameterError
 
 def as_pairs(edges: Any) -> Array:
     """Edges as integers (E, 2)."""
-    pairs: Array = np.asarray(edges)
+    try:
+        pairs: Array = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"edges must be pairs of node numbers ({error})") from error
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):

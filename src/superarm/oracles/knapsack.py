@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.errors import OracleError, ParameterError
+from superarm.errors import OracleError, ParameterError, is_real
 from superarm.oracles.compiled import compiled
 from superarm.oracles.milp import Milp, check_limits
 from superarm.problem import as_weights, refuse_weights
@@ -256,7 +256,7 @@ class Knapsack:
     ) -> None:
         check_limits(max_items, gap, time_limit)
         self.costs, self.budget, self.max_items = _checked_costs(costs), budget, max_items
-        if not 0 <= budget < np.inf:
+        if not (is_real(budget) and 0 <= budget < np.inf):
             raise ParameterError(f"budget must be a finite number, 0 or more, got {budget!r}")
         self.gap = gap if time_limit is None else None
         self._stop_gap, self.time_limit = gap, time_limit

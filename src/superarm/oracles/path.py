@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.errors import InfeasibleError, ParameterError, WeightsError
+from superarm.errors import InfeasibleError, ParameterError, WeightsError, is_whole
 from superarm.oracles.compiled import compiled, prange
 from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
 from superarm.oracles.rows import by_row
@@ -65,8 +65,8 @@ def _check_network(edges: Any, source: int, target: int) -> tuple[Array, Any]:
     refuse_pairs(is_repeated(pairs), pairs, "is given twice")
     N = int(pairs.max(initial=-1)) + 1
     for name, node in (("source", source), ("target", target)):
-        if not 0 <= node < N:
-            raise ParameterError(f"the {name} {node} is not one of the nodes 0..{N - 1}")
+        if not (is_whole(node) and 0 <= node < N):
+            raise ParameterError(f"the {name} {node!r} is not one of the nodes 0..{N - 1}")
     if source == target:
         raise ParameterError(f"source and target are the same node, {source}")
     adjacency = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(N, N))
@@ -106,7 +106,12 @@ class _NetworkPath:
     @classmethod
     def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
         """For a networkx DiGraph; `items` are its own edges."""
+        if not graph.is_directed():
+            raise ParameterError("paths need a directed graph: graph.to_directed() has each edge both ways")
         number, items, pairs = numbered(graph)
+        for name, node in (("source", source), ("target", target)):
+            if node not in number:
+                raise ParameterError(f"the {name} {node!r} is not a node of the graph")
         oracle = cls(pairs, number[source], number[target])
         oracle.items = items
         return oracle

@@ -102,26 +102,31 @@ def best_by_group(w: Array, group: Array, start: Array, *, positive: bool = Fals
 
 def index_groups(groups: Sequence[Any] | Array) -> tuple[list[Any], Array, list[int]]:
     """The labels, the group of each item as an index into them, and the sizes of the groups."""
-    if np.ndim(groups) != 1 or not len(groups):
-        raise ParameterError(f"groups must name the group of each item, got shape {np.shape(groups)}")
-    if isinstance(groups, np.ndarray):
+    if not len(groups) or (isinstance(groups, np.ndarray) and groups.ndim != 1):
+        raise ParameterError(f"groups must name the group of each item, got {groups!r}")
+    if isinstance(groups, np.ndarray) and groups.dtype != object:
         unique, group = np.unique(groups, return_inverse=True)
         labels = unique.tolist()
     else:  # labels may be of different types
-        labels = list(dict.fromkeys(groups))
+        try:
+            labels = list(dict.fromkeys(groups))
+        except TypeError as error:
+            raise ParameterError(f"groups must name the group of each item by a label ({error})") from error
         index = {label: g for g, label in enumerate(labels)}
         group = np.array([index[label] for label in groups])
     return labels, group, np.bincount(group).tolist()
 
 
 def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -> list[int]:
-    """A whole number for each label, in the order of the labels."""
+    """A whole number for each label, in their order; an upper bound on a group without items does not matter."""
+    if not isinstance(numbers, Mapping):
+        raise ParameterError(f"{what} must be given for each group, as in {{'a': 2, 'b': 1}}, got {numbers!r}")
     if unnamed := [label for label in labels if label not in numbers]:
         raise ParameterError(f"{what} must name every group; missing: {unnamed[0]!r}")
     for label, number in numbers.items():
         if not (is_whole(number) and number >= 0):
             raise ParameterError(f"{what} of group {label!r} must be a whole number, 0 or more, got {number!r}")
-        if number and label not in labels:
+        if number and label not in labels and what in ("count", "minimum"):
             raise ParameterError(f"{what} names group {label!r}, which has no items")
     return [int(numbers[label]) for label in labels]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.errors import ParameterError, require_count
+from superarm.errors import ParameterError, is_whole, require_count
 from superarm.oracles.compiled import compiled
 from superarm.problem import check_weights, feasible
 
@@ -269,7 +269,7 @@ class Tour:
         require_count(n_cities=self.n_cities, kicks=self.kicks, restarts=self.restarts)
         if self.n_cities < 3:
             raise ParameterError(f"a tour needs at least 3 cities, got n_cities={self.n_cities}")
-        if not (isinstance(self.seed, int) and self.seed >= 0):
+        if not (is_whole(self.seed) and self.seed >= 0):
             raise ParameterError(f"seed must be a whole number, 0 or more, got {self.seed!r}")
 
     @property

@@ -17,7 +17,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.errors import InfeasibleError, require_count
 from superarm.oracles.compiled import compiled
-from superarm.oracles.edges import as_pairs, is_repeated, refuse_pairs
+from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
 from superarm.problem import check_weights, feasible
 
 
@@ -159,9 +159,8 @@ class SpanningTree:
         >>> [oracle.items[e] for e in oracle(np.array([0.1, 0.2, 0.3]))]
         [('ann', 'cid'), ('bob', 'cid')]
         """
-        number = {node: i for i, node in enumerate(graph.nodes)}
-        items = list(graph.edges())
-        oracle = cls([(number[a], number[b]) for a, b in items], len(number), forest=forest)
+        number, items, pairs = numbered(graph)
+        oracle = cls(pairs, len(number), forest=forest)
         oracle.items = items
         return oracle
 

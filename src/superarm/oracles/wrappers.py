@@ -6,7 +6,7 @@ import numpy as np
 
 from superarm.arrays import Array, hashed_uniform
 from superarm.errors import ParameterError
-from superarm.problem import Oracle, check_weights
+from superarm.problem import Oracle, as_oracle, check_weights
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class _Minimize:
 
     @property
     def gap(self) -> float | None:
-        return self.oracle.gap
+        return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
 
     def __call__(self, w: Array, /) -> Array:
         w = check_weights(w)
@@ -37,7 +37,7 @@ def minimize(oracle: Oracle) -> Oracle:
     >>> minimize(TopK(2))(np.array([3.0, 1.0, 2.0]))
     array([1, 2])
     """
-    return _Minimize(oracle)
+    return _Minimize(as_oracle(oracle))
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def with_gap(oracle: Oracle, gamma: float, *, seed: int = 0) -> Oracle:
     >>> bool(0.5 <= w[oracle(w)][0] < 1.0), oracle.gap
     (True, 0.5)
     """
+    oracle = as_oracle(oracle)
     if not 0 <= gamma < 1:
         raise ParameterError(f"gamma must lie in [0, 1), got {gamma!r}")
     if oracle.gap != 0:
