@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test lint check bench gallery clean
 
 demo: .venv/installed
-	$(BIN)/superarm demo --out demo
+	$(BIN)/superarm reproduce all --out demo
 
 test: .venv/installed
 	$(BIN)/pytest

@@ -19,6 +19,7 @@ from superarm.experiments.study import Setting, Study, estimate
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
 from superarm.problem import Learner, Problem
+from superarm.simulate import Trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +148,17 @@ def sweep_learners(sweep: str, learners: Sequence[str]) -> list[str]:
     return [*learners, *(name for name in extra if name not in learners)]
 
 
+def _result(setting: Setting, trace: Trace) -> dict[str, Any]:
+    """What the JSON says about one setting."""
+    regret, realized = trace.regret(setting.label), trace.realized_regret(setting.label)
+    return {
+        "learner": repr(setting.learner),
+        "replicates": setting.replicates,
+        "regret": estimate(regret[:, -1]),
+        "realized_regret": estimate(realized[:, -1]),
+    }
+
+
 def reproduce(
     study: Study,
     *,
@@ -168,28 +180,15 @@ def reproduce(
     }
     big = {name: case.at("m", 250).setting(name, episodes, largest) for name in learners[:1] if largest}
     traces = study.run([*main.values(), *points.values(), *big.values()])
-
-    def result(setting: Setting) -> dict[str, Any]:
-        trace = traces[setting]
-        regret, realized = trace.regret(setting.label), trace.realized_regret(setting.label)
-        return {
-            "learner": repr(setting.learner),
-            "replicates": setting.replicates,
-            "regret": estimate(regret[:, -1]),
-            "realized_regret": estimate(realized[:, -1]),
-        }
-
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for (sweep, name, value), setting in points.items():
+        point = {"value": value, **_result(setting, traces[setting])}
+        found.setdefault(sweep, {}).setdefault(name, []).append(point)
     content = {
         "settings": {**vars(case), "episodes": episodes, "replicates": replicates},
-        "results": {name: result(setting) for name, setting in main.items()},
-        "sweeps": {
-            sweep: {
-                name: [{"value": value, **result(points[sweep, name, value])} for value in values]
-                for name in sweep_learners(sweep, learners)
-            }
-            for sweep, values in sweeps.items()
-        },
-        "m=250": {name: result(setting) for name, setting in big.items()},
+        "results": {name: _result(setting, traces[setting]) for name, setting in main.items()},
+        "sweeps": found,
+        "m=250": {name: _result(setting, traces[setting]) for name, setting in big.items()},
         "bounds": bayes_bounds(case, episodes, study.seed, sweeps),
     }
     study.write_json("longest-path", content)
