@@ -29,7 +29,7 @@ def test_contract(A, b):
     check_oracle(Milp(sparse.csr_matrix(A), b, gap=0.2), 5, family=family(A, b), trials=30)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     st.integers(1, 8),
     st.integers(1, 3),

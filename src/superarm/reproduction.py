@@ -71,6 +71,7 @@ def run_ads(study: Study, scale: Scale) -> dict[str, Any]:
 
 def run_artists(study: Study, scale: Scale) -> dict[str, Any]:
     """Artists on Last.fm, with the other readings of "likes" beside."""
+    artists.catalogue()  # so that missing data is found, or fetched, once and not by every worker
     episodes, replicates = scale.episodes or returns.EPISODES, scale.count(quick=8)
     baselines = {name: returns.LEARNERS[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
     readings = {}
