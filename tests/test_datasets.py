@@ -83,7 +83,7 @@ def test_without_pooch_the_message_names_the_extra(tmp_path, monkeypatch):
 
 
 def test_without_data_and_network_one_message_says_what_to_do(tmp_path, monkeypatch):
-    pooch = pytest.importorskip("pooch")
+    import pooch
 
     def offline(*args, **kwargs):
         raise ConnectionError("no network")
@@ -96,7 +96,7 @@ def test_without_data_and_network_one_message_says_what_to_do(tmp_path, monkeypa
 
 
 def test_the_download_is_unpacked_into_the_cache_and_checked(tmp_path, monkeypatch):
-    pooch = pytest.importorskip("pooch")
+    import pooch
 
     def retrieve(url, known_hash, path, fname, processor):
         (path / datasets.LASTFM_FOLDER).mkdir(parents=True)

@@ -99,6 +99,7 @@ def test_kicks_are_fresh_from_a_generator_and_fixed_by_the_seed():
     assert len({tuple(Tour(60, kicks=1)(w, rng=rng)) for _ in range(5)}) > 1
     assert len({tuple(Tour(60, kicks=1, seed=seed)(w)) for seed in range(5)}) > 1
     assert len({tuple(A) for A in Tour(60, kicks=1)(np.stack([w] * 5), rng=rng)}) > 1
+    # the legacy global state is what must stay as it is
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     Tour(60)(w)
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002

@@ -105,6 +105,7 @@ class Agent:
         """Write everything but the oracle to a file of arrays and JSON, atomically."""
         meta = {
             "learner": type(self.learner).__name__,
+            # the protocol cannot say that a learner is a dataclass
             "parameters": dataclasses.asdict(self.learner),  # type: ignore[call-overload]
             "generator": self.rng.bit_generator.state,
         }

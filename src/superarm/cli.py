@@ -23,7 +23,7 @@ from superarm.errors import ParameterError, require_count
 from superarm.experiments.longest_path import SWEEPS, BernoulliLongestPath, Case
 from superarm.experiments.study import Study
 from superarm.report import as_text
-from superarm.reproduction import EXPERIMENTS, QUICK_SWEEPS, Scale, reproduce, run_longest_path
+from superarm.reproduction import EXPERIMENTS, QUICK_REPLICATES, QUICK_SWEEPS, Scale, reproduce, run_longest_path
 
 DEMO_LEARNERS: list[Learner[Any]] = [
     CombLinTS(lam=1.0, sigma=0.5),
@@ -126,17 +126,16 @@ def _reproduce(arguments: argparse.Namespace) -> None:
     names = EXPERIMENTS if arguments.experiment == "all" else (arguments.experiment,)
     if "longest-path" not in names and (given or arguments.learner or arguments.sweep):
         raise ParameterError("--m, --d, --lam, --sigma, --c, --learner and --sweep are for longest-path only")
-    sweeps: Any = {name: SWEEPS[name] for name in arguments.sweep} if arguments.sweep else None
-    if arguments.experiment == "all" and not arguments.full and sweeps is None:
-        sweeps = QUICK_SWEEPS
+    asked: dict[str, Any] = {"learners": arguments.learner or ["CombLinTS", "CombLinUCB"]}
+    if arguments.sweep:
+        asked["sweeps"] = {name: SWEEPS[name] for name in arguments.sweep}
+    elif arguments.experiment == "all" and not arguments.full:
+        asked |= {"sweeps": QUICK_SWEEPS, "most": QUICK_REPLICATES}
     study = Study(out=arguments.out, seed=arguments.seed, workers=arguments.workers)
     scale = Scale(full=arguments.full, **counts)
     case = Case(**given) if given else None
-    learners = arguments.learner or ["CombLinTS", "CombLinUCB"]
     study.out.mkdir(parents=True, exist_ok=True)
-    table, path, left_out = reproduce(
-        names, study, scale, lambda: run_longest_path(study, scale, case=case, learners=learners, sweeps=sweeps)
-    )
+    table, path, left_out = reproduce(names, study, scale, lambda: run_longest_path(study, scale, case=case, **asked))
     print("\n" + as_text(table))
     for line in left_out:
         print(f"\nLeft out, {line}")

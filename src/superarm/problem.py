@@ -246,11 +246,13 @@ class Masked:
     available: Array  # (*B, L) bool
 
     @property
-    def K(self) -> int | None:  # noqa: D102
+    def K(self) -> int | None:
+        """As of the oracle itself."""
         return self.oracle.K
 
     @property
-    def gap(self) -> float | None:  # noqa: D102
+    def gap(self) -> float | None:
+        """As of the oracle itself."""
         return self.oracle.gap
 
     def __call__(self, w: Array, /) -> Array:

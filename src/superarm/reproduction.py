@@ -14,6 +14,7 @@ EXPERIMENTS = ("longest-path", "ads", "artists")
 FULL_REPLICATES, SLOW_REPLICATES, LARGEST_REPLICATES = 200, 50, 20
 PAPER_ADS = {100: 0.70, 1000: 0.80}
 QUICK_SWEEPS: dict[str, list[float]] = {"m": [10, 30, 50], "sigma": [1e-7, 1e-4, 1.0, 1e4]}
+QUICK_REPLICATES = (8, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +37,16 @@ def run_longest_path(
     case: longest_path.Case | None = None,
     learners: Sequence[str] = ("CombLinTS", "CombLinUCB"),
     sweeps: Mapping[str, Sequence[float]] | None = None,
+    most: tuple[int, int] = (FULL_REPLICATES, SLOW_REPLICATES),
 ) -> dict[str, Any]:
-    """Longest path: the case, the sweeps around it, and m = 250 at full scale."""
+    """Longest path: the case, the sweeps around it, and m = 250 at full scale.
+
+    `most` limits the replicates in sweeps, of CombLinTS and of the slower learners.
+    """
     replicates = scale.count(quick=20)
-    quick_sweep = sweeps is QUICK_SWEEPS
 
     def sweep_replicates(learner: str) -> int:
-        slow = learner != "CombLinTS"
-        return min(replicates, (4 if slow else 8) if quick_sweep else (SLOW_REPLICATES if slow else replicates))
+        return min(replicates, most[0] if learner == "CombLinTS" else most[1])
 
     return longest_path.reproduce(
         study,

@@ -47,6 +47,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call_by_rows(*args: P.args, **kwargs: P.kwargs) -> T:
+        # the first argument of a kernel with prange is an array, which ParamSpec cannot say
         if len(args[0]) == 1:  # type: ignore[arg-type]
             return call(*args, **kwargs)
         with _one_parallel_call:
@@ -54,5 +55,6 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
         return result
 
     chosen = call_by_rows if "prange" in code.co_names else call
+    # functions take attributes, which their type does not know
     chosen.kernel = kernel  # type: ignore[attr-defined]
     return chosen

@@ -34,6 +34,7 @@ Arrays: TypeAlias = tuple[Array, ...]
 def _solver() -> Callable[[Array], Any]:
     """The fastest exact solver at hand: from a cost matrix to rows, ascending, and their columns; +inf is forbidden."""
     try:
+        # an optional extra without types
         from lap import lapjvr  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         from scipy.optimize import linear_sum_assignment
