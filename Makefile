@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint check bench gallery clean
+.PHONY: demo test lint check endurance bench gallery clean
 
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
@@ -18,8 +18,13 @@ lint: .venv/installed
 
 check: lint test
 
+# a million forgetting updates and a million idle steps, where the tests take a tenth
+endurance: .venv/installed
+	SUPERARM_STEPS=1000000 $(BIN)/pytest --no-cov tests/test_gaussian.py -k many_forgetting
+
 bench: .venv/installed
 	$(BIN)/python benchmarks/agent.py
+	$(BIN)/python benchmarks/mixed.py
 	$(BIN)/python benchmarks/oracles.py
 
 gallery: .venv/installed

@@ -34,7 +34,7 @@ from superarm import (
     Tour,
 )
 from superarm.arrays import Array
-from superarm.oracles.compiled import compiled
+from superarm.compiled import compiled
 
 Solver = Callable[[Array], Any]
 

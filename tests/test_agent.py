@@ -1,11 +1,23 @@
 import json
-import pickle
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from superarm import Agent, CombLinTS, CombTS, GridPath, Problem, Quota, TopK, files, gaussian
+from superarm import (
+    Agent,
+    CombLinTS,
+    CombLinUCB,
+    CombMixTS,
+    CombMixUCB,
+    CombTS,
+    GridPath,
+    Problem,
+    Quota,
+    TopK,
+    files,
+    gaussian,
+)
 from superarm.errors import (
     FeaturesError,
     FileError,
@@ -14,6 +26,7 @@ from superarm.errors import (
     MaskError,
     NumericalError,
     OracleError,
+    ParameterError,
     SuperarmError,
     WeightsError,
 )
@@ -32,7 +45,7 @@ def state(agent):
     """Everything an agent is, as bytes."""
     belief = [np.asarray(x).tobytes() for x in agent.belief]
     generator = json.dumps(agent.rng.bit_generator.state, sort_keys=True)
-    return pickle.dumps((agent.learner, belief, agent.problem.Phi.tobytes(), generator))
+    return repr(agent.learner), belief, agent.problem.Phi.tobytes(), generator
 
 
 def play(agent, n, seed=1):
@@ -271,9 +284,92 @@ def test_weights_out_of_the_models_range_change_nothing():
     before = state(agent)
     with pytest.raises(WeightsError, match=r"needs weights in \[0, 1\]"):
         agent.observe([0, 1], [0.5, 1.5])
-    with pytest.raises(FeaturesError, match=r"CombTS learns an item at a time and nothing from features: use observe"):
+    with pytest.raises(
+        FeaturesError,
+        match=r"CombTS learns an item at a time, each observation once, and nothing from features: use observe",
+    ):
         agent.learn(FEATURES, np.ones(L))
+    with pytest.raises(FeaturesError, match=r"CombTS learns an item at a time, each observation once"):
+        agent.observe([0], [1.0], importance=2.0)
     assert state(agent) == before
+    clicks = make(CombLinTS(lam=1.0, link="logit"))
+    before = state(clicks)
+    with pytest.raises(WeightsError, match=r"the logit link needs weights in \[0, 1\], got 1.5"):
+        clicks.observe([0, 1], [0.5, 1.5])
+    assert state(clicks) == before
+
+
+@pytest.mark.parametrize("learner", [CombLinTS(lam=1.0, sigma=0.3), CombLinTS(), CombMixTS(), CombMixTS(tau=0.2)])
+def test_importance_is_repetition(learner):
+    once, twice = make(learner), make(learner)
+    once.observe([3, 1], [0.5, 1.0], importance=[2.0, 1.0])
+    once.learn(FEATURES[:2], [0.3, 0.1], importance=3.0)
+    twice.observe([3], [0.5])
+    twice.observe([3, 1], [0.5, 1.0])
+    for _ in range(3):
+        twice.learn(FEATURES[:2], [0.3, 0.1])
+    if "auto" in vars(learner).values():
+        # scales are chosen at other times, so only what they are chosen from is the same
+        np.testing.assert_allclose(*(b.data.T @ b.data for b in (once.belief, twice.belief)), rtol=1e-12)
+        assert once.belief.rows == twice.belief.rows
+    else:
+        np.testing.assert_allclose(once.belief.factor[:-1], twice.belief.factor[:-1], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("importance", [0.0, -1.0, np.nan, np.inf, [1.0, 2.0, 3.0], [1.0, 0.0], "much", [[1.0], [2.0]]])
+def test_bad_importance_changes_nothing(importance):
+    agent = make()
+    before = state(agent)
+    for call in (agent.observe, agent.learn):
+        with pytest.raises(ParameterError, match="importance must be"):
+            call([0, 1] if call == agent.observe else FEATURES[:2], [0.5, 1.0], importance=importance)
+    assert state(agent) == before
+
+
+def test_absurd_features_change_nothing():
+    for learner in (CombLinTS(lam=1.0, sigma=0.3), CombLinTS(), CombLinTS(lam=1.0, link="logit"), CombMixTS()):
+        agent = make(learner)
+        agent.observe([0, 1], [0.0, 1.0])
+        before = state(agent)
+        with pytest.raises(SuperarmError, match=r"out of range|float64|too large"):
+            agent.learn(np.full((3, D), 1e308), [0.0, 1.0, 1.0])
+        assert state(agent) == before
+
+
+def test_features_of_a_call_are_refused_where_items_must_keep_theirs():
+    agent = make(CombMixTS())
+    with pytest.raises(FeaturesError, match="CombMixTS learns how items deviate from what their features say"):
+        agent.choose(features=2 * FEATURES)
+
+
+OPTIONS = [
+    CombLinTS(),
+    CombLinTS(lam="auto", sigma=0.3, forgetting=0.9),
+    CombLinTS(lam=1.0, link="logit", forgetting=0.9),
+    CombLinUCB(c=1.0),
+    CombMixTS(),
+    CombMixTS(lam=1.0, sigma=0.3, tau=0.1, explore=1.0),
+    CombMixUCB(c=1.0),
+]
+
+
+@pytest.mark.parametrize("learner", OPTIONS, ids=repr)
+def test_every_option_reloads_exactly(learner, tmp_path):
+    agent = make(learner)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        items = agent.choose()
+        agent.observe(items, rng.integers(0, 2, len(items)))
+    agent.learn(FEATURES[:3], [0.0, 1.0, 0.0])
+    agent.save(tmp_path / "agent.npz")
+    again = Agent.load(tmp_path / "agent.npz", oracle=TopK(3))
+    assert again.learner == learner
+    for _ in range(20):
+        items = agent.choose()
+        np.testing.assert_array_equal(again.choose(), items)
+        w = rng.integers(0, 2, len(items))
+        agent.observe(items, w)
+        again.observe(items, w)
 
 
 def test_files_that_are_not_agents(tmp_path):
@@ -328,5 +424,6 @@ def test_damaged_content(tmp_path, meta, arrays, message):
 
 
 def test_repr():
-    assert repr(make()) == "Agent(CombLinTS(lam=1.0, sigma=0.3), 12 items, 4 features, TopK(k=3, at_most=False))"
+    learner = "CombLinTS(lam=1.0, sigma=0.3, forgetting=1.0, link='identity')"
+    assert repr(make()) == f"Agent({learner}, 12 items, 4 features, TopK(k=3, at_most=False))"
     assert gaussian.mean(make().belief).tolist() == [0.0] * D

@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from superarm.oracles.compiled import compiled
+from superarm.compiled import compiled
 
 
 @compiled

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from superarm import BernoulliEnvironment, GaussianEnvironment
+from superarm import BernoulliEnvironment, DriftingEnvironment, GaussianEnvironment
 from superarm.errors import ParameterError, WeightsError
 
 
@@ -50,3 +50,28 @@ def test_bad_parameters():
     for mean in ([0.5, 1.1], [-0.1, 0.5]):
         with pytest.raises(WeightsError, match=r"probabilities and must lie in \[0, 1\]"):
             BernoulliEnvironment(np.array(mean))
+
+
+def test_a_drifting_environment_changes_from_episode_to_episode():
+    rng = np.random.default_rng(0)
+    Phi = rng.standard_normal((30, 4))
+    world = DriftingEnvironment.wandering(Phi, lam=2.0, sigma=0.5, drift=0.1, episodes=2000, rng=rng)
+    np.testing.assert_allclose(world.at(7).mean, Phi @ world.theta[6])
+    np.testing.assert_allclose(world.mean, world.at(1).mean)
+    assert world.draw(np.random.default_rng(0)).shape == (30,)
+    # stationary: always N(0, λ²I); a step is of size drift
+    assert world.theta.std() == pytest.approx(2.0, rel=0.2)
+    assert np.diff(world.theta, axis=0).std() == pytest.approx(2.0 * 0.1, rel=0.05)
+
+
+def test_drifting_refusals():
+    Phi, rng = np.eye(3), np.random.default_rng(0)
+    world = DriftingEnvironment.wandering(Phi, lam=1.0, sigma=0.1, drift=0.0, episodes=5, rng=rng)
+    np.testing.assert_array_equal(world.theta[0], world.theta[4])
+    for t in (0, 6):
+        with pytest.raises(ParameterError, match="known for episodes 1 to 5"):
+            world.at(t)
+    with pytest.raises(ParameterError, match=r"drift must lie in \[0, 1\]"):
+        DriftingEnvironment.wandering(Phi, lam=1.0, sigma=0.1, drift=1.5, episodes=5, rng=rng)
+    with pytest.raises(ParameterError, match="one row of 3 coefficients an episode"):
+        DriftingEnvironment(Phi, np.ones((5, 2)), sigma=0.1)

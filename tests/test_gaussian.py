@@ -1,3 +1,5 @@
+import os
+
 import mpmath
 import numpy as np
 import pytest
@@ -22,14 +24,15 @@ def feedback(seed, n, K, d):
     return phi, phi @ theta + rng.standard_normal((n, K))
 
 
-def mpmath_posterior(phi, w, lam, sigma):
+def mpmath_posterior(phi, w, lam, sigma, importance=1.0):
     """Mean and covariance to 80 digits, from the normal equations."""
     with mpmath.workdps(80):
         X = mpmath.matrix(phi.reshape(-1, phi.shape[-1]).tolist())
         y = mpmath.matrix(w.ravel().tolist())
-        noise, scale = mpmath.mpf(sigma) ** 2, mpmath.mpf(lam) ** 2
-        Sigma = mpmath.inverse(X.T * X / noise + mpmath.eye(X.cols) / scale)
-        mean = Sigma * (X.T * y) / noise
+        noise, count = (np.broadcast_to(x, w.shape).ravel() for x in (sigma, importance))
+        precision = mpmath.diag([mpmath.mpf(v) / mpmath.mpf(s) ** 2 for s, v in zip(noise, count, strict=True)])
+        Sigma = mpmath.inverse(X.T * precision * X + mpmath.eye(X.cols) / mpmath.mpf(lam) ** 2)
+        mean = Sigma * (X.T * precision * y)
         return np.array(mean.tolist(), dtype=float)[:, 0], np.array(Sigma.tolist(), dtype=float)
 
 
@@ -48,6 +51,88 @@ def test_posterior_against_80_digits(lam, sigma):
         assert (np.diagonal(belief.R) > 0).all()
         np.testing.assert_allclose(gaussian.std(belief, np.eye(24)) ** 2, np.diagonal(Sigma), rtol=1e-6)
     np.linalg.cholesky(covariance(belief))
+
+
+@pytest.mark.parametrize("spread", [1.0, 3.0])
+def test_noise_and_importance_a_row_against_80_digits(spread):
+    """Noise and importance over several orders of magnitude, in blocks."""
+    rng = np.random.default_rng(11)
+    phi, w = feedback(seed=11, n=6, K=7, d=12)
+    sigma, importance = 10 ** rng.uniform(-spread, spread, (2, *w.shape))
+    belief = gaussian.prior(12, 3.0)
+    for t in range(6):
+        belief = gaussian.condition(belief, phi[t], w[t], sigma[t], importance[t])
+        mean, Sigma = mpmath_posterior(phi[: t + 1], w[: t + 1], 3.0, sigma[: t + 1], importance[: t + 1])
+        assert np.linalg.norm(gaussian.mean(belief) - mean) <= 1e-8 * np.linalg.norm(mean)
+        assert np.linalg.norm(covariance(belief) - Sigma) <= 1e-8 * np.linalg.norm(Sigma)
+
+
+def test_evidence_with_noise_a_row():
+    phi, w = feedback(seed=12, n=1, K=6, d=3)
+    sigma = np.random.default_rng(0).uniform(0.5, 5.0, 6)
+    belief = gaussian.condition(gaussian.prior(3, 2.0), phi[0], w[0], sigma)
+    marginal = multivariate_normal(cov=4.0 * phi[0] @ phi[0].T + np.diag(sigma**2))
+    assert gaussian.log_evidence(belief) == pytest.approx(marginal.logpdf(w[0]), rel=1e-10)
+
+
+def test_importance_is_repetition():
+    phi, w = feedback(seed=13, n=1, K=3, d=4)
+    start = gaussian.prior(4, 1.5)
+    once = gaussian.condition(start, phi[0], w[0], 0.7, importance=np.array([3.0, 1.0, 2.0]))
+    again = gaussian.condition(start, np.repeat(phi[0], [3, 1, 2], axis=0), np.repeat(w[0], [3, 1, 2]), 0.7)
+    np.testing.assert_allclose(once.factor, again.factor, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(once.log_scale, again.log_scale, rtol=1e-12)
+
+
+def test_absorbing_a_factor_is_conditioning_on_its_rows():
+    phi, w = feedback(seed=14, n=1, K=9, d=4)
+    rows = np.linalg.qr(np.column_stack([phi[0], w[0]]), mode="r")
+    start = gaussian.prior(4, 1.5)
+    at_once = gaussian.absorb(start, rows, 9, 0.7)
+    one_by_one = gaussian.condition(start, phi[0], w[0], 0.7)
+    np.testing.assert_allclose(at_once.factor, one_by_one.factor, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(at_once.log_scale, one_by_one.log_scale, rtol=1e-12)
+
+
+STEPS = int(os.environ.get("SUPERARM_STEPS", "100_000"))
+"""`make endurance` takes a million, which is a minute."""
+
+
+@pytest.mark.parametrize("keep", [0.999, 0.9])
+def test_many_forgetting_updates_then_as_many_idle_ones(keep):
+    """A single direction is observed but for the first two rows, so all else fades."""
+    start, d = gaussian.prior(2, 5.0), 2
+    rng = np.random.default_rng(0)
+    phi = np.stack([np.ones(STEPS), 1e-3 * rng.standard_normal(STEPS)], axis=-1)[:, None]
+    w = rng.standard_normal((STEPS, 1))
+    belief = gaussian.condition(start, np.eye(2), np.ones(2), 1e-6)
+    for t in range(STEPS):
+        belief = gaussian.condition(gaussian.forget(belief, start, keep), phi[t], w[t], 0.1)
+    assert (np.diagonal(belief.R) > 0).all()
+    Sigma = covariance(belief)
+    np.linalg.cholesky(Sigma)
+    # what is left after so long: the last rows, of importance keep**age, and the prior
+    recent = phi[::-1][:80_000, 0]
+    importance = keep ** np.arange(len(recent))[:, None] / 0.01
+    np.testing.assert_allclose(np.linalg.inv(Sigma), recent.T @ (importance * recent) + np.eye(d) / 25, rtol=1e-9)
+    for _ in range(STEPS):
+        belief = gaussian.forget(belief, start, keep)
+    np.testing.assert_allclose(gaussian.mean(belief), np.zeros(d), atol=1e-9)
+    np.testing.assert_allclose(covariance(belief), 25.0 * np.eye(d), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(belief.log_scale, start.log_scale, rtol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.floats(0.01, 1.0), st.floats(0.1, 10))
+def test_forgetting_never_goes_beyond_the_prior(seed, d, keep, lam):
+    """Σ stays at most the prior's λ²I, and at least what it was."""
+    (phi,), (w,) = feedback(seed, 1, 4, d)
+    start = gaussian.prior(d, lam)
+    before = gaussian.condition(start, phi, w, 0.5)
+    after = gaussian.forget(before, start, keep)
+    tolerance = 1e-9 * lam**2
+    assert np.linalg.eigvalsh(covariance(after)).max() <= lam**2 + tolerance
+    assert np.linalg.eigvalsh(covariance(after) - covariance(before)).min() >= -tolerance
 
 
 def test_a_hundred_thousand_single_row_updates():
@@ -116,7 +201,7 @@ def test_padded_rows_are_exact_no_ops():
     plain = gaussian.condition(belief, phi[0], w[0], 0.5)
     for actual, expected in ((nothing, belief), (padded, plain)):
         np.testing.assert_array_equal(actual.factor, expected.factor)
-        np.testing.assert_array_equal(actual.log_scale, expected.log_scale)
+        np.testing.assert_allclose(actual.log_scale, expected.log_scale, rtol=1e-15)
 
 
 def test_condition_leaves_its_input_alone():
@@ -168,6 +253,13 @@ def test_bad_input():
         gaussian.prior(0, 1.0)
     with pytest.raises(ParameterError, match="sigma must be a positive"):
         gaussian.condition(gaussian.prior(1, 1.0), np.ones((1, 1)), np.ones(1), -1.0)
+    for bad in (np.array([1.0, 0.0]), np.array([1.0, np.nan]), np.array([np.inf, 1.0])):
+        with pytest.raises(ParameterError, match="sigma must be positive and finite"):
+            gaussian.condition(gaussian.prior(1, 1.0), np.ones((2, 1)), np.ones(2), bad)
+        with pytest.raises(ParameterError, match="importance must be positive and finite"):
+            gaussian.condition(gaussian.prior(1, 1.0), np.ones((2, 1)), np.ones(2), 1.0, bad)
+    with pytest.raises(ParameterError, match=r"sigma must be a number or have shape \(2,\), got \(3,\)"):
+        gaussian.condition(gaussian.prior(1, 1.0), np.ones((2, 1)), np.ones(2), np.ones(3))
     with pytest.raises(NumericalError, match="float64"):
         gaussian.condition(gaussian.prior(1, 1.0), np.ones((1, 1)), np.array([np.nan]), 1.0)
     with pytest.raises(NumericalError, match="float64"):

@@ -1,6 +1,15 @@
 import base64
 
-from superarm.report import Row, ads_rows, artists_rows, as_text, is_papers_case, longest_path_rows, write_html
+from superarm.report import (
+    Row,
+    ads_rows,
+    artists_rows,
+    as_text,
+    beyond_rows,
+    is_papers_case,
+    longest_path_rows,
+    write_html,
+)
 
 
 def regret(mean, se=100.0, replicates=200):
@@ -65,7 +74,7 @@ def test_ads():
         "CombLinTS": returns(0.67, 0.79),
         "CombTS": returns(0.5, 0.5),
         "CombUCB1": returns(0.5, 0.7),
-        "TunedCombLinTS": returns(0.7, 0.85),
+        "CombMixTS": returns(0.7, 0.95),
     }
     rows = list(ads_rows({"results": results}))
     assert [row.verdict for row in rows] == [
@@ -73,8 +82,14 @@ def test_ads():
         "agrees within 5 points",
         "differs",
         "agrees",
-        "ours",
     ]
+    (ours,) = beyond_rows({"ads": {"results": results}})
+    assert ours == Row(
+        "ads: CombMixTS, all scales from the evidence at 1000 episodes",
+        "CombLinTS: 79.0% ± 1.0%",
+        "95.0% ± 1.0%",
+        "",
+    )
     assert rows[0].here == "67.0% ± 1.0%"
     results["CombLinTS"] = returns(0.5, 0.9)
     assert [row.verdict for row in ads_rows({"results": results})][:2] == ["differs", "differs"]
@@ -94,13 +109,17 @@ def test_text_and_page(tmp_path):
     lines = as_text(table).splitlines()
     assert len(lines) == 3
     assert lines[0].index("paper") == lines[1].index("a  ")
+    assert as_text(table, table[:1]).splitlines()[4].startswith("beyond the paper")
     figure = tmp_path / "figure.png"
     figure.write_bytes(b"picture")
-    write_html(tmp_path / "report.html", table, [figure], ["artists: no data"], "Seed 0.")
+    ours = [Row("clicks", "linear: 9", "5", "")]
+    write_html(tmp_path / "report.html", table, ours, [figure], ["artists: no data"], "Seed 0.")
     page = (tmp_path / "report.html").read_text()
     assert "claim &lt;1&gt;" in page
     assert base64.b64encode(b"picture").decode() in page
     assert "Left out: artists: no data" in page
+    assert "<h2>Beyond the paper</h2>" in page
+    assert "linear: 9" in page
     assert "32,561" in page
     assert "<link" not in page
     assert 'src="http' not in page

@@ -7,7 +7,7 @@ from superarm import reproduction
 from superarm.errors import DataError, ParameterError
 from superarm.experiments.longest_path import SWEEPS, Case
 from superarm.experiments.study import Study
-from superarm.reproduction import Scale, run_ads, run_artists, run_longest_path
+from superarm.reproduction import Scale, run_ads, run_artists, run_beyond, run_longest_path
 from test_datasets import with_data
 
 SMALL = Case(m=3, d=4)
@@ -56,19 +56,19 @@ def test_every_learner_by_name():
 
 
 def test_ads_match_the_paper(tmp_path):
-    content = run_ads(Study(out=tmp_path, progress=False), Scale(replicates=3))
+    content = run_ads(Study(out=tmp_path, workers=2, progress=False), Scale(replicates=3))
     at = {name: result["return_at"] for name, result in content["results"].items()}
     assert 0.64 <= at["CombLinTS"]["100"] <= 0.74
     assert 0.76 <= at["CombLinTS"]["1000"] <= 0.84
     assert at["CombTS"]["1000"] < 0.6
     assert at["CombUCB1"]["1000"] < 0.6
-    assert at["TunedCombLinTS"]["1000"] >= at["CombLinTS"]["1000"] + 0.03
+    assert at["CombLinTS, auto"]["1000"] >= at["CombLinTS"]["1000"] + 0.03
     assert content["optimum"] == pytest.approx(15.0)
 
 
 @with_data
 def test_artists_match_the_paper(tmp_path):
-    content = run_artists(Study(out=tmp_path, progress=False), Scale(replicates=4))
+    content = run_artists(Study(out=tmp_path, workers=2, progress=False), Scale(replicates=4))
     results = content["results"]
     for baseline in ("CombTS", "CombUCB1"):
         lead = results["CombLinTS"]["return_at"]["1000"] - results[baseline]["return_at"]["1000"]
@@ -115,17 +115,21 @@ def test_all_goes_on_without_last_fm(tmp_path, monkeypatch):
     monkeypatch.setattr(reproduction, "run_artists", no_data)
     one = {"CombLinTS": reproduction.returns.LEARNERS["CombLinTS"]}
     monkeypatch.setattr(reproduction.returns, "LEARNERS", one)
+    monkeypatch.setattr(reproduction.returns, "BEYOND", {})
+    monkeypatch.setattr(reproduction.artists, "catalogue", no_data)
+    monkeypatch.setattr(reproduction, "run_beyond", lambda study, _: run_beyond(study, small))
     study, scale = Study(out=tmp_path, progress=False), Scale(replicates=2, episodes=100)
     small = Scale(replicates=2, episodes=10)
 
     def run_path():
         return run_longest_path(study, small, case=SMALL, sweeps={"m": [2, 3, 4], "d": [2, 3, 4]})
 
-    table, page, left_out = reproduction.reproduce(reproduction.EXPERIMENTS, study, scale, run_path)
+    tables, page, left_out = reproduction.reproduce(reproduction.EXPERIMENTS, study, scale, run_path)
     assert left_out == ["artists: no Last.fm here"]
-    assert any(row.what.startswith("ads") for row in table)
+    assert "ads: CombLinTS at 100 episodes" in tables
+    assert "clicks: regret of CombLinTS with the logit link" in tables
     assert "no Last.fm here" in page.read_text()
-    for name in ("longest-path", "longest-path-sweeps", "longest-path-bounds", "ads"):
+    for name in ("longest-path", "longest-path-sweeps", "longest-path-bounds", "ads", "beyond", "explore"):
         assert (tmp_path / f"{name}.png").exists()
         assert (tmp_path / f"{name}.svg").exists()
     with pytest.raises(DataError, match="no Last"):

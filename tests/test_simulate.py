@@ -11,6 +11,7 @@ from superarm import (
     BernoulliEnvironment,
     CombLinTS,
     CombLinUCB,
+    DriftingEnvironment,
     Greedy,
     Problem,
     RandomChoice,
@@ -154,7 +155,7 @@ def test_trace_goes_to_a_file_and_back(tmp_path):
     assert_same(trace, back)
     assert (back.learners, back.gap, back.settings) == (trace.learners, trace.gap, trace.settings)
     assert back.exact
-    assert trace.settings["learners"]["CombLinTS"] == "CombLinTS(lam=10.0, sigma=1.0)"
+    assert trace.settings["learners"]["CombLinTS"] == repr(CombLinTS(lam=10.0, sigma=1.0))
     assert trace.settings["seed"] == 3
 
 
@@ -240,3 +241,18 @@ def test_one_replicate():
 def test_unknown_learner():
     with pytest.raises(ParameterError, match="no learner 'X' in this trace, only CombLinTS, RandomChoice"):
         run().regret("X")
+
+
+def test_regret_in_a_drifting_world_is_against_the_best_of_each_episode():
+    def instance(rng):
+        Phi = np.eye(3)
+        theta = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0]])
+        return Problem(Phi, TopK(1)), DriftingEnvironment(Phi, theta, sigma=0.1)
+
+    trace = simulate(instance, [CombLinTS(lam=1.0, sigma=0.1)], episodes=3, replicates=2, progress=False)
+    np.testing.assert_array_equal(trace.oracle_expected, [[1.0, 2.0, 3.0]] * 2)
+    np.testing.assert_array_equal(trace.optimum_expected, [[1.0, 2.0, 3.0]] * 2)
+    steps = list(
+        episodes(CombLinTS(), *instance(None), rng=np.random.default_rng(0), n=3),
+    )
+    assert [step.mean.max() for step in steps] == [1.0, 2.0, 3.0]

@@ -5,12 +5,14 @@ learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashkan (ICML 2015).
 """
 
 from superarm.agent import Agent
-from superarm.environments import BernoulliEnvironment, GaussianEnvironment
+from superarm.environments import BernoulliEnvironment, DriftingEnvironment, GaussianEnvironment
 from superarm.errors import SuperarmError
 from superarm.learners import (
     CombGaussianTS,
     CombLinTS,
     CombLinUCB,
+    CombMixTS,
+    CombMixUCB,
     CombTS,
     CombUCB1,
     Greedy,
@@ -36,6 +38,7 @@ from superarm.oracles import (
     with_gap,
 )
 from superarm.problem import Environment, Learner, Oracle, Problem, as_oracle
+from superarm.scales import fit_scales
 from superarm.simulate import Step, Trace, episodes, mean_se, simulate
 from superarm.version import __version__
 
@@ -47,9 +50,12 @@ __all__ = [
     "CombGaussianTS",
     "CombLinTS",
     "CombLinUCB",
+    "CombMixTS",
+    "CombMixUCB",
     "CombTS",
     "CombUCB1",
     "DagPath",
+    "DriftingEnvironment",
     "Environment",
     "GaussianEnvironment",
     "Greedy",
@@ -75,6 +81,7 @@ __all__ = [
     "as_oracle",
     "brute_force",
     "episodes",
+    "fit_scales",
     "mean_se",
     "minimize",
     "simulate",

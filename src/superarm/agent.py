@@ -7,9 +7,17 @@ import numpy as np
 
 from superarm import files, learners
 from superarm.arrays import Array
-from superarm.errors import FeaturesError, FileError, ItemsError, MaskError, SuperarmError, WeightsError
-from superarm.itemwise import Beta, Counts
-from superarm.problem import Learner, Masked, Oracle, Problem, as_numbers, check_features, find_fault
+from superarm.errors import (
+    FeaturesError,
+    FileError,
+    ItemsError,
+    MaskError,
+    ParameterError,
+    SuperarmError,
+    WeightsError,
+)
+from superarm.mixed import Mixed
+from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_numbers, check_features, find_fault
 
 
 class Agent:
@@ -64,13 +72,15 @@ class Agent:
         items: Array = A[A >= 0]
         return items
 
-    def observe(self, items: Any, weights: Any, features: Any = None) -> None:
+    def observe(self, items: Any, weights: Any, features: Any = None, *, importance: Any = None) -> None:
         """Learn what items were worth: any subset of what was chosen, in any order, whenever it arrives.
 
         Args:
             items: the items, each once.
             weights: one number an item.
             features: the features (L, d) that were given to `choose`, if any were.
+            importance: how often each observation counts, one positive number or one an item. A mean of ten
+                observations counts 10; one with noise of std s where the learner has sigma counts (sigma/s)².
         """
         try:
             A = np.asarray(items)
@@ -80,26 +90,28 @@ class Agent:
             raise ItemsError(fault)
         A = A.astype(np.int64)
         w = _check_feedback(weights, len(A), "item")
-        self.belief = self.learner.update(self.belief, self._problem(features), A, w)
+        problem = self._problem(features)
+        if importance is None:
+            self.belief = self.learner.update(self.belief, problem, A, w)
+        else:
+            self.belief = self._row_learner().update(self.belief, problem, A, w, _check_importance(importance, w))
 
-    def learn(self, rows: Any, weights: Any) -> None:
+    def learn(self, rows: Any, weights: Any, *, importance: Any = None) -> None:
         """Learn from logged rows and their weights: a warm start, or late feedback with the features of its time.
 
         Args:
             rows: one feature row an observation, (n, d).
             weights: one number a row.
+            importance: how often each row counts, as in `observe`.
         """
-        if isinstance(self.belief, Beta | Counts):
-            raise FeaturesError(
-                f"{type(self.learner).__name__} learns an item at a time and nothing from features: use observe()"
-            )
+        learner = self._row_learner()
         if np.shape(rows)[1:] != (self.problem.d,):
             raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {np.shape(rows)}")
         if not len(rows):
             return
-        logged = self.problem._replace(Phi=check_features(rows))
-        w = _check_feedback(weights, len(rows), "row")
-        self.belief = self.learner.update(self.belief, logged, np.arange(len(rows)), w)
+        phi, w = check_features(rows), _check_feedback(weights, len(rows), "row")
+        v = _check_importance(1.0 if importance is None else importance, w)
+        self.belief = learner.learn(self.belief, self.problem, phi, w, v)
 
     def save(self, path: files.PathLike) -> None:
         """Write everything but the oracle to a file of arrays and JSON, atomically."""
@@ -133,9 +145,22 @@ class Agent:
             raise FileError(f"{path} is damaged or does not fit this learner ({error})") from error
         return agent
 
+    def _row_learner(self) -> RowLearner[Any]:
+        if not isinstance(self.learner, RowLearner):
+            raise FeaturesError(
+                f"{type(self.learner).__name__} learns an item at a time, each observation once, and nothing from "
+                "features: use observe() without importance"
+            )
+        return self.learner
+
     def _problem(self, features: Any) -> Problem:
         if features is None:
             return self.problem
+        if isinstance(self.belief, Mixed):
+            raise FeaturesError(
+                f"{type(self.learner).__name__} learns how items deviate from what their features say: "
+                "the features must stay the same"
+            )
         return self.problem._replace(Phi=check_features(features, self.problem.Phi.shape))
 
     def _mask(self, available: Any) -> Array:
@@ -157,7 +182,7 @@ def _saved_learner(path: files.PathLike, name: str, parameters: dict[str, Any], 
         if name not in learners.__all__:
             raise FileError(f"{path} needs the learner {name}: pass it as learner=")
         return getattr(learners, name)(**parameters)
-    if (type(given).__name__, dataclasses.asdict(given)) != (name, parameters):
+    if type(given).__name__ != name or given != type(given)(**parameters):
         raise FileError(f"{path} was saved with the learner {name} of {parameters}, not with {given}")
     return given
 
@@ -170,6 +195,16 @@ def _saved_belief(path: files.PathLike, template: Any, arrays: dict[str, Array])
         if value.shape != like.shape or value.dtype != like.dtype or not np.isfinite(value).all():
             raise FileError(f"{path} is damaged: the {name} of its belief does not fit its features or is not finite")
     return type(template)(**saved)
+
+
+def _check_importance(importance: Any, w: Array) -> Array:
+    try:
+        v = as_numbers(importance)
+    except ValueError as error:
+        raise ParameterError(f"importance must be positive numbers, or one ({error})") from error
+    if v.shape not in ((), w.shape) or not ((v > 0) & (v < np.inf)).all():
+        raise ParameterError(f"importance must be {len(w)} positive, finite numbers, or one; got {importance!r:.200}")
+    return np.broadcast_to(v, w.shape)
 
 
 def _check_feedback(weights: Any, n: int, what: str) -> Array:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dtpqrt, dtrtrs
+from scipy.special import expit, log_expit
 
 from superarm.errors import NumericalError, ParameterError
 
@@ -40,26 +41,43 @@ def nonzero_rows(M: Array) -> Array:
     return nonzero
 
 
-def joined(M: Array, v: Array, scale: float) -> Array:
+def joined(M: Array, v: Array, scale: Array | float) -> Array:
     """[M v] / scale, as rows for `qr_update`, which refuses what overflows: (*B, K, d), (*B, K) -> (*B, K, d+1)."""
-    with np.errstate(over="ignore"):
-        rows: Array = np.concatenate([M, v[..., None]], axis=-1) / scale
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows: Array = np.concatenate([M, v[..., None]], axis=-1) / np.asarray(scale)[..., None]
     return rows
 
 
-def full(shape: tuple[int, ...], value: float) -> Array:
-    """An array of one value."""
+def full(shape: tuple[int, ...], value: Array | float) -> Array:
+    """An array of one value, or of the values of an array that are repeated to fill the shape."""
     return np.full(shape, value)
 
 
-def log(x: Array) -> Array:
+def log(x: Array | float) -> Array:
     """Natural logarithm, elementwise."""
-    return np.log(x)
+    return np.asarray(np.log(x, dtype=np.float64))
+
+
+def sigmoid(x: Array) -> Array:
+    """1/(1 + exp(-x)), elementwise, without overflow."""
+    p: Array = expit(x)
+    return p
+
+
+def log_sigmoid(x: Array) -> Array:
+    """The logarithm of `sigmoid`, exact far out in both tails."""
+    p: Array = log_expit(x)
+    return p
 
 
 def where(condition: Array, x: Array | float, y: Array | float) -> Array:
     """X where the condition holds, y elsewhere."""
     return np.where(condition, x, y)
+
+
+def flatnonzero(x: Array) -> Array:
+    """Where a flat array is not zero."""
+    return np.flatnonzero(x)
 
 
 # --- gather and scatter ---------------------------------------------------------------------------------------
@@ -118,6 +136,11 @@ def beta(rng: Rng, a: Array, b: Array) -> Array:
     return _draw(rng, lambda g, a, b: g.beta(a, b), a, b)
 
 
+def seeds(rng: Rng, like: Array) -> Array:
+    """A random 64-bit seed for a kernel, in the shape of `like`."""
+    return _draw(rng, lambda g, x: g.integers(2**64, size=np.shape(x), dtype=np.uint64), like)
+
+
 def spawn(rng: Rng, n: int) -> list[Rng]:
     """N independent streams, each shaped like `rng`.
 
@@ -143,10 +166,10 @@ def hashed_uniform(*keys: Array) -> Array:
 # LAPACK wants Fortran order, so each D x D slice is kept as the transpose of a C-ordered one: no copies on the way in.
 
 
-def upper_from_diagonal(values: Sequence[float], batch: tuple[int, ...]) -> Array:
-    """The same diagonal in every entry of the batch: (*B, D, D)."""
-    out = np.zeros((*batch, len(values), len(values)))
-    np.einsum("...ii->...i", out)[...] = values
+def scaled_identity(scale: Array | float, d: int, D: int, batch: tuple[int, ...]) -> Array:
+    """A D x D matrix an entry, zero but for `scale` (*B) on the first d places of the diagonal: (*B, D, D)."""
+    out = np.zeros((*batch, D, D))
+    np.einsum("...ii->...i", out)[..., :d] = np.asarray(scale)[..., None]
     return out.swapaxes(-1, -2)
 
 

@@ -22,7 +22,6 @@ from superarm import (
 from superarm.errors import ParameterError, require_count
 from superarm.experiments.longest_path import SWEEPS, BernoulliLongestPath, Case
 from superarm.experiments.study import Study
-from superarm.report import as_text
 from superarm.reproduction import EXPERIMENTS, QUICK_REPLICATES, QUICK_SWEEPS, Scale, reproduce, run_longest_path
 
 DEMO_LEARNERS: list[Learner[Any]] = [
@@ -90,10 +89,11 @@ def _add_common(parser: argparse.ArgumentParser, out: Path) -> None:
 def _add_reproduce(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce",
-        help="the paper's experiments, beside its printed numbers",
-        description="Run the experiments of Wen, Kveton & Ashkan (ICML 2015), section 6. Writes for each a JSON, a\n"
-        "CSV of curves and figures, and a report.html; prints paper against here. Finished settings are kept in\n"
-        "DIR/traces, so an interrupted run goes on where it stopped.",
+        help="the paper's experiments, beside its printed numbers, and what goes beyond them",
+        description="Run the experiments of Wen, Kveton & Ashkan (ICML 2015), section 6, and beyond: a world that\n"
+        "changes, clicks, items that deviate from their features. Writes for each a JSON, a CSV of curves and\n"
+        "figures, and a report.html; prints paper against here. Finished settings are kept in DIR/traces, so an\n"
+        "interrupted run goes on where it stopped.",
         epilog="examples:\n"
         "  superarm reproduce all                              a few minutes on two cores\n"
         "  superarm reproduce ads --replicates 20\n"
@@ -135,8 +135,8 @@ def _reproduce(arguments: argparse.Namespace) -> None:
     scale = Scale(full=arguments.full, **counts)
     case = Case(**given) if given else None
     study.out.mkdir(parents=True, exist_ok=True)
-    table, path, left_out = reproduce(names, study, scale, lambda: run_longest_path(study, scale, case=case, **asked))
-    print("\n" + as_text(table))
+    tables, path, left_out = reproduce(names, study, scale, lambda: run_longest_path(study, scale, case=case, **asked))
+    print("\n" + tables)
     for line in left_out:
         print(f"\nLeft out, {line}")
     print(f"\nReport: {path}   figures, JSON and CSV: {arguments.out}")

@@ -15,11 +15,15 @@ from superarm.simulate import Trace, mean_se
 COLORS = {
     "CombLinTS": "C0",
     "CombLinUCB": "C2",
-    "TunedCombLinTS": "C4",
     "LiteralCombLinTS": "C3",
     "CombTS": "C1",
     "CombUCB1": "C5",
+    "CombLinTS, auto": "C4",
+    "CombLinTS, logit": "C6",
+    "CombMixTS": "C3",
 }
+OURS = ("CombLinTS, auto", "CombLinTS, logit", "CombMixTS")
+"""What the paper does not have: drawn in full, where the paper's curves are dashed beside them."""
 AXIS = {"m": "grid size m", "d": "features d", "sigma": "σ of the learner", "lambda": "λ of the learner"}
 
 
@@ -81,8 +85,10 @@ def plot_returns(curves: Curves, content: Mapping[str, Any], paper: Mapping[int,
     figure = Figure(figsize=(9, 4.8), layout="constrained")
     axes = figure.subplots()
     replicates = content["settings"]["replicates"]
-    for label, (mean, se) in curves.items():
-        _band(axes, mean, se, replicates, label, COLORS.get(label, "0.5"))
+    both = any(label in OURS for label in curves)
+    for label, (mean, se) in sorted(curves.items(), key=lambda curve: -curve[1][0][-1]):
+        style = "--" if both and label not in OURS else "-"
+        _band(axes, mean, se, replicates, label, COLORS.get(label, "0.5"), style)
     axes.axhline(1, color="0.3", linewidth=1, linestyle=":", label="optimum")
     if paper:
         axes.plot(*zip(*paper.items(), strict=True), "k*", markersize=11, label="paper, CombLinTS")
@@ -131,6 +137,45 @@ def plot_bounds(content: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def plot_beyond(drift: Curves, clicks: Curves, replicates: int) -> Figure:
+    """Regret by episode where θ* wanders, and where weights are clicks."""
+    figure = Figure(figsize=(11.5, 4.6), layout="constrained")
+    panels = figure.subplots(1, 2)
+    titles = ("θ* wanders: forgetting", "clicks: the logit link")
+    for axes, curves, title in zip(panels, (drift, clicks), titles, strict=True):
+        for i, (label, (mean, se)) in enumerate(sorted(curves.items(), key=lambda curve: -curve[1][0][-1])):
+            style = "-" if "forgetting" in label or "logit" in label else "--"
+            _band(axes, mean, se, replicates, label, f"C{i}", style)
+        axes.set(xlabel="episode", ylabel="cumulative regret", title=title, ylim=(0, None))
+        _tidy(axes)
+        axes.margins(x=0)
+        axes.legend(frameon=False, fontsize=9)
+    figure.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
+    return figure
+
+
+def plot_explore(problems: Mapping[str, Mapping[str, Any]], replicates: int) -> Figure:
+    """Regret of CombMixTS against `explore`, a panel a problem, with CombLinTS as lines."""
+    figure = Figure(figsize=(3.2 * len(problems) + 1.6, 3.6), layout="constrained")
+    for axes, (name, results) in zip(
+        figure.subplots(1, len(problems), squeeze=False)[0], problems.items(), strict=True
+    ):
+        points = {
+            float(label.split("=")[1]): r["regret"] for label, r in results.items() if label.startswith("explore")
+        }
+        bars = [2 * (point["se"] or 0.0) for point in points.values()]
+        means = [point["mean"] for point in points.values()]
+        axes.errorbar(list(points), means, bars, fmt="o-", color="C3", label="CombMixTS", capsize=2, markersize=4)
+        for label, style in (("CombLinTS", "--"), ("CombLinTS, auto", ":")):
+            axes.axhline(results[label]["regret"]["mean"], color=COLORS[label], linestyle=style, label=label)
+        axes.set(xlabel="explore", title=name, ylim=(0, None))
+        _tidy(axes)
+    figure.axes[0].set_ylabel("regret at the end")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    figure.suptitle(f"{replicates} replicates, two standard errors", fontsize=11)
+    return figure
+
+
 def save(figure: Figure, out: Path, name: str) -> list[Path]:
     """As PNG and as SVG."""
     paths = [out / f"{name}.png", out / f"{name}.svg"]
@@ -155,9 +200,9 @@ def _tidy(axes: Axes) -> None:
     axes.grid(alpha=0.25)
 
 
-def _band(axes: Axes, mean: Array, se: Array, replicates: int, label: str, color: str) -> None:
+def _band(axes: Axes, mean: Array, se: Array, replicates: int, label: str, color: str, style: str = "-") -> None:
     """A mean by episode as a line, with its 95 % interval."""
     t = range(1, len(mean) + 1)
-    axes.plot(t, mean, label=label, color=color, linewidth=1.8)
+    axes.plot(t, mean, style, label=label, color=color, linewidth=1.8)
     width = stdtrit(max(replicates - 1, 1), 0.975) * se
     axes.fill_between(t, mean - width, mean + width, color=color, alpha=0.18, linewidth=0)

@@ -12,64 +12,73 @@ lose it: rows are only ever added, and Σ is never formed.
     θ̄_t       mean(belief)             (*B, d)
     Σ_t       (RᵀR)⁻¹, never formed    R = belief.R (*B, d, d)
     λ, σ      lam, sigma
+    γ         keep                     how much of the past an episode leaves, in `forget`
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from superarm.arrays import (
     Array,
     Rng,
     full,
     joined,
+    log,
     log_det,
     nonzero_rows,
     normal,
     qr_update,
     row_norms,
+    scaled_identity,
     solve,
     solve_rows,
-    upper_from_diagonal,
 )
-from superarm.errors import FeaturesError, ParameterError, require_positive
+from superarm.errors import FeaturesError, ParameterError, is_real, require_positive
+
+
+class Factored(Protocol):
+    """Any belief about θ: `Gaussian`, or one that keeps more beside."""
+
+    @property
+    def factor(self) -> Array:
+        """(*B, d+1, d+1): [R z; 0 r], r² the squared residual."""
+
+    @property
+    def log_scale(self) -> Array:
+        """(*B,): log det R of the prior less Σ log(σ √2π) over the rows observed."""
 
 
 class Gaussian(NamedTuple):
     """θ ~ N(θ̄, Σ), as the triangular factor and the terms of the evidence that do not depend on it."""
 
-    factor: Array  # (*B, d+1, d+1): [R z; 0 r], r² the squared residual
-    log_scale: Array  # (*B,): log det R of the prior less Σ log(σ √2π) over the rows observed
+    factor: Array  # (*B, d+1, d+1)
+    log_scale: Array  # (*B,)
 
     @property
     def R(self) -> Array:
         """Σ⁻¹ = RᵀR, shape (*B, d, d)."""
         return self.factor[..., :-1, :-1]
 
-    @property
-    def z(self) -> Array:
-        """Rθ̄, shape (*B, d)."""
-        return self.factor[..., :-1, -1]
 
-
-def prior(d: int, lam: float, batch: tuple[int, ...] = ()) -> Gaussian:
-    """θ ~ N(0, λ²I).
+def prior(d: int, lam: Array | float, batch: tuple[int, ...] = ()) -> Gaussian:
+    """θ ~ N(0, λ²I), with one λ for all entries of the batch or one for each.
 
     >>> from superarm import gaussian
     >>> gaussian.mean(gaussian.prior(3, lam=10.0))
     array([0., 0., 0.])
     """
-    require_positive(lam=lam)
+    _check_scale("lam", lam, batch)
     if d < 1:
         raise ParameterError(f"a linear learner needs at least one feature an item, got d={d}")
-    return Gaussian(upper_from_diagonal([1 / lam] * d + [0.0], batch), full(batch, -d * math.log(lam)))
+    return Gaussian(scaled_identity(1 / lam, d, d + 1, batch), full(batch, -d * log(lam)))
 
 
-def mean(belief: Gaussian) -> Array:
+def mean(belief: Factored) -> Array:
     """θ̄ = R⁻¹z."""
-    return solve(belief.factor, belief.z)
+    return solve(belief.factor, belief.factor[..., :-1, -1])
 
 
-def std(belief: Gaussian, Phi: Array) -> Array:
+def std(belief: Factored, Phi: Array) -> Array:
     """√(φ_eᵀ Σ φ_e) = ‖R⁻ᵀφ_e‖ of all items at once: (*B, L).
 
     >>> import numpy as np
@@ -81,21 +90,37 @@ def std(belief: Gaussian, Phi: Array) -> Array:
     return row_norms(solve_rows(belief.factor, Phi))
 
 
-def _check_rows(belief: Gaussian, phi: Array) -> None:
-    batch, d = belief.z.shape[:-1], belief.z.shape[-1]
-    if phi.shape[-1] != d or phi.shape[:-2] != batch:
-        raise FeaturesError(f"the belief asks for feature rows of shape {(*batch, 'n', d)}, got {phi.shape}")
+def _check_rows(belief: Factored, phi: Array) -> None:
+    *batch, d = belief.factor.shape[:-1]
+    if phi.shape[-1] != d - 1 or phi.shape[:-2] != tuple(batch):
+        raise FeaturesError(f"the belief asks for feature rows of shape {(*batch, 'n', d - 1)}, got {phi.shape}")
 
 
-def sample(belief: Gaussian, rng: Rng) -> Array:
+def _check_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    """Refuse a scale that is not positive and finite, or an array of them that does not fit the shape."""
+    if is_real(value) or not hasattr(value, "shape"):
+        require_positive(**{name: value})
+        return
+    if len(value.shape) != len(shape) or any(n not in (1, m) for n, m in zip(value.shape, shape, strict=True)):
+        raise ParameterError(f"{name} must be a number or have shape {shape}, got {value.shape}")
+    bad = ~((value > 0) & (value < math.inf))
+    if bad.any():
+        raise ParameterError(f"{name} must be positive and finite, got {value[bad][0]}")
+
+
+def sample(belief: Factored, rng: Rng) -> Array:
     """θ = R⁻¹(z + ε) with ε ~ N(0, I), so θ ~ N(θ̄, Σ)."""
-    return solve(belief.factor, belief.z + normal(rng, belief.z))
+    z = belief.factor[..., :-1, -1]
+    return solve(belief.factor, z + normal(rng, z))
 
 
-def condition(belief: Gaussian, phi: Array, w: Array, sigma: float) -> Gaussian:
+def condition(
+    belief: Factored, phi: Array, w: Array, sigma: Array | float, importance: Array | float = 1.0
+) -> Gaussian:
     """Algorithm 1 for a block of feedback: w = φθ + noise of std sigma.
 
-    phi is (*B, K, d), w is (*B, K). A zero row says nothing about θ and is an exact no-op, whatever its w.
+    phi is (*B, K, d), w is (*B, K). A zero row says nothing about θ and is an exact no-op, whatever its w. `sigma` is
+    one number, or (*B, K) with one a row. A row of `importance` v, a number or (*B, K), counts v times.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -103,15 +128,48 @@ def condition(belief: Gaussian, phi: Array, w: Array, sigma: float) -> Gaussian:
     >>> belief = gaussian.condition(belief, np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([3.0, 0.0]), sigma=1.0)
     >>> gaussian.mean(belief)
     array([1.5, 0. ])
+    >>> belief = gaussian.condition(belief, np.eye(2), np.array([3.0, 1.0]), sigma=np.array([1.0, 0.1]))
+    >>> gaussian.mean(belief).round(2)
+    array([2.  , 0.99])
     """
-    require_positive(sigma=sigma)
+    _check_scale("sigma", sigma, w.shape)
+    _check_scale("importance", importance, w.shape)
     _check_rows(belief, phi)
     present = nonzero_rows(phi)
-    factor = qr_update(belief.factor, joined(phi, w, sigma), present)
-    return Gaussian(factor, belief.log_scale - present.sum(-1) * math.log(sigma * math.sqrt(2 * math.pi)))
+    factor = qr_update(belief.factor, joined(phi, w, sigma / importance**0.5), present)
+    return Gaussian(factor, belief.log_scale - (present * importance * log(sigma * math.sqrt(2 * math.pi))).sum(-1))
 
 
-def log_evidence(belief: Gaussian) -> Array:
+def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | float) -> Gaussian:
+    """`condition` on many rows at once, given the triangular factor of [φ w] (*B, d+1, d+1) and how many they are."""
+    batch = belief.log_scale.shape
+    _check_scale("sigma", sigma, batch)
+    scaled = data / full(batch, sigma)[..., None, None]
+    factor = qr_update(belief.factor, scaled, nonzero_rows(scaled))
+    return Gaussian(factor, belief.log_scale - rows * log(sigma * math.sqrt(2 * math.pi)))
+
+
+def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
+    """Let the past count `keep` times what it did, and the prior `start` as much as ever.
+
+    Σ⁻¹ ← γ Σ⁻¹ + (1-γ) Σ₀⁻¹, so that all feedback of s episodes ago has importance γˢ. Left alone, the belief goes back
+    to the prior and not beyond it.
+
+    >>> import numpy as np
+    >>> from superarm import gaussian
+    >>> prior = gaussian.prior(1, lam=2.0)
+    >>> belief = gaussian.condition(prior, np.array([[1.0]]), np.array([5.0]), sigma=0.1)
+    >>> for _ in range(1000):
+    ...     belief = gaussian.forget(belief, prior, keep=0.9)
+    >>> gaussian.mean(belief).round(9), gaussian.std(belief, np.array([[1.0]])).round(9)
+    (array([0.]), array([2.]))
+    """
+    rows = math.sqrt(1 - keep) * start.factor
+    factor = qr_update(math.sqrt(keep) * belief.factor, rows, nonzero_rows(rows))
+    return Gaussian(factor, keep * belief.log_scale + (1 - keep) * start.log_scale)
+
+
+def log_evidence(belief: Factored) -> Array:
     """The logarithm of p(w), of everything observed: (*B,). Zero rows, being padding, do not count.
 
     log p(w) = log det R₀ - log det R - Σ log(σ √2π) - r²/2
@@ -123,4 +181,4 @@ def log_evidence(belief: Gaussian) -> Array:
     -2.265512
     """
     r = belief.factor[..., -1, -1]
-    return belief.log_scale - log_det(belief.R) - r**2 / 2
+    return belief.log_scale - log_det(belief.factor[..., :-1, :-1]) - r**2 / 2

@@ -1,61 +1,129 @@
-"""The algorithms: CombLinTS and CombLinUCB of the paper, its two baselines, and two plain references.
+"""The algorithms: CombLinTS and CombLinUCB of the paper, their mixed-effects kin, the baselines, plain references.
 
 A learner is hyperparameters and three pure functions; all state is the belief they pass along.
 
     paper       code
     λ, σ, c     lam, sigma, c
-    θ̄_t, Σ_t    belief (`gaussian.Gaussian`)
+    θ̄_t, Σ_t    belief (`gaussian.Gaussian`, or `tuned.Tuned` where scales are "auto")
     T(e), t     belief.n, belief.t (`itemwise.Counts`)
 """
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from superarm import bounds
-from superarm.arrays import Array, Rng, beta, log, matvec, normal, take, take_rows, where
-from superarm.errors import require_count, require_positive
-from superarm.gaussian import Gaussian, condition, mean, prior, sample, std
+from superarm.arrays import Array, Rng, beta, log, matvec, normal, sigmoid, take, take_rows, where
+from superarm.errors import ParameterError, is_real, require_count, require_positive
+from superarm.gaussian import Gaussian, condition, forget, mean, prior, sample, std
 from superarm.itemwise import Beta, Counts, beta_prior, count, no_counts, toss
+from superarm.logit import condition_logit
+from superarm.mixed import Mixed, drawn, mixed_condition, mixed_learn, mixed_prior, shares
 from superarm.problem import Problem
+from superarm.tuned import Tuned, tuned_condition, tuned_forget, tuned_prior
 
-__all__ = ["CombGaussianTS", "CombLinTS", "CombLinUCB", "CombTS", "CombUCB1", "Greedy", "RandomChoice"]
+__all__ = [
+    "CombGaussianTS",
+    "CombLinTS",
+    "CombLinUCB",
+    "CombMixTS",
+    "CombMixUCB",
+    "CombTS",
+    "CombUCB1",
+    "Greedy",
+    "RandomChoice",
+]
+
+Scale: TypeAlias = float | Literal["auto"]
+"""A number, or "auto": from the evidence of the feedback, anew after 1, 2, 4, 8, ... episodes."""
+
+
+def _known(**scales: Scale) -> dict[str, float]:
+    """The scales that are numbers, which must be positive."""
+    known = {name: value for name, value in scales.items() if not isinstance(value, str)}
+    for name, value in scales.items():
+        if isinstance(value, str) and value != "auto":
+            raise ParameterError(f'{name} must be a positive number or "auto", got {value!r}')
+    require_positive(**known)
+    return known
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Linear:
     """w̄(e) = φ_e·θ with θ ~ N(0, λ²I) and noise of std σ: init and update of every linear learner."""
 
-    lam: float
-    sigma: float
+    lam: Scale = "auto"
+    sigma: Scale = "auto"
+    forgetting: float = 1.0
+    link: Literal["identity", "logit"] = "identity"
 
     def __post_init__(self) -> None:
-        require_positive(**vars(self))
+        known = self._known()
+        if not (is_real(self.forgetting) and 0 < self.forgetting <= 1):
+            raise ParameterError(f"forgetting must lie in (0, 1], where 1 forgets nothing, got {self.forgetting!r}")
+        if self.link not in ("identity", "logit"):
+            raise ParameterError(f"link must be 'identity' or 'logit', got {self.link!r}")
+        if self.link == "logit" and set(known) != {"lam"}:
+            raise ParameterError("the logit link needs lam as a number, and no sigma: a coin brings its own noise")
 
-    def init(self, problem: Problem) -> Gaussian:
+    def _known(self) -> dict[str, float]:
+        return _known(lam=self.lam, sigma=self.sigma)
+
+    def init(self, problem: Problem) -> Gaussian | Tuned:
         """Σ_1 = λ²I, θ̄_1 = 0."""
-        return prior(problem.d, self.lam, problem.batch)
+        if self.link == "identity" and "auto" in (self.lam, self.sigma):
+            return tuned_prior(problem.d, problem.batch, self._known())
+        return prior(problem.d, self._known()["lam"], problem.batch)
 
-    def update(self, belief: Gaussian, problem: Problem, A: Array, w: Array) -> Gaussian:
+    def update(
+        self, belief: Gaussian | Tuned, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
+    ) -> Gaussian | Tuned:
         """Algorithm 1 on the chosen items."""
-        return condition(belief, take_rows(problem.Phi, A), w, self.sigma)
+        return self.learn(belief, problem, take_rows(problem.Phi, A), w, importance)
+
+    def learn(
+        self, belief: Gaussian | Tuned, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0
+    ) -> Gaussian | Tuned:
+        """Algorithm 1 on any feature rows (*B, n, d)."""
+        if isinstance(belief, Tuned):
+            belief = tuned_forget(belief, self.forgetting) if self.forgetting < 1 else belief
+            return tuned_condition(belief, rows, w, importance, self._known())
+        if self.forgetting < 1:
+            *batch, d = belief.factor.shape[:-1]
+            belief = forget(belief, prior(d - 1, self._known()["lam"], tuple(batch)), self.forgetting)
+        if self.link == "logit":
+            return condition_logit(belief, rows, w, importance)
+        return condition(belief, rows, w, self._known()["sigma"], importance)
+
+    def _inverse_link(self, score: Array) -> Array:
+        """The mean weight of a score φ_e·θ: clicks add up, log-odds do not."""
+        return sigmoid(score) if self.link == "logit" else score
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombLinTS(_Linear):
     """Combinatorial linear Thompson sampling, Algorithm 2.
 
+    Args:
+        lam: prior std of each coefficient, or "auto".
+        sigma: noise std of a weight, or "auto".
+        forgetting: what an episode leaves of all that was learned before, in (0, 1]: below 1 for a world that changes.
+            An episode is one call of `update`.
+        link: "logit" for clicks, with weights in [0, 1]; then φ·θ are log-odds, lam is theirs and sigma is left out.
+
     >>> from superarm import CombLinTS
-    >>> CombLinTS(lam=10.0, sigma=1.0)
-    CombLinTS(lam=10.0, sigma=1.0)
+    >>> learner = CombLinTS(lam=10.0, sigma=1.0)
+    >>> tuned_by_the_evidence = CombLinTS()
+    >>> clicks = CombLinTS(lam=1.0, link="logit", forgetting=0.999)
     """
 
-    def weights(self, belief: Gaussian, problem: Problem, rng: Rng) -> Array:
+    def weights(self, belief: Gaussian | Tuned, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
-        return matvec(problem.Phi, sample(belief, rng))
+        return self._inverse_link(matvec(problem.Phi, sample(belief, rng)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombLinUCB(_Linear):
-    """Combinatorial linear UCB, Algorithm 3.
+    """Combinatorial linear UCB, Algorithm 3, with the options of `CombLinTS`.
 
     >>> from superarm import CombLinUCB
     >>> learner = CombLinUCB(lam=1.0, sigma=1.0, c=2.0)
@@ -66,9 +134,13 @@ class CombLinUCB(_Linear):
 
     c: float
 
-    def weights(self, belief: Gaussian, problem: Problem, rng: Rng) -> Array:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(c=self.c)
+
+    def weights(self, belief: Gaussian | Tuned, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e)."""
-        return matvec(problem.Phi, mean(belief)) + self.c * std(belief, problem.Phi)
+        return self._inverse_link(matvec(problem.Phi, mean(belief)) + self.c * std(belief, problem.Phi))
 
     @classmethod
     def from_theorem(
@@ -96,13 +168,79 @@ class Greedy(_Linear):
     """The posterior mean without exploration: a reference.
 
     >>> from superarm import Greedy
-    >>> Greedy(lam=10.0, sigma=1.0)
-    Greedy(lam=10.0, sigma=1.0)
+    >>> learner = Greedy(lam=10.0, sigma=1.0)
     """
 
-    def weights(self, belief: Gaussian, problem: Problem, rng: Rng) -> Array:
+    def weights(self, belief: Gaussian | Tuned, problem: Problem, rng: Rng) -> Array:
         """Φθ̄_t."""
-        return matvec(problem.Phi, mean(belief))
+        return self._inverse_link(matvec(problem.Phi, mean(belief)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Mixed:
+    """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²): init and update of the mixed-effects learners."""
+
+    lam: Scale = "auto"
+    sigma: Scale = "auto"
+    tau: Scale = "auto"
+    explore: float = 0.3
+
+    def __post_init__(self) -> None:
+        self._known()
+        if not (is_real(self.explore) and 0 <= self.explore <= 1):
+            raise ParameterError(f"explore must lie in [0, 1], got {self.explore!r}")
+
+    def _known(self) -> dict[str, float]:
+        if is_real(self.tau) and self.tau == 0:
+            return _known(lam=self.lam, sigma=self.sigma) | {"tau": 0.0}
+        return _known(lam=self.lam, sigma=self.sigma, tau=self.tau)
+
+    def init(self, problem: Problem) -> Mixed:
+        """θ ~ N(0, λ²I), δ_e ~ N(0, τ²)."""
+        return mixed_prior(problem, self._known())
+
+    def update(self, belief: Mixed, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0) -> Mixed:
+        """Bayes' rule for θ and δ together."""
+        return mixed_condition(belief, problem, A, w, importance, self._known())
+
+    def learn(self, belief: Mixed, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0) -> Mixed:
+        """The same for feature rows (*B, n, d) of items that are not the problem's."""
+        return mixed_learn(belief, problem, rows, w, importance, self._known())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombMixTS(_Mixed):
+    """Thompson sampling for items that their features explain only in part: w̄(e) = φ_e·θ + δ_e.
+
+    >>> from superarm import CombMixTS
+    >>> learner = CombMixTS()
+    >>> learner = CombMixTS(lam=1.0, sigma=0.3, tau=0.05, explore=0.3)
+    """
+
+    def weights(self, belief: Mixed, problem: Problem, rng: Rng) -> Array:
+        """θ_t ~ N(θ̄_t, Σ_t);  φ_e·θ_t + E[δ_e | θ_t] + explore · N(0, var(δ_e | θ_t))."""
+        return drawn(belief, matvec(problem.Phi, sample(belief, rng)), self.explore, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombMixUCB(_Mixed):
+    """Upper confidence bounds for the same model.
+
+    >>> from superarm import CombMixUCB
+    >>> learner = CombMixUCB(c=1.0)
+    """
+
+    c: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(c=self.c)
+
+    def weights(self, belief: Mixed, problem: Problem, rng: Rng) -> Array:
+        """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)])."""
+        keep, pull, spread2 = shares(belief, belief.n, belief.total)
+        width2 = (keep * std(belief, problem.Phi)) ** 2 + self.explore**2 * spread2
+        return keep * matvec(problem.Phi, mean(belief)) + pull + self.c * width2**0.5
 
 
 @dataclass(frozen=True, kw_only=True)

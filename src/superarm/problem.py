@@ -92,8 +92,23 @@ class Learner(Protocol[Belief]):
         """The belief after the chosen items A showed the weights w, both (*B, K). Where A is -1, w is ignored."""
 
 
+@runtime_checkable
+class RowLearner(Protocol[Belief]):
+    """A learner that knows items by their features: it also learns from rows alone, and some may count for more."""
+
+    def update(self, belief: Belief, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0) -> Belief:
+        """As of `Learner`; an observation of importance v, a number or (*B, K), counts v times."""
+
+    def learn(self, belief: Belief, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0) -> Belief:
+        """The belief after feature rows (*B, n, d), of no item in particular, showed the weights w (*B, n)."""
+
+
 class Environment(Protocol):
-    """Where the weights come from in a simulation."""
+    """Where the weights come from in a simulation.
+
+    One that changes also has a method `at(t)`, which returns the environment of episode t = 1, 2, ...; the mean weights
+    of the whole are then those of the first episode.
+    """
 
     @property
     def mean(self) -> Array:

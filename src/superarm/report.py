@@ -98,13 +98,6 @@ def ads_rows(content: Mapping[str, Any]) -> Iterator[Row]:
         if name in results and "1000" in results[name]["return_at"]:
             verdict = "agrees" if results[name]["return_at"]["1000"] < 0.6 else "differs"
             yield Row(f"ads: {name} at 1000 episodes", "poor", _share(results[name], "1000"), verdict)
-    if "TunedCombLinTS" in results and "1000" in results["TunedCombLinTS"]["return_at"]:
-        yield Row(
-            "ads: CombLinTS with scales from the evidence of 20 episodes",
-            "not in the paper",
-            _share(results["TunedCombLinTS"], "1000"),
-            "ours",
-        )
 
 
 def artists_rows(content: Mapping[str, Any]) -> Iterator[Row]:
@@ -128,26 +121,90 @@ def _share(result: Mapping[str, Any], t: str) -> str:
 
 
 def rows(contents: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """All rows for the experiments that were run."""
+    """The paper's claims, for the experiments that were run."""
     of = {"longest-path": longest_path_rows, "ads": ads_rows, "artists": artists_rows}
-    return [row for name, content in contents.items() for row in of[name](content)]
+    return [row for name, content in contents.items() if name in of for row in of[name](content)]
 
 
-def as_text(table: Sequence[Row]) -> str:
-    """The table for a terminal."""
-    lines = [Row("claim", "paper", "here", "verdict"), *table]
+def beyond_rows(contents: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """What goes beyond the paper, for the experiments that were run."""
+    found = []
+    for name in ("ads", "artists"):
+        results = contents.get(name, {}).get("results", {})
+        for label, what in OURS.items():
+            if label in results:
+                t = max(results[label]["return_at"], key=int)
+                plain = f"CombLinTS: {_share(results['CombLinTS'], t)}"
+                found.append(Row(f"{name}: {what} at {t} episodes", plain, _share(results[label], t), ""))
+    if "beyond" in contents:
+        found += _beyond_rows(contents["beyond"])
+    return found
+
+
+OURS = {
+    "CombLinTS, auto": "CombLinTS with λ and σ from the evidence",
+    "CombLinTS, logit": "CombLinTS with the logit link",
+    "CombMixTS": "CombMixTS, all scales from the evidence",
+}
+
+
+def _beyond_rows(content: Mapping[str, Any]) -> Iterator[Row]:
+    drift, clicks = content["drift"], content["clicks"]
+    plain, window, forgetting = (
+        min((drift[label] for label in drift if label.startswith(kind)), key=lambda r: r["regret"]["mean"])
+        for kind in ("CombLinTS", "sliding", "forgetting")
+    )
+    before = f"CombLinTS: {_number(plain['regret'])}; best window: {_number(window['regret'])}"
+    yield Row("drift: regret of the best forgetting factor", before, _number(forgetting["regret"]), "")
+    for kind in ("CombLinTS", "CombLinUCB"):
+        linear, logit = (clicks[f"{kind}, {link}"]["regret"] for link in ("auto", "logit"))
+        yield Row(f"clicks: regret of {kind} with the logit link", f"linear: {_number(linear)}", _number(logit), "")
+    for name, results in content["explore"].items():
+        label = f"{name}: regret of CombMixTS"
+        yield Row(
+            label,
+            f"CombLinTS: {_number(results['CombLinTS']['regret'])}",
+            _number(results["explore=0.3"]["regret"]),
+            "",
+        )
+    if content["scales"]:
+        fixed = {label: result for label, result in content["scales"].items() if label != "auto"}
+        best = max(fixed, key=lambda label: fixed[label]["return"]["mean"])
+        before = f"best of {len(fixed)} fixed pairs, {best}: {_percent(fixed[best]['return'])}"
+        yield Row("ads: CombLinTS, scales from the evidence", before, _percent(content["scales"]["auto"]["return"]), "")
+
+
+def _percent(result: Mapping[str, Any]) -> str:
+    return f"{result['mean']:.1%}" + ("" if result["se"] is None else f" ± {result['se']:.1%}")
+
+
+def as_text(table: Sequence[Row], ours: Sequence[Row] = ()) -> str:
+    """The tables for a terminal."""
+    parts = [(Row("claim", "paper", "here", "verdict"), table), (Row("beyond the paper", "without", "with", ""), ours)]
+    return "\n\n".join(_aligned([head, *rows]) for head, rows in parts if rows)
+
+
+def _aligned(lines: Sequence[Row]) -> str:
     widths = [max(len(line[i]) for line in lines) for i in range(4)]
-    return "\n".join("  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
 
 
 def write_html(
-    path: Path, table: Sequence[Row], figures: Sequence[Path], left_out: Sequence[str], settings: str
+    path: Path,
+    table: Sequence[Row],
+    ours: Sequence[Row],
+    figures: Sequence[Path],
+    left_out: Sequence[str],
+    settings: str,
 ) -> None:
-    """One page with the table, the figures and the readings; images are inside it."""
+    """One page with the tables, the figures and the readings; images are inside it."""
     cells = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[:3]) + f"<td>{_badge(row.verdict)}</td></tr>"
         for row in table
     )
+    beyond = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[:3]) + "</tr>" for row in ours)
     images = "".join(
         f'<figure><img alt="{figure.stem}" src="data:image/png;base64,'
         f'{base64.b64encode(figure.read_bytes()).decode()}"><figcaption>{figure.stem}</figcaption></figure>'
@@ -156,13 +213,25 @@ def write_html(
     missing = "".join(f"<p class=warn>Left out: {html.escape(line)}</p>" for line in left_out)
     first, *points = READINGS.strip().split("\n- ")
     readings = f"<p>{html.escape(first)}</p><ul>{''.join(f'<li>{html.escape(point)}</li>' for point in points)}</ul>"
-    path.write_text(_PAGE.format(cells=cells, images=images, missing=missing, readings=readings, settings=settings))
+    path.write_text(
+        _PAGE.format(
+            cells=cells,
+            beyond=beyond and _BEYOND.format(cells=beyond),
+            images=images,
+            missing=missing,
+            readings=readings,
+            settings=settings,
+        )
+    )
 
 
 def _badge(verdict: str) -> str:
     kind = "good" if verdict.startswith("agrees") else "bad" if verdict.startswith("differs") else "plain"
     return f"<span class={kind}>{html.escape(verdict)}</span>"
 
+
+_BEYOND = """<h2>Beyond the paper</h2>
+<table><tr><th>what<th>without<th>with</tr>{cells}</table>"""
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>superarm: the paper, reproduced</title>
@@ -176,6 +245,7 @@ figure {{ margin: 2rem 0 }} img {{ max-width: 100% }} figcaption {{ color: #666;
 <h1>Efficient Learning in Large-Scale Combinatorial Semi-Bandits, reproduced</h1>
 <p>Wen, Kveton and Ashkan, ICML 2015, beside what superarm computes. {settings}</p>{missing}
 <table><tr><th>claim<th>paper<th>here<th>verdict</tr>{cells}</table>
+{beyond}
 {images}
 <h2>Readings and differences</h2>{readings}
 </html>

@@ -1,4 +1,4 @@
-"""The paper's section 6, from settings to files: what `superarm reproduce` does."""
+"""The paper's section 6 and what goes beyond it, from settings to files: what `superarm reproduce` does."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,11 +7,11 @@ from typing import Any
 
 from superarm import report
 from superarm.errors import DataError
-from superarm.experiments import ads, artists, longest_path, returns
+from superarm.experiments import ads, artists, beyond, longest_path, returns
 from superarm.experiments.study import Study, read_curves
 
-EXPERIMENTS = ("longest-path", "ads", "artists")
-FULL_REPLICATES, SLOW_REPLICATES, LARGEST_REPLICATES = 200, 50, 20
+EXPERIMENTS = ("longest-path", "ads", "artists", "beyond")
+FULL_REPLICATES, SLOW_REPLICATES, LARGEST_REPLICATES, GRID_REPLICATES = 200, 50, 20, 20
 PAPER_ADS = {100: 0.70, 1000: 0.80}
 QUICK_SWEEPS: dict[str, list[float]] = {"m": [10, 30, 50], "sigma": [1e-7, 1e-4, 1.0, 1e4]}
 QUICK_REPLICATES = (8, 4)
@@ -66,7 +66,7 @@ def run_ads(study: Study, scale: Scale) -> dict[str, Any]:
         study,
         "ads",
         instance=ads.Ads(),
-        learners=returns.LEARNERS,
+        learners={**returns.LEARNERS, **returns.BEYOND},
         episodes=scale.episodes or returns.EPISODES,
         replicates=scale.count(quick=4),
     )
@@ -89,13 +89,29 @@ def run_artists(study: Study, scale: Scale) -> dict[str, Any]:
         study,
         "artists",
         instance=artists.Artists(),
-        learners=returns.LEARNERS,
+        learners={**returns.LEARNERS, **returns.BEYOND},
         episodes=episodes,
         replicates=replicates,
     )
     content["readings"] = readings
     study.write_json("artists", content)
     return content
+
+
+def run_beyond(study: Study, scale: Scale) -> dict[str, Any]:
+    """Drift, clicks, and the choice of `explore`; without Last.fm on three problems."""
+    problems = dict(beyond.EXPLORED)
+    try:
+        artists.catalogue()
+    except DataError:
+        del problems["artists"]
+    return beyond.reproduce(
+        study,
+        replicates=scale.count(quick=4),
+        episodes=scale.episodes,
+        problems=problems,
+        grid=min(scale.count(quick=4), GRID_REPLICATES) if scale.full else 0,
+    )
 
 
 def draw(study: Study, contents: Mapping[str, Mapping[str, Any]]) -> list[Path]:
@@ -118,17 +134,23 @@ def draw(study: Study, contents: Mapping[str, Mapping[str, Any]]) -> list[Path]:
             episodes = contents[name]["settings"]["episodes"]
             reached = {t: share for t, share in paper.items() if t <= episodes}
             paths += figures.save(figures.plot_returns(curves, contents[name], reached, name), study.out, name)
+    if "beyond" in contents:
+        drift, clicks = (read_curves(study.out / f"{name}.csv", "regret") for name in ("drift", "clicks"))
+        replicates = contents["beyond"]["settings"]["replicates"]
+        paths += figures.save(figures.plot_beyond(drift, clicks, replicates), study.out, "beyond")
+        paths += figures.save(figures.plot_explore(contents["beyond"]["explore"], replicates), study.out, "explore")
     return [path for path in paths if path.suffix == ".png"]
 
 
 def reproduce(
     names: Sequence[str], study: Study, scale: Scale, run_path: Callable[[], dict[str, Any]]
-) -> tuple[list[report.Row], Path, list[str]]:
-    """Run the experiments, draw the figures and write the report; returns its rows, its path and what was left out."""
+) -> tuple[str, Path, list[str]]:
+    """Run the experiments, draw the figures and write the report; returns tables, its path and what was left out."""
     runs: dict[str, Callable[[], dict[str, Any]]] = {
         "longest-path": run_path,
         "ads": lambda: run_ads(study, scale),
         "artists": lambda: run_artists(study, scale),
+        "beyond": lambda: run_beyond(study, scale),
     }
     contents: dict[str, dict[str, Any]] = {}
     left_out = []
@@ -149,5 +171,6 @@ def reproduce(
     except ImportError as error:
         figures = []
         left_out.append(f"figures: {error}; pip install 'superarm[plot]'")
-    report.write_html(path, table, figures, left_out, settings + ".")
-    return table, path, left_out
+    ours = report.beyond_rows(contents)
+    report.write_html(path, table, ours, figures, left_out, settings + ".")
+    return report.as_text(table, ours), path, left_out

@@ -9,6 +9,7 @@ R^γ_t             f(A^opt, ·) - f(A^t, ·)/(1-γ)
 
 import copy
 import dataclasses
+import functools
 import itertools
 import os
 import platform
@@ -40,6 +41,7 @@ class Step(NamedTuple):
     w: Array  # (*B, K) what was observed of them
     weights: Array  # (*B, L) w_t, of all items
     belief: Any  # after the update
+    mean: Array  # (*B, L) w̄, in this episode
 
 
 def episodes(
@@ -71,12 +73,19 @@ def episodes(
     belief = learner.init(problem)
     for t in itertools.count(1) if n is None else range(1, n + 1):
         A = problem.oracle(learner.weights(belief, problem, mind))
-        weights = environment.draw(nature)
-        if weights.shape != environment.mean.shape:
-            raise WeightsError(f"the environment drew weights of shape {weights.shape}, not {environment.mean.shape}")
+        now = _at(environment, t)
+        weights, mean = now.draw(nature), now.mean
+        if weights.shape != mean.shape:
+            raise WeightsError(f"the environment drew weights of shape {weights.shape}, not {mean.shape}")
         w = take(weights, A)
         belief = learner.update(belief, problem, A, w)
-        yield Step(t, A, w, weights, belief)
+        yield Step(t, A, w, weights, belief, mean)
+
+
+def _at(environment: Environment, t: int) -> Environment:
+    """The environment of episode t: itself, unless it changes."""
+    now: Environment = environment.at(t) if hasattr(environment, "at") else environment
+    return now
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,17 +319,24 @@ def _replicate(
     with threadpool_limits(limits=None if os.getpid() == parent else 1):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,)))  # SeedSequence(seed).spawn(...)[i]
         problem, environment = instance(rng)
-        problem, mean = problem.checked(), environment.mean
+        problem = problem.checked()
         if problem.batch:
             raise ParameterError(f"simulate plays one problem a replicate, got a batch {problem.batch}: use episodes")
-        star = problem.oracle(mean)
-        optimum = star if exact is None else exact(mean)
+
+        @functools.cache
+        def best(t: int | None) -> tuple[Array, Array]:
+            """A* and A^opt of episode t; None if they are the same in all."""
+            mean = environment.mean if t is None else _at(environment, t).mean
+            star = problem.oracle(mean)
+            return star, star if exact is None else exact(mean)
+
         expected, realized = np.empty((2, len(learners), n))
-        oracle_realized = np.empty(n)
+        oracle_expected, oracle_realized, optimum_expected = np.empty((3, n))
         for j, learner in enumerate(learners.values()):
             for step in episodes(learner, problem, environment, rng=copy.deepcopy(rng), n=n):
-                expected[j, step.t - 1] = take(mean, step.A).sum()
-                realized[j, step.t - 1] = step.w.sum()
-                oracle_realized[step.t - 1] = take(step.weights, star).sum()
-        best, best_exact = (np.full(n, take(mean, A).sum()) for A in (star, optimum))
-        return _Result(i, expected, realized, best, oracle_realized, best_exact, problem.oracle.gap)
+                i_t = step.t - 1
+                star, optimum = best(step.t if hasattr(environment, "at") else None)
+                expected[j, i_t], realized[j, i_t] = take(step.mean, step.A).sum(), step.w.sum()
+                oracle_expected[i_t], optimum_expected[i_t] = (take(step.mean, A).sum() for A in (star, optimum))
+                oracle_realized[i_t] = take(step.weights, star).sum()
+        return _Result(i, expected, realized, oracle_expected, oracle_realized, optimum_expected, problem.oracle.gap)

@@ -26,7 +26,8 @@ from superarm.simulate import Trace
 class LongestPath:
     """The paper's synthetic problem, a coherent Gaussian case: Φ_ij ~ N(0, 1), θ* ~ N(0, λ²I), noise N(0, σ²).
 
-    Called with a generator it draws one instance; the defaults are the paper's default case.
+    With `tau` > 0 it is agnostic: each edge deviates from what its features say, by δ_e ~ N(0, τ²). Called with a
+    generator it draws one instance; the defaults are the paper's default case.
 
     >>> import numpy as np
     >>> problem, world = LongestPath()(np.random.default_rng(0))
@@ -38,16 +39,22 @@ class LongestPath:
     d: int = 200
     lam: float = 10.0
     sigma: float = 1.0
+    tau: float = 0.0
 
     def __post_init__(self) -> None:
         require_count(m=self.m, d=self.d)
         require_positive(lam=self.lam, sigma=self.sigma)
+        if not 0 <= self.tau < math.inf:
+            raise ParameterError(f"tau must be a finite number, 0 or more, got {self.tau!r}")
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, GaussianEnvironment]:
         """One instance."""
         oracle = GridPath(self.m)
         Phi = rng.standard_normal((oracle.L, self.d))
-        return Problem(Phi, oracle), GaussianEnvironment.coherent(Phi, lam=self.lam, sigma=self.sigma, rng=rng)
+        world = GaussianEnvironment.coherent(Phi, lam=self.lam, sigma=self.sigma, rng=rng)
+        if self.tau:
+            world = replace(world, mean=world.mean + self.tau * rng.standard_normal(oracle.L))
+        return Problem(Phi, oracle), world
 
 
 @dataclass(frozen=True, kw_only=True)

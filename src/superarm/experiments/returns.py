@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from superarm.experiments.study import Setting, Study, estimate
-from superarm.experiments.tuned import TunedCombLinTS
-from superarm.learners import CombLinTS, CombLinUCB, CombTS, CombUCB1
+from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.problem import Learner
 from superarm.simulate import Instance
 
@@ -13,12 +12,17 @@ MARKS = (100, 1000)
 EPISODES = 1000
 LEARNERS: dict[str, Learner[Any]] = {
     "CombLinTS": CombLinTS(lam=10.0, sigma=1.0),
-    "TunedCombLinTS": TunedCombLinTS(lam=10.0, sigma=1.0),
     "CombLinUCB": CombLinUCB(lam=10.0, sigma=1.0, c=1.0),
     "CombTS": CombTS(),
     "CombUCB1": CombUCB1(),
 }
 """λ = 10 and σ = 1 are the synthetic default; the paper does not say what it used on real data."""
+BEYOND: dict[str, Learner[Any]] = {
+    "CombLinTS, auto": CombLinTS(),
+    "CombLinTS, logit": CombLinTS(lam=1.0, link="logit"),
+    "CombMixTS": CombMixTS(),
+}
+"""Ours, without tuning."""
 
 
 def reproduce(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.compiled import compiled, prange
 from superarm.errors import require_count
-from superarm.oracles.compiled import compiled, prange
 from superarm.problem import as_weights, feasible, refuse_weights
 
 

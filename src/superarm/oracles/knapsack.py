@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.compiled import compiled
 from superarm.errors import OracleError, ParameterError, is_real
-from superarm.oracles.compiled import compiled
 from superarm.oracles.milp import Milp, check_limits
 from superarm.problem import as_weights, refuse_weights
 

@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.compiled import compiled
 from superarm.errors import ParameterError, require_count
-from superarm.oracles.compiled import compiled
 from superarm.oracles.edges import as_pairs, is_repeated, refuse_pairs
 from superarm.oracles.rows import by_row
 from superarm.problem import check_weights, feasible

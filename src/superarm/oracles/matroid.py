@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.compiled import compiled, prange
 from superarm.errors import ItemsError, ParameterError, is_whole, require_count
-from superarm.oracles.compiled import compiled, prange
 from superarm.oracles.rows import by_row
 from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
 from superarm.problem import as_weights, check_weights, feasible, find_fault, refuse_weights

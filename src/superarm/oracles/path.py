@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.compiled import compiled, prange
 from superarm.errors import InfeasibleError, ParameterError, WeightsError, is_whole
-from superarm.oracles.compiled import compiled, prange
 from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
 from superarm.oracles.rows import by_row
 from superarm.problem import check_weights, feasible

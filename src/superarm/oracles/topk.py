@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array, take
+from superarm.compiled import compiled, prange
 from superarm.errors import InfeasibleError, ParameterError, is_whole, require_count
-from superarm.oracles.compiled import compiled, prange
 from superarm.problem import as_weights, feasible, refuse_weights
 
 BLOCK = 64  # items looked at together

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.compiled import compiled
 from superarm.errors import ParameterError, is_whole, require_count
-from superarm.oracles.compiled import compiled
 from superarm.problem import check_weights, feasible
 
 NEAR = 7  # cities considered as the next one of a chain

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.compiled import compiled
 from superarm.errors import InfeasibleError, require_count
-from superarm.oracles.compiled import compiled
 from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
 from superarm.problem import check_weights, feasible
 

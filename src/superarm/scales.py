@@ -1,0 +1,256 @@
+"""How large are θ, the noise and the items' own deviations? λ, σ and τ from the evidence of what was observed.
+
+    w = φ·θ + δ_item + noise,   θ ~ N(0, λ²I),   δ ~ N(0, τ²),   noise ~ N(0, σ²)
+
+The evidence log p(w | λ, σ, τ) needs each item's count n_e and its mean row only; items of equal count can be added up:
+
+    symbol      code             meaning
+    N           rows             observations
+    n_c, E_c    n, items         a count that occurs, and how many items have it
+    G_c         gram             Σ over those items of [φ̄ w̄]ᵀ[φ̄ w̄], their mean rows and mean weights
+    W           within           Σ over rows of [φ-φ̄ w-w̄]ᵀ[φ-φ̄ w-w̄]
+
+    [M b; bᵀ q] = W/σ² + Σ_c n_c/(σ² + n_c τ²) G_c
+    -2 log p(w) = N log 2π + (N - E) log σ² + Σ_c E_c log(σ² + n_c τ²)
+                  + log det(I + λ²M) + q - bᵀ(M + I/λ²)⁻¹b                      (+ what no scale depends on)
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky
+from scipy.linalg.lapack import dpotri
+
+from superarm.arrays import Array
+from superarm.errors import ItemsError, WeightsError
+from superarm.problem import as_numbers, check_features
+
+WEAK = 3.0
+"""Std of the prior on the logarithm of each scale: a factor of twenty around the size of the weights."""
+RANGE = (-12.0, 4.0)
+"""Where to look, on the same logarithmic scale: (λ/σ)² then stays within what a Gram matrix resolves in float64."""
+
+
+NAMES = ("lam", "sigma", "tau")
+
+
+class Scales(NamedTuple):
+    """Prior std λ, noise std σ and item std τ, each with its relative standard error.
+
+    An error near 1 or above says that the data does not determine that scale.
+    """
+
+    lam: float
+    sigma: float
+    tau: float
+    lam_error: float
+    sigma_error: float
+    tau_error: float
+    log_evidence: float
+
+    def __str__(self) -> str:
+        lines = []
+        for name, meaning in (("lam", "prior"), ("sigma", "noise"), ("tau", "items")):
+            value, error = getattr(self, name), getattr(self, f"{name}_error")
+            low, high = value * math.exp(-2 * error), value * math.exp(2 * error)
+            lines.append(f"{name:5} {value:10.4g}   between {low:.4g} and {high:.4g}   ({meaning})")
+        return "\n".join(lines)
+
+
+class Summary(NamedTuple):
+    """All that the evidence depends on: its size does not grow with the number of rows, only with distinct counts."""
+
+    rows: float  # N
+    n: Array  # (C,)
+    items: Array  # (C,)
+    gram: Array  # (C, d+1, d+1)
+    within: Array  # (d+1, d+1)
+
+
+def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
+    """λ and σ, and τ if it is known which item each row belongs to, with the largest evidence.
+
+    Args:
+        rows: one feature row an observation, (n, d).
+        weights: one number a row.
+        items: the item of each row, any labels. Without it τ is taken as 0.
+
+    A weak prior, a factor of twenty around the size of the weights, keeps the answer finite where the data is silent;
+    the errors say when that is so.
+
+    >>> import numpy as np
+    >>> from superarm import fit_scales
+    >>> rng = np.random.default_rng(0)
+    >>> rows, theta = rng.standard_normal((5000, 20)), rng.standard_normal(20)
+    >>> scales = fit_scales(rows, rows @ theta + 0.3 * rng.standard_normal(5000))
+    >>> round(scales.sigma, 2), round(scales.sigma_error, 2), round(scales.lam_error, 2)
+    (0.3, 0.01, 0.16)
+    """
+    X = check_features(rows)
+    try:
+        w = as_numbers(weights)
+    except ValueError as error:
+        raise WeightsError(f"weights must be numbers, one for each row ({error})") from error
+    if X.ndim != 2 or w.shape != X.shape[:1] or not np.isfinite(w).all():
+        raise WeightsError(f"rows {X.shape} need as many finite weights, got shape {w.shape}")
+    if items is not None and np.shape(items) != w.shape:
+        raise ItemsError(f"items must be one label for each of {len(w)} rows, got shape {np.shape(items)}")
+    joined = np.column_stack([X, w])
+    if items is None:
+        return maximize(summary_of_rows(joined, len(w)), tau=0.0)
+    _, item, n = np.unique(np.asarray(items), return_inverse=True, return_counts=True)
+    means = np.zeros((len(n), joined.shape[1]))
+    np.add.at(means, item, joined)
+    means /= n[:, None]
+    around = joined - means[item]
+    return maximize(_by_count(n, means, _gram(around)))
+
+
+def summary_of_rows(rows: Array, n: float) -> Summary:
+    """Of n rows [φ w], or their triangular factor, that each belong to an item of their own."""
+    gram = _gram(rows)
+    return Summary(n, np.ones(1), np.array([n]), gram[None], np.zeros_like(gram))
+
+
+def summary_of_items(n: Array, phi: Array, mean: Array, within: float, data: Array, rows: float) -> Summary:
+    """Of items with counts n, fixed features and mean weights, and of loose rows given by their triangular factor.
+
+    `within` is the sum of squares of the weights around the means of their items.
+    """
+    d = phi.shape[-1]
+    around = np.zeros((d + 1, d + 1))
+    around[d, d] = max(within, 0.0)
+    of_items, of_rows = _by_count(n, np.column_stack([phi, mean]), around), summary_of_rows(data, rows)
+    n, items, gram = (np.concatenate(pair) for pair in zip(of_items[1:4], of_rows[1:4], strict=True))
+    return Summary(of_items.rows + rows, n, items, gram, around)
+
+
+def _by_count(n: Array, means: Array, within: Array) -> Summary:
+    """Of items with counts n (E,) and mean rows (E, d+1)."""
+    order = np.argsort(n, kind="stable")
+    count, first, items = np.unique(n[order], return_index=True, return_counts=True)
+    groups = np.split(means[order], first[1:])[: len(count)]
+    gram = np.reshape([_gram(group) for group in groups], (len(count), *within.shape))
+    return Summary(float(n.sum()), count, items, gram, within)
+
+
+def _gram(rows: Array) -> Array:
+    """RowsᵀRows; what overflows is refused when the sizes are looked at."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram: Array = rows.T @ rows
+    return gram
+
+
+def _weighted(summary: Summary, sigma2: float, tau2: float) -> Array:
+    """[M b; bᵀ q]."""
+    g = summary.n / (sigma2 + summary.n * tau2)
+    return summary.within / sigma2 + np.tensordot(g, summary.gram, axes=1)
+
+
+def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
+    """Log p(w | λ, σ, τ) and its derivatives by the logarithms of the three."""
+    lam2, sigma2, tau2 = (float(s) ** 2 for s in scales)
+    n, E, d = summary.n, summary.items, summary.gram.shape[-1] - 1
+    v, free = sigma2 + n * tau2, summary.rows - E.sum()
+    info = _weighted(summary, sigma2, tau2)
+    b = info[:d, d]
+    factor = cholesky(info[:d, :d] + np.eye(d) / lam2, lower=True)
+    theta = cho_solve((factor, True), b)
+    Sigma = dpotri(factor, lower=1)[0]
+    Sigma += np.tril(Sigma, -1).T
+    log_det = 2 * np.log(np.diagonal(factor)).sum() + d * math.log(lam2)
+    value = summary.rows * math.log(2 * math.pi) + free * math.log(sigma2) + E @ np.log(v) + log_det
+    value += info[d, d] - b @ theta
+    # By the envelope theorem θ can be held fixed: a matrix G of the sum enters with [-θ 1] G [-θ 1]ᵀ + tr(ΣG).
+    second = np.zeros((d + 1, d + 1))
+    second[:d, :d] = Sigma
+    second += np.outer(np.append(-theta, 1), np.append(-theta, 1))
+    in_group, in_within = np.tensordot(summary.gram, second, axes=2), (summary.within * second).sum()
+    by_v = E / v - n * in_group / v**2
+    by_sigma2 = free / sigma2 - in_within / sigma2**2 + by_v.sum()
+    by_lam2 = d / lam2 - (np.trace(Sigma) + theta @ theta) / lam2**2
+    gradient = np.array([by_lam2 * lam2, by_sigma2 * sigma2, (n * by_v).sum() * tau2])
+    return float(-value / 2), -gradient
+
+
+def maximize(summary: Summary, **known: float) -> Scales:
+    """The scales with the largest evidence; those that are `known` stay as they are."""
+    search = _Search(summary, known)
+    x = search.best()
+    scales = search.scales(x)
+    return Scales(*map(float, (*scales, *search.errors(x), _evidence(summary, scales)[0])))
+
+
+def best_scales(summary: Summary, **known: float) -> tuple[float, float, float]:
+    """λ, σ and τ of the largest evidence, to three digits: more is noise, and the order of feedback must not matter."""
+    search = _Search(summary, known)
+    found = dict(zip(NAMES, search.scales(search.best()), strict=True))
+    lam, sigma, tau = (known.get(name, float(f"{found[name]:.3g}")) for name in NAMES)
+    return lam, sigma, tau
+
+
+class _Search:
+    """For the scales that are not known, as x: their logarithms, relative to the size of the weights."""
+
+    def __init__(self, summary: Summary, known: dict[str, float]) -> None:
+        self.summary, self.size = summary, _sizes(summary)
+        self.known = np.array([known.get(name, np.nan) for name in NAMES])
+        self.free = np.isnan(self.known)
+
+    def scales(self, x: Array) -> Array:
+        """λ, σ and τ."""
+        scales = self.known.copy()
+        scales[self.free] = self.size[self.free] * np.exp(x)
+        return scales
+
+    def descend(self, x: Array) -> tuple[float, Array]:
+        """Minus the evidence, with the weak prior, and its gradient."""
+        value, gradient = _evidence(self.summary, self.scales(x))
+        return float(x @ x) / (2 * WEAK**2) - value, x / WEAK**2 - gradient[self.free]
+
+    def best(self) -> Array:
+        """The x of the largest evidence, from two starts: much noise, or little."""
+        from scipy.optimize import minimize
+
+        starts = np.array([[-1.0, -0.5, -2.0], [0.0, -3.0, -4.0]])[:, self.free]
+        if not starts.size:
+            return np.empty(0)
+        bounds = [RANGE] * starts.shape[1]
+        found = [minimize(self.descend, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
+        x: Array = min(found, key=lambda result: result.fun).x
+        return x
+
+    def errors(self, x: Array) -> Array:
+        """Relative standard errors, from the curvature at x by differences of the gradient; infinite if it has none."""
+        errors, step = np.where(self.free, np.inf, 0.0), 1e-4
+        rows = [(self.descend(x + h)[1] - self.descend(x - h)[1]) / (2 * step) for h in step * np.eye(len(x))]
+        curvature = np.reshape(rows, (len(x), len(x)))
+        variance = np.diagonal(np.linalg.pinv(curvature + curvature.T)) * 2
+        errors[self.free] = np.sqrt(np.where(variance > 0, variance, np.inf))
+        return errors
+
+
+def _sizes(summary: Summary) -> Array:
+    """Where the weak prior is centred: λ, σ and τ that would each explain all of the weights' size."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = summary.within + np.tensordot(summary.n, summary.gram, axes=1)
+    if not total[-1, -1] > 0 or not np.isfinite(total).all():
+        raise WeightsError("all weights are zero, or weights or features too large: they do not say what scales are")
+    size, length = (math.sqrt(x / summary.rows) for x in (total[-1, -1], np.trace(total[:-1, :-1])))
+    return np.array([size / length if length else 1.0, size, size])
+
+
+Belief = TypeVar("Belief", bound=tuple[Any, ...])
+
+
+def refit_where(due: Array, belief: Belief, refit: Callable[[Belief, tuple[int, ...]], Belief]) -> Belief:
+    """The batch of beliefs with `refit(entry, its index)` in place of the entries that are due."""
+    if not due.any():
+        return belief
+    if due.shape == ():
+        return refit(belief, ())
+    entries = [type(belief)(*(np.asarray(x[b]) for x in belief)) for b in np.ndindex(due.shape)]
+    new = [refit(entry, b) if due[b] else entry for entry, b in zip(entries, np.ndindex(due.shape), strict=True)]
+    return type(belief)(*(np.stack(xs).reshape(x.shape) for x, xs in zip(belief, zip(*new, strict=True), strict=True)))
