@@ -4,7 +4,7 @@ from scipy.stats import multivariate_normal
 
 from superarm import fit_scales
 from superarm.errors import FeaturesError, ItemsError, WeightsError
-from superarm.scales import maximize, summary_of_items, summary_of_rows
+from superarm.scales import _inverse, maximize, summary_of_items, summary_of_rows
 
 
 def data(seed, n, d, lam, sigma, tau=0.0, repeats=1):
@@ -59,6 +59,19 @@ def test_the_evidence_is_the_marginal_likelihood_and_is_largest():
             other = {key: getattr(scales, key) for key in ("lam", "sigma", "tau")}
             other[name] *= factor
             assert log_evidence(rows, w, items, **other) < best
+
+
+def test_directions_never_seen_and_noise_far_below_the_weights():
+    """The information is singular, and so large that the prior is lost in its rounding."""
+    rng = np.random.default_rng(0)
+    rows = np.hstack([rng.standard_normal((300, 3)), np.zeros((300, 4))])
+    w = rows @ rng.standard_normal(7) + 1e-9 * rng.standard_normal(300)
+    scales = fit_scales(rows, w)
+    assert scales.sigma < 1e-4
+    Sigma, log_det = _inverse(1e20 * rows.T @ rows, 1e6)
+    eigenvalues = np.linalg.eigvalsh(rows[:, :3].T @ rows[:, :3])
+    assert log_det == pytest.approx(np.log1p(1e26 * eigenvalues).sum(), rel=1e-9)
+    np.testing.assert_allclose(np.diagonal(Sigma)[3:], 1e6)
 
 
 def test_known_scales_stay_as_they_are():

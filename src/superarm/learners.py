@@ -109,6 +109,7 @@ class CombLinTS(_Linear):
         forgetting: what an episode leaves of all that was learned before, in (0, 1]: below 1 for a world that changes.
             An episode is one call of `update`.
         link: "logit" for clicks, with weights in [0, 1]; then φ·θ are log-odds, lam is theirs and sigma is left out.
+            Give the features a constant: log-odds of 0 are a coin toss, and few things are.
 
     >>> from superarm import CombLinTS
     >>> learner = CombLinTS(lam=10.0, sigma=1.0)
@@ -211,6 +212,15 @@ class _Mixed:
 @dataclass(frozen=True, kw_only=True)
 class CombMixTS(_Mixed):
     """Thompson sampling for items that their features explain only in part: w̄(e) = φ_e·θ + δ_e.
+
+    Args:
+        lam: prior std of each coefficient, or "auto".
+        sigma: noise std of a weight, or "auto".
+        tau: std of the items' own deviations δ_e, or "auto"; with 0 this is CombLinTS.
+        explore: 0 to 1, how much of the uncertainty about δ_e enters a choice. 1 is full Thompson sampling, which tries
+            too many items where most can never be seen twice; 0 tries them for the sake of θ alone.
+
+    The features of an item must stay the same, as its deviation is from them.
 
     >>> from superarm import CombMixTS
     >>> learner = CombMixTS()

@@ -89,7 +89,7 @@ def run_artists(study: Study, scale: Scale) -> dict[str, Any]:
         study,
         "artists",
         instance=artists.Artists(),
-        learners={**returns.LEARNERS, **returns.BEYOND},
+        learners=returns.LEARNERS | {name: returns.BEYOND[name] for name in returns.BEYOND if "logit" not in name},
         episodes=episodes,
         replicates=replicates,
     )

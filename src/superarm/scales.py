@@ -20,8 +20,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky
-from scipy.linalg.lapack import dpotri
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from superarm.arrays import Array
 from superarm.errors import ItemsError, WeightsError
@@ -156,11 +155,8 @@ def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
     v, free = sigma2 + n * tau2, summary.rows - E.sum()
     info = _weighted(summary, sigma2, tau2)
     b = info[:d, d]
-    factor = cholesky(info[:d, :d] + np.eye(d) / lam2, lower=True)
-    theta = cho_solve((factor, True), b)
-    Sigma = dpotri(factor, lower=1)[0]
-    Sigma += np.tril(Sigma, -1).T
-    log_det = 2 * np.log(np.diagonal(factor)).sum() + d * math.log(lam2)
+    Sigma, log_det = _inverse(info[:d, :d], lam2)
+    theta = Sigma @ b
     value = summary.rows * math.log(2 * math.pi) + free * math.log(sigma2) + E @ np.log(v) + log_det
     value += info[d, d] - b @ theta
     # By the envelope theorem θ can be held fixed: a matrix G of the sum enters with [-θ 1] G [-θ 1]ᵀ + tr(ΣG).
@@ -173,6 +169,18 @@ def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
     by_lam2 = d / lam2 - (np.trace(Sigma) + theta @ theta) / lam2**2
     gradient = np.array([by_lam2 * lam2, by_sigma2 * sigma2, (n * by_v).sum() * tau2])
     return float(-value / 2), -gradient
+
+
+def _inverse(M: Array, lam2: float) -> tuple[Array, float]:
+    """(M + I/λ²)⁻¹ and log det(I + λ²M), for M positive semidefinite but for rounding."""
+    factor, failed = dpotrf(M + np.eye(len(M)) / lam2, lower=1)
+    if not failed:
+        Sigma = dpotri(factor, lower=1)[0]
+        return np.tril(Sigma) + np.tril(Sigma, -1).T, 2 * np.log(np.diagonal(factor)).sum() + len(M) * math.log(lam2)
+    # I/λ² is lost in the rounding of M: eigenvalues, ten times as slow, tell what is zero
+    eigenvalue, V = np.linalg.eigh(M)
+    eigenvalue = eigenvalue.clip(0)
+    return V / (eigenvalue + 1 / lam2) @ V.T, np.log1p(lam2 * eigenvalue).sum()
 
 
 def maximize(summary: Summary, **known: float) -> Scales:
