@@ -56,7 +56,7 @@ def test_every_learner_by_name():
 
 
 def test_ads_match_the_paper(tmp_path):
-    content = run_ads(Study(out=tmp_path, workers=2, progress=False), Scale(replicates=3))
+    content = run_ads(Study(out=tmp_path, workers=2, progress=False), Scale(replicates=2))
     at = {name: result["return_at"] for name, result in content["results"].items()}
     assert 0.64 <= at["CombLinTS"]["100"] <= 0.74
     assert 0.76 <= at["CombLinTS"]["1000"] <= 0.84
