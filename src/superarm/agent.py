@@ -7,6 +7,7 @@ import numpy as np
 
 from superarm import files, learners
 from superarm.arrays import Array
+from superarm.decide import decide
 from superarm.errors import (
     FeaturesError,
     FileError,
@@ -65,7 +66,7 @@ class Agent:
             problem = problem._replace(oracle=Masked(problem.oracle, self._mask(available)))
         state = self.rng.bit_generator.state
         try:
-            A = problem.oracle(self.learner.weights(self.belief, problem, self.rng))
+            A = decide(self.learner, self.belief, problem, self.rng)
         except BaseException:
             self.rng.bit_generator.state = state
             raise

@@ -24,9 +24,14 @@ Rng: TypeAlias = np.random.Generator | Sequence[np.random.Generator]
 
 
 def matvec(M: Array, v: Array) -> Array:
-    """Matrix times vector, batched: (*B, L, d), (*B, d) -> (*B, L)."""
-    product: Array = M @ v[..., None]
+    """Matrix times vector, batched, in the precision of the matrix: (*B, L, d), (*B, d) -> (*B, L)."""
+    product: Array = M @ v.astype(M.dtype, copy=False)[..., None]
     return product[..., 0]
+
+
+def wave(like: Array) -> Array:
+    """Numbers between -1 and 1 of no simple relation to one another, in the shape of `like`: a direction to probe."""
+    return np.broadcast_to(np.cos(np.arange(1.0, like.shape[-1] + 1) ** 2), like.shape)
 
 
 def row_norms(M: Array) -> Array:
@@ -199,6 +204,38 @@ def solve_rows(factor: Array, Phi: Array) -> Array:
     Phi = np.broadcast_to(Phi, (*factor.shape[:-2], L, d))
     X = [dtrtrs(F[:d].T, rows.T, trans=1)[0].T for F, rows in zip(_slices(factor), Phi.reshape(-1, L, d), strict=True)]
     return X[0].reshape(Phi.shape) if len(X) == 1 else np.stack(X).reshape(Phi.shape)
+
+
+def solved_row_norms(factor: Array, Phi: Array) -> Array:
+    """The norms of the rows of `solve_rows`, a part at a time that stays in the cache: (*B, L)."""
+    return _by_parts(Phi, lambda rows: row_norms(solve_rows(factor, rows)))
+
+
+def product_norms(Phi: Array, U: Array) -> Array:
+    """The norms of the rows of ΦUᵀ, likewise: (*B, L, d), (*B, K, d) -> (*B, L)."""
+    return _by_parts(Phi, lambda rows: row_norms(rows @ U.swapaxes(-1, -2)))
+
+
+def _by_parts(Phi: Array, function: Callable[[Array], Array]) -> Array:
+    """A function of feature rows with a number a row, a quarter of a million entries at a time: (*B, L)."""
+    L, d = Phi.shape[-2:]
+    step = max(1, 2**18 // d)
+    parts = [function(Phi[..., start : start + step, :]) for start in range(0, L, step)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+def shrinkage(factor: Array, rows: Array) -> Array:
+    """U with Σ - UᵀU the covariance (RᵀR)⁻¹ = Σ after rows are added to R: (*B, D, D), (*B, K, d) -> (*B, K, d).
+
+    Σ' = Σ - ΣXᵀ(I + XΣXᵀ)⁻¹XΣ, with V = XR⁻¹ and I + VVᵀ = CCᵀ:  U = C⁻¹V R⁻ᵀ.
+    """
+    K, d = rows.shape[-2:]
+    U = np.empty(rows.shape)
+    for out, F, X in zip(U.reshape(-1, K, d), _slices(factor), rows.reshape(-1, K, d), strict=True):
+        V = dtrtrs(F[:d].T, X.T, trans=1)[0].T
+        C = np.linalg.cholesky(np.eye(K) + V @ V.T)
+        out[:] = dtrtrs(F[:d].T, dtrtrs(C, V, lower=1)[0].T)[0].T
+    return U
 
 
 def qr_update(factor: Array, rows: Array, present: Array) -> Array:

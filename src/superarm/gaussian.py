@@ -28,10 +28,9 @@ from superarm.arrays import (
     nonzero_rows,
     normal,
     qr_update,
-    row_norms,
     scaled_identity,
     solve,
-    solve_rows,
+    solved_row_norms,
 )
 from superarm.errors import FeaturesError, ParameterError, is_real, require_positive
 
@@ -87,7 +86,7 @@ def std(belief: Factored, Phi: Array) -> Array:
     array([10.,  5.])
     """
     _check_rows(belief, Phi)
-    return row_norms(solve_rows(belief.factor, Phi))
+    return solved_row_norms(belief.factor, Phi)
 
 
 def _check_rows(belief: Factored, phi: Array) -> None:

@@ -4,12 +4,12 @@ A learner is hyperparameters and three pure functions; all state is the belief t
 
     paper       code
     λ, σ, c     lam, sigma, c
-    θ̄_t, Σ_t    belief (`gaussian.Gaussian`, or `tuned.Tuned` where scales are "auto")
+    θ̄_t, Σ_t    belief (`gaussian.Gaussian`; `tuned.Tuned` where scales are "auto"; `widths.Widths` where they are kept)
     T(e), t     belief.n, belief.t (`itemwise.Counts`)
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from superarm import bounds
 from superarm.arrays import Array, Rng, beta, log, matvec, normal, sigmoid, take, take_rows, where
@@ -20,6 +20,7 @@ from superarm.logit import condition_logit
 from superarm.mixed import Mixed, drawn, mixed_condition, mixed_learn, mixed_prior, shares
 from superarm.problem import Problem
 from superarm.tuned import Tuned, tuned_condition, tuned_forget, tuned_prior
+from superarm.widths import Widths, condition_widths, widths, with_widths
 
 __all__ = [
     "CombGaussianTS",
@@ -35,6 +36,9 @@ __all__ = [
 
 Scale: TypeAlias = float | Literal["auto"]
 """A number, or "auto": from the evidence of the feedback, anew after 1, 2, 4, 8, ... episodes."""
+
+
+LinearBelief: TypeAlias = Gaussian | Tuned | Widths
 
 
 def _known(**scales: Scale) -> dict[str, float]:
@@ -68,21 +72,21 @@ class _Linear:
     def _known(self) -> dict[str, float]:
         return _known(lam=self.lam, sigma=self.sigma)
 
-    def init(self, problem: Problem) -> Gaussian | Tuned:
+    def init(self, problem: Problem) -> LinearBelief:
         """Σ_1 = λ²I, θ̄_1 = 0."""
         if self.link == "identity" and "auto" in (self.lam, self.sigma):
             return tuned_prior(problem.d, problem.batch, self._known())
         return prior(problem.d, self._known()["lam"], problem.batch)
 
     def update(
-        self, belief: Gaussian | Tuned, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
-    ) -> Gaussian | Tuned:
+        self, belief: LinearBelief, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
+    ) -> LinearBelief:
         """Algorithm 1 on the chosen items."""
         return self.learn(belief, problem, take_rows(problem.Phi, A), w, importance)
 
     def learn(
-        self, belief: Gaussian | Tuned, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0
-    ) -> Gaussian | Tuned:
+        self, belief: LinearBelief, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0
+    ) -> LinearBelief:
         """Algorithm 1 on any feature rows (*B, n, d)."""
         if isinstance(belief, Tuned):
             belief = tuned_forget(belief, self.forgetting) if self.forgetting < 1 else belief
@@ -117,7 +121,9 @@ class CombLinTS(_Linear):
     >>> clicks = CombLinTS(lam=1.0, link="logit", forgetting=0.999)
     """
 
-    def weights(self, belief: Gaussian | Tuned, problem: Problem, rng: Rng) -> Array:
+    by_row: ClassVar[bool] = True  # a part of the catalogue can be weighed on its own
+
+    def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
         return self._inverse_link(matvec(problem.Phi, sample(belief, rng)))
 
@@ -139,9 +145,25 @@ class CombLinUCB(_Linear):
         super().__post_init__()
         require_positive(c=self.c)
 
-    def weights(self, belief: Gaussian | Tuned, problem: Problem, rng: Rng) -> Array:
+    def init(self, problem: Problem) -> LinearBelief:
+        """Σ_1 = λ²I, θ̄_1 = 0."""
+        belief = super().init(problem)
+        # only where Σ changes by the rows of feedback alone are widths worth keeping
+        simple = isinstance(belief, Gaussian) and self.link == "identity" and self.forgetting == 1
+        return with_widths(belief, problem.Phi) if simple else belief
+
+    def learn(
+        self, belief: LinearBelief, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0
+    ) -> LinearBelief:
+        """Algorithm 1, and what it does to the widths."""
+        if isinstance(belief, Widths):
+            return condition_widths(belief, problem.Phi, rows, w, self._known()["sigma"], importance)
+        return super().learn(belief, problem, rows, w, importance)
+
+    def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e)."""
-        return self._inverse_link(matvec(problem.Phi, mean(belief)) + self.c * std(belief, problem.Phi))
+        width = widths(belief, problem.Phi) if isinstance(belief, Widths) else std(belief, problem.Phi)
+        return self._inverse_link(matvec(problem.Phi, mean(belief)) + self.c * width)
 
     @classmethod
     def from_theorem(
@@ -172,7 +194,9 @@ class Greedy(_Linear):
     >>> learner = Greedy(lam=10.0, sigma=1.0)
     """
 
-    def weights(self, belief: Gaussian | Tuned, problem: Problem, rng: Rng) -> Array:
+    by_row: ClassVar[bool] = True  # a part of the catalogue can be weighed on its own
+
+    def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
         """Φθ̄_t."""
         return self._inverse_link(matvec(problem.Phi, mean(belief)))
 

@@ -129,22 +129,31 @@ def as_numbers(values: Any) -> Array:
 def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array:
     """Features as a finite float array (*B, L, d), of the given shape if one is given.
 
-    Strided views are copied, so that products round as they will after a reload.
+    Arrays of float32 or float64 are used as they are, in either order and also memory-mapped. Strided views are copied,
+    so that products round as they will after a reload.
     """
     try:
-        Phi = as_numbers(features)
+        given = np.asarray(features)
+        Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row an item ({error})") from error
     if shape is not None and Phi.shape != shape:
         raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
     if Phi.ndim < 2 or Phi.shape[-2] == 0:
         raise FeaturesError(f"features must have shape (items, features) with at least one item, got {Phi.shape}")
-    finite = np.isfinite(Phi)
-    if not finite.all():
-        *batch, item, feature = np.argwhere(~finite)[0]
-        value = Phi[*batch, item, feature]
-        raise FeaturesError(f"features must be finite: feature {feature} of item {item} is {value}")
+    _check_finite(Phi)
     return Phi if Phi.flags.forc else np.ascontiguousarray(Phi)
+
+
+def _check_finite(Phi: Array) -> None:
+    """A part at a time, so that a catalogue larger than memory passes through."""
+    step = max(1, 2**20 * len(Phi) // max(Phi.size, 1))
+    for start in range(0, len(Phi), step):
+        finite = np.isfinite(Phi[start : start + step])
+        if not finite.all():
+            first, *rest = np.argwhere(~finite)[0]
+            at = (start + int(first), *rest)
+            raise FeaturesError(f"features must be finite: feature {at[-1]} of item {at[-2]} is {Phi[at]}")
 
 
 def as_weights(weights: Any, L: int | None = None) -> Array:

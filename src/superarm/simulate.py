@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from superarm import files
 from superarm.arrays import Array, Rng, spawn, take
+from superarm.decide import decide
 from superarm.errors import FileError, ParameterError, WeightsError, is_whole, require_count
 from superarm.problem import Environment, Learner, Oracle, Problem, as_oracle
 from superarm.version import __version__
@@ -72,7 +73,7 @@ def episodes(
     nature, mind = spawn(rng, 2)
     belief = learner.init(problem)
     for t in itertools.count(1) if n is None else range(1, n + 1):
-        A = problem.oracle(learner.weights(belief, problem, mind))
+        A = decide(learner, belief, problem, mind)
         now = _at(environment, t)
         weights, mean = now.draw(nature), now.mean
         if weights.shape != mean.shape:

@@ -1,6 +1,6 @@
 """The best k items, over all or by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,6 +173,30 @@ class TopK:
         A = best_by_group(w, _NO_GROUPS, np.array([0, self.k]), positive=self.at_most)
         feasible(self.at_most or bool((A[..., -1] >= 0).all()), self)
         return A
+
+    def of_parts(self, parts: Iterable[Array]) -> Array:
+        """The best set for weights that come a part after the other, in one pass that keeps k of them.
+
+        >>> import numpy as np
+        >>> from superarm import TopK
+        >>> TopK(2).of_parts([np.array([0.1, 0.7]), np.array([0.3, 0.9])])
+        array([3, 1])
+        """
+        floor = 0.0 if self.at_most else -np.inf
+        best, items, start = np.full(self.k, floor), np.full(self.k, -1), 0
+        for part in parts:
+            w = as_weights(part)
+            # only what exceeds the worst of the best so far can enter; a tie goes to the item that came first
+            found, valid = _select(w[None], _NO_GROUPS, np.array([0, self.k]), best[-1])
+            if not valid.all():
+                refuse_weights(w)
+            new = found[0][found[0] >= 0]
+            both = np.concatenate([best, w[new]])
+            order = np.argsort(-both, kind="stable")[: self.k]
+            best, items = both[order], np.concatenate([items, start + new])[order]
+            start += len(w)
+        feasible(self.at_most or bool((items >= 0).all()), self)
+        return items
 
 
 class Quota:

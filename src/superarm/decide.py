@@ -1,0 +1,47 @@
+"""One decision: the oracle's answer to the learner's weights, without holding all of them where there are many."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Array, Rng
+from superarm.oracles import TopK
+from superarm.problem import Learner, Masked, Problem
+
+LARGE = 2**18
+"""Items above which the best k are looked for in one pass over parts of the catalogue."""
+PART = 2**21
+"""Features in a part."""
+
+
+def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Array:
+    """The set to choose: ORACLE(weights), (*B, K).
+
+    Learners that say `by_row` weigh each item by its feature row alone, so a part of the catalogue can be weighed on
+    its own: with the same generator it meets the same θ.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.decide import decide
+    >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=1.0)
+    >>> decide(learner, learner.init(problem), problem, np.random.default_rng(0))
+    array([2, 0])
+    """
+    masked = problem.oracle if isinstance(problem.oracle, Masked) else None
+    oracle, available = (masked.oracle, masked.available) if masked else (problem.oracle, None)
+    by_row = getattr(learner, "by_row", False) and not problem.batch
+    if isinstance(oracle, TopK) and by_row and problem.L > LARGE:
+        return oracle.of_parts(_parts(learner, belief, problem, available, rng))
+    return problem.oracle(learner.weights(belief, problem, rng))
+
+
+def _parts(learner: Learner[Any], belief: Any, problem: Problem, mask: Array | None, rng: Rng) -> Iterator[Array]:
+    """The weights, a part of the catalogue at a time."""
+    step, before = max(1, PART // problem.d), copy.deepcopy(rng)
+    for start in range(0, problem.L, step):
+        rows = slice(start, start + step)
+        generator = rng if rows.stop >= problem.L else copy.deepcopy(before)
+        w = learner.weights(belief, problem._replace(Phi=problem.Phi[rows]), generator)
+        yield w if mask is None else np.where(mask[rows], w, -np.inf)

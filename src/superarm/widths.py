@@ -1,0 +1,73 @@
+"""The widths √(φ_eᵀ Σ φ_e) of all items, kept up to date instead of computed anew for every choice.
+
+K rows of feedback change Σ by a term of rank K, Σ' = Σ - UᵀU, so that w²(e) shrinks by ‖Uφ_e‖²: L d K operations where
+anew it takes L d². Subtracting loses digits: before they could matter, the widths are computed anew.
+"""
+
+from typing import NamedTuple
+
+from superarm.arrays import Array, full, matvec, nonzero_rows, product_norms, shrinkage, wave, where
+from superarm.gaussian import Factored, condition, std
+
+LEAST = 0.01
+"""The share of a squared width that may be left of it before it is computed anew: two digits are lost."""
+OLDEST = 200
+"""Updates, each with its rounding, before widths are computed anew."""
+STEEPEST = 1e5
+"""The largest ratio on the diagonal of R with which U is as exact as it need be."""
+
+
+class Widths(NamedTuple):
+    """A Gaussian belief and the widths of a catalogue under it."""
+
+    factor: Array  # (*B, d+1, d+1) as in Gaussian
+    log_scale: Array  # (*B,)
+    squared: Array  # (*B, L) φ_eᵀ Σ φ_e
+    anew: Array  # (*B, L) the same when it was last computed anew
+    probe: Array  # (*B, L) a number for each feature row, to tell whether the rows are still the same
+    age: Array  # (*B,) updates since then; -1 if the widths have not been kept up to date
+
+
+def with_widths(belief: Factored, Phi: Array) -> Widths:
+    """The widths, computed anew."""
+    squared = std(belief, Phi) ** 2
+    age = full(belief.log_scale.shape, 0.0)
+    return Widths(belief.factor, belief.log_scale, squared, squared, _probe(Phi), age)
+
+
+def _probe(Phi: Array) -> Array:
+    return matvec(Phi, wave(Phi[..., 0, :]))
+
+
+def widths(belief: Widths, Phi: Array) -> Array:
+    """√(φ_eᵀ Σ φ_e) of all items: as they are kept if the features are the same, else computed."""
+    return belief.squared**0.5 if _kept(belief, Phi) else std(belief, Phi)
+
+
+def _kept(belief: Widths, Phi: Array) -> bool:
+    return bool((belief.age >= 0).all() and (_probe(Phi) == belief.probe).all())
+
+
+def condition_widths(
+    belief: Widths, Phi: Array, phi: Array, w: Array, sigma: float, importance: Array | float
+) -> Widths:
+    """`gaussian.condition` on rows phi, and the widths of the items after it."""
+    after = condition(belief, phi, w, sigma, importance)
+    K, d = phi.shape[-2:]
+    if d <= 2 * K:  # computing them at the next choice is as cheap, and may be the only time
+        return belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0))
+    diagonal = after.R.diagonal(axis1=-2, axis2=-1)
+    if (diagonal.max(-1) > STEEPEST * diagonal.min(-1)).any() or not _kept(belief, Phi):
+        return with_widths(after, Phi)
+    rows = where(nonzero_rows(phi)[..., None], phi * (full(w.shape, importance) ** 0.5 / sigma)[..., None], 0.0)
+    squared = belief.squared - product_norms(Phi, shrinkage(belief.factor, rows)) ** 2
+    kept = belief._replace(**after._asdict(), squared=squared, age=belief.age + 1)
+    due = (squared < LEAST * belief.anew).any(-1) | (kept.age > OLDEST)
+    if not due.any():
+        return kept
+    fresh = with_widths(after, Phi)
+    return kept._replace(
+        squared=where(due[..., None], fresh.squared, squared),
+        anew=where(due[..., None], fresh.squared, kept.anew),
+        age=where(due, 0.0, kept.age),
+    )
