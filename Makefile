@@ -23,8 +23,7 @@ endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest --no-cov tests/test_gaussian.py -k many_forgetting
 
 bench: .venv/installed
-	$(BIN)/python benchmarks/agent.py
-	$(BIN)/python benchmarks/mixed.py
+	$(BIN)/superarm bench
 	$(BIN)/python benchmarks/oracles.py
 
 gallery: .venv/installed

@@ -13,7 +13,7 @@ from superarm.problem import Masked
 @pytest.fixture
 def small_parts(monkeypatch):
     monkeypatch.setattr(decide_module, "LARGE", 50)
-    monkeypatch.setattr(decide_module, "PART", 4 * 7)
+    monkeypatch.setattr(decide_module, "PART", 7)
 
 
 def both(learner, problem, seed=0):
@@ -76,6 +76,6 @@ def test_memory_of_a_decision_over_a_memory_mapped_catalogue(tmp_path):
     agent.observe(items, np.ones(10))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8e6  # all scores, in float64, would take 8 MB; a part takes a quarter of that, twice
+    assert peak < 4e6  # where all scores, in float64, would take 8 MB
     theta_scores = features @ np.ones(d, np.float32)
     assert theta_scores.dtype == np.float32

@@ -8,6 +8,7 @@ Shapes carry a leading batch `*B` (a single run has `B = ()`), and `-1` in `A` p
     factor  (*B, D, D)      upper triangular; R is its leading d x d block
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -91,7 +92,7 @@ def flatnonzero(x: Array) -> Array:
 def _flat(A: Array, L: int) -> Array:
     """Items as rows of the batch laid end to end."""
     batch = A.shape[:-1]
-    return A + L * np.arange(int(np.prod(batch))).reshape(*batch, 1)
+    return A + np.arange(0, L * math.prod(batch), L).reshape(*batch, 1)
 
 
 def take_rows(Phi: Array, A: Array) -> Array:
@@ -253,9 +254,8 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
         if len(B):
             dtpqrt(0, min(16, D), F.T, B, overwrite_a=1, overwrite_b=1)
     diagonal = out.diagonal(axis1=-2, axis2=-1)
-    if not np.isfinite(diagonal).all():
+    if not np.isfinite(diagonal.sum()):
         raise NumericalError("features or weights, divided by sigma, are not finite or leave the range of float64")
-    unmet = np.signbit(diagonal)
-    if unmet.any():
-        out *= np.where(unmet, -1.0, 1.0)[..., None, :]
+    if not (diagonal > 0).all():
+        out *= np.where(np.signbit(diagonal), -1.0, 1.0)[..., None, :]
     return out.swapaxes(-1, -2)

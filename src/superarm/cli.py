@@ -17,6 +17,7 @@ from superarm import (
     RandomChoice,
     SuperarmError,
     __version__,
+    bench,
     simulate,
 )
 from superarm.errors import ParameterError, require_count
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_reproduce(commands)
+    _add_bench(commands)
     return parser
 
 
@@ -78,6 +80,31 @@ def _add_demo(commands: Any) -> None:
     demo.add_argument("--replicates", type=int, default=20, help="random instances")
     _add_common(demo, out=Path("demo"))
     demo.set_defaults(command=_demo)
+
+
+def _add_bench(commands: Any) -> None:
+    bench = commands.add_parser(
+        "bench",
+        help="what things cost, against a floor, bare NumPy and other libraries",
+        description="Measure decisions and updates in one run, contestants taking turns. Prints ratios of medians and "
+        "writes DIR/bench.json and DIR/bench.png.",
+        epilog="example: superarm bench --quick",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    bench.add_argument("--quick", action="store_true", help="small sizes only, in half a minute")
+    bench.add_argument("--repeats", type=int, default=9, help="turns of the slowest contestants")
+    bench.add_argument("--out", type=Path, default=Path("bench"), metavar="DIR", help="where to write")
+    bench.set_defaults(command=_bench)
+
+
+def _bench(arguments: argparse.Namespace) -> None:
+    require_count(repeats=arguments.repeats)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    rows, missing = bench.run(arguments.out, repeats=arguments.repeats, quick=arguments.quick)
+    print(bench.as_text(rows))
+    for line in missing:
+        print(f"\n{line}")
+    print(f"\nJSON and plot: {arguments.out}")
 
 
 def _add_common(parser: argparse.ArgumentParser, out: Path) -> None:

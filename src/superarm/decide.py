@@ -1,6 +1,5 @@
 """One decision: the oracle's answer to the learner's weights, without holding all of them where there are many."""
 
-import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +11,8 @@ from superarm.problem import Learner, Masked, Problem
 
 LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
-PART = 2**21
-"""Features in a part."""
+PART = 2**17
+"""Items in a part."""
 
 
 def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Array:
@@ -37,11 +36,11 @@ def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Ar
     return problem.oracle(learner.weights(belief, problem, rng))
 
 
-def _parts(learner: Learner[Any], belief: Any, problem: Problem, mask: Array | None, rng: Rng) -> Iterator[Array]:
+def _parts(learner: Learner[Any], belief: Any, problem: Problem, mask: Array | None, rng: Any) -> Iterator[Array]:
     """The weights, a part of the catalogue at a time."""
-    step, before = max(1, PART // problem.d), copy.deepcopy(rng)
-    for start in range(0, problem.L, step):
-        rows = slice(start, start + step)
-        generator = rng if rows.stop >= problem.L else copy.deepcopy(before)
-        w = learner.weights(belief, problem._replace(Phi=problem.Phi[rows]), generator)
+    state = rng.bit_generator.state
+    for start in range(0, problem.L, PART):
+        rows = slice(start, start + PART)
+        rng.bit_generator.state = state
+        w = learner.weights(belief, problem._replace(Phi=problem.Phi[rows]), rng)
         yield w if mask is None else np.where(mask[rows], w, -np.inf)

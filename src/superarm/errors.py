@@ -78,7 +78,7 @@ def is_real(value: object) -> bool:
     >>> is_real(0.5), is_real("0.5"), is_real(1j)
     (True, False, False)
     """
-    return isinstance(value, numbers.Real)
+    return isinstance(value, float | numbers.Real)  # the first is much the faster to tell
 
 
 def is_whole(value: object) -> bool:

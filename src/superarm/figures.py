@@ -176,6 +176,21 @@ def plot_explore(problems: Mapping[str, Mapping[str, Any]], replicates: int) -> 
     return figure
 
 
+def plot_growth(cost: Mapping[str, list[dict[str, float]]]) -> Figure:
+    """Time of a decision and of an update against L, d, K and the episodes before, on logarithmic scales."""
+    figure = Figure(figsize=(3.3 * len(cost), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(cost), sharey=True, squeeze=False)[0]
+    for axes, (name, points) in zip(panels, cost.items(), strict=True):
+        values = [max(point["value"], 1) for point in points]
+        for what, color in (("choose", "C0"), ("observe", "C1")):
+            axes.plot(values, [1e6 * point[what] for point in points], "o-", color=color, label=what, markersize=4)
+        axes.set(xlabel=name, xscale="log", yscale="log")
+        _tidy(axes)
+    panels[0].set_ylabel("microseconds")
+    panels[0].legend(frameon=False)
+    return figure
+
+
 def save(figure: Figure, out: Path, name: str) -> list[Path]:
     """As PNG and as SVG."""
     paths = [out / f"{name}.png", out / f"{name}.svg"]

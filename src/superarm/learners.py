@@ -9,6 +9,7 @@ A learner is hyperparameters and three pure functions; all state is the belief t
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal, TypeAlias
 
 from superarm import bounds
@@ -61,7 +62,7 @@ class _Linear:
     link: Literal["identity", "logit"] = "identity"
 
     def __post_init__(self) -> None:
-        known = self._known()
+        known = self._known
         if not (is_real(self.forgetting) and 0 < self.forgetting <= 1):
             raise ParameterError(f"forgetting must lie in (0, 1], where 1 forgets nothing, got {self.forgetting!r}")
         if self.link not in ("identity", "logit"):
@@ -69,14 +70,15 @@ class _Linear:
         if self.link == "logit" and set(known) != {"lam"}:
             raise ParameterError("the logit link needs lam as a number, and no sigma: a coin brings its own noise")
 
+    @cached_property
     def _known(self) -> dict[str, float]:
         return _known(lam=self.lam, sigma=self.sigma)
 
     def init(self, problem: Problem) -> LinearBelief:
         """Σ_1 = λ²I, θ̄_1 = 0."""
         if self.link == "identity" and "auto" in (self.lam, self.sigma):
-            return tuned_prior(problem.d, problem.batch, self._known())
-        return prior(problem.d, self._known()["lam"], problem.batch)
+            return tuned_prior(problem.d, problem.batch, self._known)
+        return prior(problem.d, self._known["lam"], problem.batch)
 
     def update(
         self, belief: LinearBelief, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
@@ -90,13 +92,13 @@ class _Linear:
         """Algorithm 1 on any feature rows (*B, n, d)."""
         if isinstance(belief, Tuned):
             belief = tuned_forget(belief, self.forgetting) if self.forgetting < 1 else belief
-            return tuned_condition(belief, rows, w, importance, self._known())
+            return tuned_condition(belief, rows, w, importance, self._known)
         if self.forgetting < 1:
             *batch, d = belief.factor.shape[:-1]
-            belief = forget(belief, prior(d - 1, self._known()["lam"], tuple(batch)), self.forgetting)
+            belief = forget(belief, prior(d - 1, self._known["lam"], tuple(batch)), self.forgetting)
         if self.link == "logit":
             return condition_logit(belief, rows, w, importance)
-        return condition(belief, rows, w, self._known()["sigma"], importance)
+        return condition(belief, rows, w, self._known["sigma"], importance)
 
     def _inverse_link(self, score: Array) -> Array:
         """The mean weight of a score φ_e·θ: clicks add up, log-odds do not."""
@@ -157,7 +159,7 @@ class CombLinUCB(_Linear):
     ) -> LinearBelief:
         """Algorithm 1, and what it does to the widths."""
         if isinstance(belief, Widths):
-            return condition_widths(belief, problem.Phi, rows, w, self._known()["sigma"], importance)
+            return condition_widths(belief, problem.Phi, rows, w, self._known["sigma"], importance)
         return super().learn(belief, problem, rows, w, importance)
 
     def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
@@ -211,10 +213,11 @@ class _Mixed:
     explore: float = 0.3
 
     def __post_init__(self) -> None:
-        self._known()
+        _ = self._known  # which refuses what is not a scale
         if not (is_real(self.explore) and 0 <= self.explore <= 1):
             raise ParameterError(f"explore must lie in [0, 1], got {self.explore!r}")
 
+    @cached_property
     def _known(self) -> dict[str, float]:
         if is_real(self.tau) and self.tau == 0:
             return _known(lam=self.lam, sigma=self.sigma) | {"tau": 0.0}
@@ -222,15 +225,15 @@ class _Mixed:
 
     def init(self, problem: Problem) -> Mixed:
         """θ ~ N(0, λ²I), δ_e ~ N(0, τ²)."""
-        return mixed_prior(problem, self._known())
+        return mixed_prior(problem, self._known)
 
     def update(self, belief: Mixed, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0) -> Mixed:
         """Bayes' rule for θ and δ together."""
-        return mixed_condition(belief, problem, A, w, importance, self._known())
+        return mixed_condition(belief, problem, A, w, importance, self._known)
 
     def learn(self, belief: Mixed, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0) -> Mixed:
         """The same for feature rows (*B, n, d) of items that are not the problem's."""
-        return mixed_learn(belief, problem, rows, w, importance, self._known())
+        return mixed_learn(belief, problem, rows, w, importance, self._known)
 
 
 @dataclass(frozen=True, kw_only=True)
