@@ -64,14 +64,15 @@ def test_run_writes_a_table_and_a_plot(tmp_path, monkeypatch, capsys):
     row = Row("this", 0.001, "that", 0.5, "at most 1")
     for section in ("replicate", "agents", "mixed", "ucb_widths"):
         monkeypatch.setattr(bench, section, lambda *args: iter([row]))
-    monkeypatch.setattr(bench, "growth", lambda repeats: {"L": [{"value": 10, "choose": 1e-5, "observe": 2e-5}]})
+    points = [{"value": value, "choose": value * 1e-5, "observe": 2e-5} for value in (10, 20)]
+    monkeypatch.setattr(bench, "growth", lambda repeats: {"L": points, "episodes": points})
     assert main(["bench", "--quick", "--out", str(tmp_path / "new")]) == 0
     printed = capsys.readouterr().out
-    assert "this  1 ms  0.5    that  at most 1" in printed
+    assert "choose, L=20" in printed
     assert "run without --quick" in printed
     content = json.loads((tmp_path / "new" / "bench.json").read_text())
     assert content["rows"][0] == row._asdict()
-    assert len(content["rows"]) == 4
+    assert [row["ratio"] for row in content["rows"][4:]] == [2.0, 1.0, 2.0]
     assert (tmp_path / "new" / "bench.png").read_bytes()[:4] == b"\x89PNG"
     assert main(["bench", "--repeats", "0", "--out", str(tmp_path)]) == 2
 

@@ -250,11 +250,11 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
     slices = out.reshape(-1, D, D)
     n = len(slices)
     for F, B, keep in zip(slices, rows.reshape(n, K, D), present.reshape(n, K), strict=True):
-        B = np.asfortranarray(B[keep])
+        B = B.T[:, keep].T  # in Fortran order
         if len(B):
             dtpqrt(0, min(16, D), F.T, B, overwrite_a=1, overwrite_b=1)
     diagonal = out.diagonal(axis1=-2, axis2=-1)
-    if not np.isfinite(diagonal.sum()):
+    if not math.isfinite(diagonal.sum()):
         raise NumericalError("features or weights, divided by sigma, are not finite or leave the range of float64")
     if not (diagonal > 0).all():
         out *= np.where(np.signbit(diagonal), -1.0, 1.0)[..., None, :]

@@ -274,7 +274,7 @@ def growth(repeats: int) -> dict[str, list[dict[str, float]]]:
     """Seconds of `choose` and `observe` against L, d, K and the number of episodes before."""
     base = {"L": 20_000, "d": 32, "K": 20, "episodes": 0}
     along = {
-        "L": [2_500, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000],
+        "L": [2_500, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 320_000],
         "d": [8, 16, 32, 64, 128, 256],
         "K": [5, 10, 20, 40, 80, 160],
         "episodes": [0, 100, 1_000, 5_000],
@@ -291,9 +291,21 @@ def growth(repeats: int) -> dict[str, list[dict[str, float]]]:
                 agent.observe(items, mean[items])
             items = agent.choose()
             observe = functools.partial(agent.observe, items, mean[items])
-            taken = interleaved({"choose": agent.choose, "observe": observe}, 20 * repeats)
+            # one after the other: in turns, each decision would drive what an update needs out of the cache
+            taken = interleaved({"choose": agent.choose}, 20 * repeats) | interleaved(
+                {"observe": observe}, 20 * repeats
+            )
             found.setdefault(name, []).append({"value": value, **taken})
     return found
+
+
+def growth_rows(cost: Mapping[str, list[dict[str, float]]]) -> Iterator[Row]:
+    """What growth there should be, and what there should not."""
+    for name, what, i, j in (("L", "choose", -1, -2), ("L", "observe", -1, 0), ("episodes", "choose", -1, 0)):
+        large, small = cost[name][i], cost[name][j]
+        asked = "about 2" if (name, what) == ("L", "choose") else "about 1"
+        where = f"{what}, {name}={large['value']:,}"
+        yield Row(where, large[what], f"{name}={small['value']:,}", large[what] / small[what], asked)
 
 
 def run(out: Path, *, repeats: int = 9, quick: bool = False, progress: bool = True) -> tuple[list[Row], list[str]]:
@@ -319,6 +331,7 @@ def run(out: Path, *, repeats: int = 9, quick: bool = False, progress: bool = Tr
         if progress:
             print(f"\rmeasuring {len(sections) + 1}/{len(sections) + 1}", file=sys.stderr)
         cost = growth(1 if quick else repeats)
+    rows += growth_rows(cost)
     content = {
         "rows": [row._asdict() for row in rows],
         "growth": cost,
