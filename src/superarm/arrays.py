@@ -43,8 +43,7 @@ def row_norms(M: Array) -> Array:
 
 def nonzero_rows(M: Array) -> Array:
     """Whether each row has an entry that is not zero: (*B, K, d) -> (*B, K) bool."""
-    nonzero: Array = np.any(M, axis=-1)
-    return nonzero
+    return np.asarray(M.any(axis=-1))
 
 
 def joined(M: Array, v: Array, scale: Array | float) -> Array:
@@ -61,7 +60,8 @@ def full(shape: tuple[int, ...], value: Array | float) -> Array:
 
 def log(x: Array | float) -> Array:
     """Natural logarithm, elementwise."""
-    return np.asarray(np.log(x, dtype=np.float64))
+    y: Array = np.log(x, dtype=np.float64)
+    return y
 
 
 def sigmoid(x: Array) -> Array:

@@ -136,7 +136,8 @@ def condition(
     _check_rows(belief, phi)
     present = nonzero_rows(phi)
     factor = qr_update(belief.factor, joined(phi, w, sigma / importance**0.5), present)
-    return Gaussian(factor, belief.log_scale - (present * importance * log(sigma * math.sqrt(2 * math.pi))).sum(-1))
+    log_noise = importance * log(sigma * math.sqrt(2 * math.pi))
+    return Gaussian(factor, belief.log_scale - (present * log_noise).sum(-1))
 
 
 def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | float) -> Gaussian:
