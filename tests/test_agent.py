@@ -336,6 +336,46 @@ def test_absurd_features_change_nothing():
         assert state(agent) == before
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "learner", [CombLinTS(lam=1.0, link="logit"), CombLinTS(), CombLinUCB(lam=1.0, sigma=0.3, c=1.0)]
+)
+def test_features_in_either_precision(dtype, learner):
+    agent = Agent(learner, features=FEATURES.astype(dtype), oracle=TopK(K), seed=1)
+    assert agent.problem.Phi.dtype == dtype
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        items = agent.choose()
+        agent.observe(items, rng.integers(0, 2, K))
+    assert agent.belief.factor.dtype == np.float64
+
+
+@pytest.mark.parametrize("learner", [CombLinTS(), CombMixTS(), CombLinTS(forgetting=0.9)], ids=repr)
+@pytest.mark.parametrize("weight", [1e145, 1e-170, 1e-85, 1e80])
+def test_one_absurd_weight_does_not_stop_a_learner_that_finds_its_scales(learner, weight):
+    agent = make(learner)
+    agent.observe([0, 1], [0.0, 1.0])
+    try:
+        agent.observe([2, 3], [weight, 0.5])
+    except NumericalError:
+        assert weight == 1e145
+    for _ in range(20):
+        items = agent.choose()
+        agent.observe(items, [0.0, 1.0, 1.0])
+    assert all(np.isfinite(x).all() for x in agent.belief)
+
+
+def test_nothing_to_learn():
+    agent = make()
+    before = state(agent)
+    agent.learn([], [])
+    agent.observe([], [])
+    agent.learn(np.empty((0, D)), [])
+    assert state(agent) == before
+    with pytest.raises(FeaturesError, match="rows must be numbers of shape"):
+        agent.learn([[1.0, 2.0], [3.0]], [1.0, 2.0])
+
+
 def test_features_of_a_call_are_refused_where_items_must_keep_theirs():
     agent = make(CombMixTS())
     with pytest.raises(FeaturesError, match="CombMixTS learns how items deviate from what their features say"):

@@ -95,3 +95,10 @@ def test_hashed_uniform_is_uniform_and_uncorrelated():
     # correlation of 39,800 neighbouring pairs: standard error 0.005
     assert abs(np.corrcoef(u[:, 1:].ravel(), u[:, :-1].ravel())[0, 1]) < 0.02
     assert abs(np.corrcoef(u[1:].ravel(), u[:-1].ravel())[0, 1]) < 0.02
+
+
+def test_integer_features_keep_the_fractions_of_theta():
+    theta = np.array([0.25, -0.5, 0.75])
+    for dtype in (int, bool, np.float64):
+        np.testing.assert_array_equal(arrays.matvec(np.eye(3, dtype=dtype), theta), theta)
+    assert arrays.matvec(np.eye(3, dtype=np.float32), theta).dtype == np.float32

@@ -57,7 +57,7 @@ def test_parts_without_enough_items(small_parts):
 
 
 def test_parts_are_checked():
-    with pytest.raises(WeightsError, match="the weight of item 1 is nan"):
+    with pytest.raises(WeightsError, match="the weight of item 3 is nan"):
         TopK(1).of_parts([np.zeros(2), np.array([0.0, np.nan])])
 
 
@@ -77,5 +77,15 @@ def test_memory_of_a_decision_over_a_memory_mapped_catalogue(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4e6  # where all scores, in float64, would take 8 MB
-    theta_scores = features @ np.ones(d, np.float32)
-    assert theta_scores.dtype == np.float32
+    assert agent.learner.weights(agent.belief, agent.problem, agent.rng).dtype == np.float32
+
+
+def test_a_subclass_may_weigh_items_otherwise(small_parts):
+    class Favours(CombLinTS):
+        def weights(self, belief, problem, rng):
+            return super().weights(belief, problem, rng) + np.arange(problem.L)
+
+    problem = Problem(np.eye(100)[:, :4], TopK(2))
+    learner = Favours(lam=1e-3, sigma=1.0)
+    chosen = decide(learner, learner.init(problem), problem, np.random.default_rng(0))
+    assert chosen.tolist() == [99, 98]

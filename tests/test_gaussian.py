@@ -252,6 +252,8 @@ def test_bad_input():
         gaussian.prior(0, 1.0)
     with pytest.raises(ParameterError, match="sigma must be a positive"):
         gaussian.condition(gaussian.prior(1, 1.0), np.ones((1, 1)), np.ones(1), -1.0)
+    with pytest.raises(ParameterError, match="keep must lie in"):
+        gaussian.forget(gaussian.prior(1, 1.0), gaussian.prior(1, 1.0), 1.5)
     for bad in (np.array([1.0, 0.0]), np.array([1.0, np.nan]), np.array([np.inf, 1.0])):
         with pytest.raises(ParameterError, match="sigma must be positive and finite"):
             gaussian.condition(gaussian.prior(1, 1.0), np.ones((2, 1)), np.ones(2), bad)

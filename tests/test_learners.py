@@ -174,6 +174,7 @@ def test_a_scale_must_be_positive(field):
         (lambda: CombLinTS(lam=1.0, sigma=1.0, link="logit"), "the logit link needs lam as a number, and no sigma"),
         (lambda: CombMixTS(tau=-0.1), "tau must be a positive, finite number, got -0.1"),
         (lambda: CombMixTS(explore=1.1), r"explore must lie in \[0, 1\], got 1.1"),
+        (lambda: CombLinTS(sigma=1e200), "others must lie between 1e-100 and 1e100"),
         (lambda: CombMixTS(sigma="huge"), "sigma must be a positive number or \"auto\", got 'huge'"),
     ],
 )

@@ -112,6 +112,14 @@ def test_a_batch_is_its_entries_alone():
         np.testing.assert_allclose(batch.factor[b], alone.factor, rtol=1e-13, atol=1e-13)
 
 
+def test_float32_rows_are_as_good():
+    phi, w, _ = clicks(5, 40, 4, 2.0)
+    phi = phi.astype(np.float32)
+    start = gaussian.prior(4, 2.0)
+    single, double = condition_logit(start, phi, w), condition_logit(start, phi.astype(np.float64), w)
+    np.testing.assert_array_equal(single.factor, double.factor)
+
+
 def test_padding_changes_nothing():
     phi, w, _ = clicks(4, 5, 3, 1.0)
     start = gaussian.prior(3, 1.0)

@@ -124,7 +124,29 @@ def test_errors_cover_the_truth():
     assert 0.88 <= np.mean(inside) <= 0.99
 
 
+@pytest.mark.parametrize("unit", [1e-130, 1e-9, 1e9, 1e130])
+def test_the_unit_of_the_weights_does_not_matter(unit):
+    rows, w, items, _ = data(6, 500, 3, 1.0, 0.5, 0.4, repeats=5)
+    plain, scaled = fit_scales(rows, w, items), fit_scales(rows, w * unit, items)
+    np.testing.assert_allclose(np.divide(scaled[:3], plain[:3]), unit, rtol=1e-4)
+    np.testing.assert_allclose(scaled[3:6], plain[3:6], rtol=1e-3)
+    assert scaled.log_evidence == pytest.approx(plain.log_evidence - 500 * np.log(unit), rel=1e-6)
+
+
+def test_a_large_constant_hides_little_and_a_huge_one_is_owned_up_to():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([np.ones(2000), rng.standard_normal(2000)])
+    noise = rng.standard_normal(2000)
+    assert fit_scales(rows, 1e5 + rows[:, 1] + noise).sigma == pytest.approx(1.0, rel=0.05)
+    hidden = fit_scales(rows, 1e9 + rows[:, 1] + noise)
+    assert hidden.sigma_error == np.inf
+
+
 def test_refusals():
+    with pytest.raises(FeaturesError, match="at least one feature"):
+        fit_scales(np.zeros((5, 0)), np.ones(5))
+    with pytest.raises(ItemsError, match="all of one kind"):
+        fit_scales(np.ones((2, 1)), np.ones(2), [None, "a"])
     rows, w, items, _ = data(5, 10, 2, 1.0, 1.0)
     with pytest.raises(WeightsError, match="all weights are zero, or weights or features too large"):
         fit_scales(rows, 0 * w)

@@ -52,8 +52,31 @@ def test_other_features_get_widths_of_their_own():
     other[17, 3] += 1e-9
     np.testing.assert_array_equal(widths(last.belief, other), gaussian.std(last.belief, other))
     moved = learner.update(last.belief, problem._replace(Phi=other), last.A, last.w)
-    assert moved.age == 0
-    assert relative_error(moved, other) <= 1e-10
+    assert moved.age == -1  # another catalogue may be that of one call only
+    np.testing.assert_array_equal(widths(moved, other), gaussian.std(moved, other))
+    again = learner.update(moved, problem._replace(Phi=other), last.A, last.w)
+    assert again.age == 0
+    assert relative_error(again, other) <= 1e-10
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(np.float32, 1.7e9), (np.float64, 1.7e18)])
+def test_a_large_column_does_not_hide_what_changes_in_others(dtype, large):
+    rng = np.random.default_rng(0)
+    Phi = rng.standard_normal((50, 12)).astype(dtype)
+    Phi[:, 0] = large
+    problem, learner = Problem(Phi, TopK(2)), CombLinUCB(lam=1.0, sigma=1.0, c=1.0)
+    belief = learner.update(learner.init(problem), problem, np.array([1, 2]), np.ones(2))
+    other = Phi.copy()
+    other[:, 1:] *= 3
+    np.testing.assert_array_equal(widths(belief, other), gaussian.std(belief, other))
+
+
+def test_no_feedback_changes_nothing():
+    problem, learner, steps = play(5, 10)
+    *_, last = steps
+    nothing = learner.update(last.belief, problem, np.empty(0, int), np.empty(0))
+    for after, before in zip(nothing, last.belief, strict=True):
+        np.testing.assert_array_equal(after, before)
 
 
 def test_many_rows_put_it_off_until_the_next_choice():

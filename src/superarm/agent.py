@@ -106,8 +106,12 @@ class Agent:
             importance: how often each row counts, as in `observe`.
         """
         learner = self._row_learner()
-        if np.shape(rows)[1:] != (self.problem.d,):
-            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {np.shape(rows)}")
+        try:
+            shape = np.shape(rows)
+        except ValueError as error:
+            raise FeaturesError(f"rows must be numbers of shape (n, {self.problem.d}) ({error})") from error
+        if shape[1:] != (self.problem.d,) and shape != (0,):
+            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {shape}")
         if not len(rows):
             return
         phi, w = check_features(rows), _check_feedback(weights, len(rows), "row")
@@ -203,8 +207,10 @@ def _check_importance(importance: Any, w: Array) -> Array:
         v = as_numbers(importance)
     except ValueError as error:
         raise ParameterError(f"importance must be positive numbers, or one ({error})") from error
-    if v.shape not in ((), w.shape) or not ((v > 0) & (v < np.inf)).all():
-        raise ParameterError(f"importance must be {len(w)} positive, finite numbers, or one; got {importance!r:.200}")
+    if v.shape not in ((), w.shape) or not ((v > 0) & (v <= 1e12)).all():
+        raise ParameterError(
+            f"importance must be {len(w)} numbers above 0 and up to 1e12, or one; got {importance!r:.200}"
+        )
     return np.broadcast_to(v, w.shape)
 
 

@@ -25,14 +25,14 @@ Rng: TypeAlias = np.random.Generator | Sequence[np.random.Generator]
 
 
 def matvec(M: Array, v: Array) -> Array:
-    """Matrix times vector, batched, in the precision of the matrix: (*B, L, d), (*B, d) -> (*B, L)."""
-    product: Array = M @ v.astype(M.dtype, copy=False)[..., None]
+    """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L)."""
+    product: Array = M @ (v.astype(np.float32) if M.dtype == np.float32 else v)[..., None]
     return product[..., 0]
 
 
-def wave(like: Array) -> Array:
-    """Numbers between -1 and 1 of no simple relation to one another, in the shape of `like`: a direction to probe."""
-    return np.broadcast_to(np.cos(np.arange(1.0, like.shape[-1] + 1) ** 2), like.shape)
+def double(x: Array) -> Array:
+    """In float64."""
+    return x.astype(np.float64, copy=False)
 
 
 def row_norms(M: Array) -> Array:
@@ -210,6 +210,18 @@ def solve_rows(factor: Array, Phi: Array) -> Array:
 def solved_row_norms(factor: Array, Phi: Array) -> Array:
     """The norms of the rows of `solve_rows`, a part at a time that stays in the cache: (*B, L)."""
     return _by_parts(Phi, lambda rows: row_norms(solve_rows(factor, rows)))
+
+
+def probe_direction(Phi: Array) -> Array:
+    """A direction with a share of every column, of no simple relation to one another: (*B, L, d) -> (*B, d)."""
+    largest = np.abs(Phi).max(axis=-2).astype(np.float64)
+    direction: Array = np.cos(np.arange(1.0, Phi.shape[-1] + 1) ** 2) / np.where(largest > 0, largest, 1.0)
+    return direction
+
+
+def probe(Phi: Array, direction: Array) -> Array:
+    """The part of each row along the direction, in float64: (*B, L, d), (*B, d) -> (*B, L)."""
+    return _by_parts(Phi, lambda rows: (rows @ direction[..., None])[..., 0])
 
 
 def product_norms(Phi: Array, U: Array) -> Array:

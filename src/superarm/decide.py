@@ -30,7 +30,8 @@ def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Ar
     """
     masked = problem.oracle if isinstance(problem.oracle, Masked) else None
     oracle, available = (masked.oracle, masked.available) if masked else (problem.oracle, None)
-    by_row = getattr(learner, "by_row", False) and not problem.batch
+    # of the class itself: a subclass may weigh items otherwise
+    by_row = vars(type(learner)).get("by_row", False) and not problem.batch
     if isinstance(oracle, TopK) and by_row and problem.L > LARGE:
         return oracle.of_parts(_parts(learner, belief, problem, available, rng))
     return problem.oracle(learner.weights(belief, problem, rng))

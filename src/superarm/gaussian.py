@@ -164,6 +164,8 @@ def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
     >>> gaussian.mean(belief).round(9), gaussian.std(belief, np.array([[1.0]])).round(9)
     (array([0.]), array([2.]))
     """
+    if not (is_real(keep) and 0 < keep <= 1):
+        raise ParameterError(f"keep must lie in (0, 1], where 1 forgets nothing, got {keep!r}")
     rows = math.sqrt(1 - keep) * start.factor
     factor = qr_update(math.sqrt(keep) * belief.factor, rows, nonzero_rows(rows))
     return Gaussian(factor, keep * belief.log_scale + (1 - keep) * start.log_scale)

@@ -49,6 +49,8 @@ def _known(**scales: Scale) -> dict[str, float]:
         if isinstance(value, str) and value != "auto":
             raise ParameterError(f'{name} must be a positive number or "auto", got {value!r}')
     require_positive(**known)
+    if len(known) < len(scales) and any(not 1e-100 < value < 1e100 for value in known.values()):
+        raise ParameterError(f'beside a scale that is "auto", others must lie between 1e-100 and 1e100, got {known}')
     return known
 
 

@@ -10,7 +10,7 @@ Feedback in many small blocks is approximated many times over, each time at the 
 units, intervals of 90 % then cover 82 to 87 % instead of 89 % in one block.
 """
 
-from superarm.arrays import Array, log_det, log_sigmoid, matvec, nonzero_rows, sigmoid, where
+from superarm.arrays import Array, double, log_det, log_sigmoid, matvec, nonzero_rows, sigmoid, where
 from superarm.errors import NumericalError, WeightsError
 from superarm.gaussian import Factored, Gaussian, condition, log_evidence, mean
 
@@ -30,7 +30,7 @@ def condition_logit(belief: Factored, phi: Array, w: Array, importance: Array | 
     >>> 1 / (1 + np.exp(-gaussian.mean(belief))).round(2)
     array([0.2])
     """
-    present = nonzero_rows(phi)
+    phi, present = double(phi), nonzero_rows(phi)
     outside = present & ~((w >= 0) & (w <= 1))
     if outside.any():
         raise WeightsError(f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them")

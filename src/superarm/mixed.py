@@ -32,7 +32,7 @@ from superarm.compiled import compiled
 from superarm.gaussian import absorb, condition, prior
 from superarm.normals import fill_normal
 from superarm.problem import Problem
-from superarm.scales import best_scales, refit_where, summary_of_items
+from superarm.scales import best_scales, refit_where, require_squares, summary_of_items
 from superarm.tuned import WIDE, doubled, no_rows, with_rows
 
 
@@ -100,11 +100,12 @@ def _draw(
 def mixed_condition(
     belief: Mixed, problem: Problem, A: Array, w: Array, importance: Array | float, known: dict[str, float]
 ) -> Mixed:
-    """The belief after the items A showed the weights w."""
+    """The belief after the items A showed the weights w. One of importance v is the mean of v observations."""
     w, v = where(A >= 0, w, 0.0), full(A.shape, importance)
     keep, pull, spread2 = shares(belief, take(belief.n, A), take(belief.total, A))
     noise = (belief.sigma[..., None] ** 2 / v + spread2) ** 0.5
     phi = take_rows(problem.Phi, A)
+    require_squares(phi, w)
     grown = belief._replace(
         **condition(belief, keep[..., None] * phi, w - pull, noise)._asdict(),
         n=add_at(belief.n, A, v),
@@ -136,7 +137,7 @@ def _counted(belief: Mixed, problem: Problem, observed: Any, known: dict[str, fl
 
 def _refitted(belief: Mixed, Phi: Array, known: dict[str, float]) -> Mixed:
     """A single belief at the scales of the largest evidence, made anew from counts, sums and loose rows."""
-    if not (belief.squares or belief.data[:, -1].any()):
+    if not belief.squares + (belief.data[:, -1] ** 2).sum() > 0:
         return belief  # nothing but zeros says nothing about scales
     seen = flatnonzero(belief.n)
     n, phi, mean = belief.n[seen], Phi[seen], belief.total[seen] / belief.n[seen]

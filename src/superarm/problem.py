@@ -177,10 +177,11 @@ def check_weights(weights: Any, L: int | None = None) -> Array:
     return w
 
 
-def refuse_weights(w: Array) -> None:
-    """Raise for weights that hold NaN or +inf, naming the first item at fault."""
+def refuse_weights(w: Array, first: int = 0) -> None:
+    """Raise for weights, of items from `first` on, that hold NaN or +inf, naming the first item at fault."""
     at = tuple(np.argwhere(~(w < np.inf))[0])
-    raise WeightsError(f"the weight of item {at[-1]} is {w[at]}: weights must be finite, or -inf for 'not available'")
+    item = first + int(at[-1])
+    raise WeightsError(f"the weight of item {item} is {w[at]}: weights must be finite, or -inf for 'not available'")
 
 
 def find_fault(items: Array, L: int) -> str | None:

@@ -23,13 +23,13 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from superarm.arrays import Array
-from superarm.errors import ItemsError, WeightsError
+from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
 from superarm.problem import as_numbers, check_features
 
 WEAK = 3.0
 """Std of the prior on the logarithm of each scale: a factor of twenty around the size of the weights."""
-RANGE = (-12.0, 4.0)
-"""Where to look, on the same logarithmic scale: (λ/σ)² then stays within what a Gram matrix resolves in float64."""
+RANGE = (-16.0, 4.0)
+"""Where to look, on the same logarithmic scale: below a ten-millionth of the weights a Gram matrix resolves nothing."""
 
 
 NAMES = ("lam", "sigma", "tau")
@@ -92,14 +92,20 @@ def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
         w = as_numbers(weights)
     except ValueError as error:
         raise WeightsError(f"weights must be numbers, one for each row ({error})") from error
+    if not X.size:
+        raise FeaturesError(f"rows must have at least one feature, got shape {X.shape}")
     if X.ndim != 2 or w.shape != X.shape[:1] or not np.isfinite(w).all():
         raise WeightsError(f"rows {X.shape} need as many finite weights, got shape {w.shape}")
-    if items is not None and np.shape(items) != w.shape:
-        raise ItemsError(f"items must be one label for each of {len(w)} rows, got shape {np.shape(items)}")
     joined = np.column_stack([X, w])
     if items is None:
         return maximize(summary_of_rows(joined, len(w)), tau=0.0)
-    _, item, n = np.unique(np.asarray(items), return_inverse=True, return_counts=True)
+    try:
+        labels = np.asarray(items)
+        _, item, n = np.unique(labels, return_inverse=True, return_counts=True)
+    except (TypeError, ValueError) as error:
+        raise ItemsError(f"items must be one label for each row, all of one kind ({error})") from error
+    if labels.shape != w.shape:
+        raise ItemsError(f"items must be one label for each of {len(w)} rows, got shape {labels.shape}")
     means = np.zeros((len(n), joined.shape[1]))
     np.add.at(means, item, joined)
     means /= n[:, None]
@@ -164,11 +170,11 @@ def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
     second[:d, :d] = Sigma
     second += np.outer(np.append(-theta, 1), np.append(-theta, 1))
     in_group, in_within = np.tensordot(summary.gram, second, axes=2), (summary.within * second).sum()
-    by_v = E / v - n * in_group / v**2
-    by_sigma2 = free / sigma2 - in_within / sigma2**2 + by_v.sum()
-    by_lam2 = d / lam2 - (np.trace(Sigma) + theta @ theta) / lam2**2
-    gradient = np.array([by_lam2 * lam2, by_sigma2 * sigma2, (n * by_v).sum() * tau2])
-    return float(-value / 2), -gradient
+    excess = E - n * in_group / v
+    by_log_lam = d - (np.trace(Sigma) + theta @ theta) / lam2
+    by_log_sigma = free - in_within / sigma2 + (sigma2 / v * excess).sum()
+    by_log_tau = (n * tau2 / v * excess).sum()
+    return float(-value / 2), -np.array([by_log_lam, by_log_sigma, by_log_tau])
 
 
 def _inverse(M: Array, lam2: float) -> tuple[Array, float]:
@@ -187,8 +193,7 @@ def maximize(summary: Summary, **known: float) -> Scales:
     """The scales with the largest evidence; those that are `known` stay as they are."""
     search = _Search(summary, known)
     x = search.best()
-    scales = search.scales(x)
-    return Scales(*map(float, (*scales, *search.errors(x), _evidence(summary, scales)[0])))
+    return Scales(*map(float, (*search.scales(x), *search.errors(x), search.log_evidence(x))))
 
 
 def best_scales(summary: Summary, **known: float) -> tuple[float, float, float]:
@@ -200,22 +205,37 @@ def best_scales(summary: Summary, **known: float) -> tuple[float, float, float]:
 
 
 class _Search:
-    """For the scales that are not known, as x: their logarithms, relative to the size of the weights."""
+    """For the scales that are not known, as x: their logarithms, relative to the size of the weights.
+
+    Features and weights are measured in their own size, so that nothing overflows.
+    """
 
     def __init__(self, summary: Summary, known: dict[str, float]) -> None:
-        self.summary, self.size = summary, _sizes(summary)
-        self.known = np.array([known.get(name, np.nan) for name in NAMES])
+        self.size, length = _sizes(summary)
+        unit = np.append(np.full(summary.gram.shape[-1] - 1, 1 / length), 1 / self.size)
+        scaled = np.outer(unit, unit)
+        self.summary = summary._replace(gram=summary.gram * scaled, within=summary.within * scaled)
+        self.units = np.array([self.size / length, self.size, self.size])
+        self.known = np.array([known.get(name, np.nan) for name in NAMES]) / self.units
         self.free = np.isnan(self.known)
+
+    def _relative(self, x: Array) -> Array:
+        scales: Array = self.known.copy()
+        scales[self.free] = np.exp(x)
+        return scales
 
     def scales(self, x: Array) -> Array:
         """λ, σ and τ."""
-        scales = self.known.copy()
-        scales[self.free] = self.size[self.free] * np.exp(x)
+        scales: Array = self._relative(x) * self.units
         return scales
+
+    def log_evidence(self, x: Array) -> float:
+        """Log p(w)."""
+        return _evidence(self.summary, self._relative(x))[0] - self.summary.rows * math.log(self.size)
 
     def descend(self, x: Array) -> tuple[float, Array]:
         """Minus the evidence, with the weak prior, and its gradient."""
-        value, gradient = _evidence(self.summary, self.scales(x))
+        value, gradient = _evidence(self.summary, self._relative(x))
         return float(x @ x) / (2 * WEAK**2) - value, x / WEAK**2 - gradient[self.free]
 
     def best(self) -> Array:
@@ -236,18 +256,30 @@ class _Search:
         rows = [(self.descend(x + h)[1] - self.descend(x - h)[1]) / (2 * step) for h in step * np.eye(len(x))]
         curvature = np.reshape(rows, (len(x), len(x)))
         variance = np.diagonal(np.linalg.pinv(curvature + curvature.T)) * 2
-        errors[self.free] = np.sqrt(np.where(variance > 0, variance, np.inf))
+        inside = (variance > 0) & (x > RANGE[0]) & (x < RANGE[1])
+        errors[self.free] = np.sqrt(np.where(inside, variance, np.inf))
         return errors
 
 
-def _sizes(summary: Summary) -> Array:
-    """Where the weak prior is centred: λ, σ and τ that would each explain all of the weights' size."""
+def _sizes(summary: Summary) -> tuple[float, float]:
+    """Root mean squares of the weights and of the lengths of the feature rows: where the weak prior is centred."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = summary.within + np.tensordot(summary.n, summary.gram, axes=1)
     if not total[-1, -1] > 0 or not np.isfinite(total).all():
         raise WeightsError("all weights are zero, or weights or features too large: they do not say what scales are")
     size, length = (math.sqrt(x / summary.rows) for x in (total[-1, -1], np.trace(total[:-1, :-1])))
-    return np.array([size / length if length else 1.0, size, size])
+    return size, length or 1.0
+
+
+def require_squares(*values: Array) -> None:
+    """Refuse numbers whose squares would leave the range of float64, before they become part of a belief."""
+    if any(float(abs(value).max(initial=0.0)) > LARGEST for value in values):
+        raise NumericalError(
+            f"features or weights beyond {LARGEST:g} are too large to find scales for: use other units"
+        )
+
+
+LARGEST = 1e140
 
 
 Belief = TypeVar("Belief", bound=tuple[Any, ...])

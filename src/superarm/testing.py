@@ -203,6 +203,7 @@ def _check_update(learner: Learner[Any], problem: Problem, rng: np.random.Genera
         order = rng.permutation(len(A))
         permuted = learner.update(belief, problem, A[order], feedback[order])
         _assert_close(after, permuted, 1e-10, "feedback in another order gave another belief")
+        learner.update(belief, problem, np.empty(0, int), np.empty(0))  # a set may be empty
         padded = learner.update(belief, problem, np.append(A, [-1, -1]), np.append(feedback, [7.0, np.nan]))
         _assert_close(after, padded, 1e-12, "padding with -1 gave another belief")
         belief = after

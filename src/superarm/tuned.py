@@ -6,9 +6,9 @@ and noise. So it can start again at other scales with nothing lost. It does so a
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, full, nonzero_rows, scaled_identity
+from superarm.arrays import Array, full, nonzero_rows, scaled_identity, where
 from superarm.gaussian import Gaussian, absorb, condition, forget, prior
-from superarm.scales import best_scales, refit_where, summary_of_rows
+from superarm.scales import best_scales, refit_where, require_squares, summary_of_rows
 
 WIDE = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
 """The scales before any feedback. The first choice does not depend on their size, only on their ratios."""
@@ -39,6 +39,7 @@ def no_rows(d: int, batch: tuple[int, ...]) -> Array:
 
 def with_rows(data: Array, phi: Array, w: Array, importance: Array | float) -> Array:
     """The factor of [φ w] with rows added; those of zero features are padding."""
+    require_squares(phi, where(nonzero_rows(phi), w, 0.0))
     return condition(Gaussian(data, full(data.shape[:-2], 0.0)), phi, w, 1.0, importance).factor
 
 
@@ -63,7 +64,7 @@ def tuned_condition(belief: Tuned, phi: Array, w: Array, importance: Array | flo
 
 def _refitted(belief: Tuned, known: dict[str, float]) -> Tuned:
     """A single belief at the scales of the largest evidence; nothing but zeros says nothing about scales."""
-    if not belief.data[:, -1].any():
+    if not (belief.data[:, -1] ** 2).sum() > 0:
         return belief
     lam, sigma, _ = best_scales(summary_of_rows(belief.data, float(belief.rows)), **known, tau=0.0)
     anew = absorb(prior(belief.data.shape[-1] - 1, lam), belief.data, belief.rows, sigma)

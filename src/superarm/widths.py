@@ -6,14 +6,14 @@ anew it takes L d². Subtracting loses digits: before they could matter, the wid
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, full, matvec, nonzero_rows, product_norms, shrinkage, wave, where
+from superarm.arrays import Array, full, nonzero_rows, probe, probe_direction, product_norms, shrinkage, where
 from superarm.gaussian import Factored, condition, std
 
 LEAST = 0.01
 """The share of a squared width that may be left of it before it is computed anew: two digits are lost."""
 OLDEST = 200
 """Updates, each with its rounding, before widths are computed anew."""
-STEEPEST = 1e5
+STEEPEST = 1e3
 """The largest ratio on the diagonal of R with which U is as exact as it need be."""
 
 
@@ -24,28 +24,26 @@ class Widths(NamedTuple):
     log_scale: Array  # (*B,)
     squared: Array  # (*B, L) φ_eᵀ Σ φ_e
     anew: Array  # (*B, L) the same when it was last computed anew
-    probe: Array  # (*B, L) a number for each feature row, to tell whether the rows are still the same
-    age: Array  # (*B,) updates since then; -1 if the widths have not been kept up to date
+    probed: Array  # (*B, L) the part of each feature row along a direction, to tell whether the rows are the same
+    direction: Array  # (*B, d)
+    age: Array  # (*B,) updates since the widths were computed; -1 if they are not up to date
 
 
 def with_widths(belief: Factored, Phi: Array) -> Widths:
     """The widths, computed anew."""
-    squared = std(belief, Phi) ** 2
+    squared, direction = std(belief, Phi) ** 2, probe_direction(Phi)
     age = full(belief.log_scale.shape, 0.0)
-    return Widths(belief.factor, belief.log_scale, squared, squared, _probe(Phi), age)
-
-
-def _probe(Phi: Array) -> Array:
-    return matvec(Phi, wave(Phi[..., 0, :]))
+    return Widths(belief.factor, belief.log_scale, squared, squared, probe(Phi, direction), direction, age)
 
 
 def widths(belief: Widths, Phi: Array) -> Array:
     """√(φ_eᵀ Σ φ_e) of all items: as they are kept if the features are the same, else computed."""
-    return belief.squared**0.5 if _kept(belief, Phi) else std(belief, Phi)
+    up_to_date = (belief.age >= 0).all() and _same(belief, Phi)
+    return belief.squared**0.5 if up_to_date else std(belief, Phi)
 
 
-def _kept(belief: Widths, Phi: Array) -> bool:
-    return bool((belief.age >= 0).all() and (_probe(Phi) == belief.probe).all())
+def _same(belief: Widths, Phi: Array) -> bool:
+    return bool((probe(Phi, belief.direction) == belief.probed).all())
 
 
 def condition_widths(
@@ -53,21 +51,28 @@ def condition_widths(
 ) -> Widths:
     """`gaussian.condition` on rows phi, and the widths of the items after it."""
     after = condition(belief, phi, w, sigma, importance)
+    present = nonzero_rows(phi)
+    if not present.any():
+        return belief._replace(**after._asdict())
     K, d = phi.shape[-2:]
+    stale = belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0))
     if d <= 2 * K:  # computing them at the next choice is as cheap, and may be the only time
-        return belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0))
+        return stale
+    if not _same(belief, Phi):  # as with contexts, whose widths nobody may ask for again
+        direction = probe_direction(Phi)
+        return stale._replace(probed=probe(Phi, direction), direction=direction)
     diagonal = after.R.diagonal(axis1=-2, axis2=-1)
-    if (diagonal.max(-1) > STEEPEST * diagonal.min(-1)).any() or not _kept(belief, Phi):
+    if (belief.age < 0).any() or (diagonal.max(-1) > STEEPEST * diagonal.min(-1)).any():
         return with_widths(after, Phi)
-    rows = where(nonzero_rows(phi)[..., None], phi * (full(w.shape, importance) ** 0.5 / sigma)[..., None], 0.0)
+    rows = where(present[..., None], phi * (full(w.shape, importance) ** 0.5 / sigma)[..., None], 0.0)
     squared = belief.squared - product_norms(Phi, shrinkage(belief.factor, rows)) ** 2
     kept = belief._replace(**after._asdict(), squared=squared, age=belief.age + 1)
     due = (squared < LEAST * belief.anew).any(-1) | (kept.age > OLDEST)
     if not due.any():
         return kept
-    fresh = with_widths(after, Phi)
+    fresh = std(after, Phi) ** 2
     return kept._replace(
-        squared=where(due[..., None], fresh.squared, squared),
-        anew=where(due[..., None], fresh.squared, kept.anew),
+        squared=where(due[..., None], fresh, squared),
+        anew=where(due[..., None], fresh, kept.anew),
         age=where(due, 0.0, kept.age),
     )

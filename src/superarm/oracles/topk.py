@@ -189,7 +189,7 @@ class TopK:
             # only what exceeds the worst of the best so far can enter; a tie goes to the item that came first
             found, valid = _select(w[None], _NO_GROUPS, np.array([0, self.k]), best[-1])
             if not valid.all():
-                refuse_weights(w)
+                refuse_weights(w, first=start)
             new = found[0][found[0] >= 0]
             both = np.concatenate([best, w[new]])
             order = np.argsort(-both, kind="stable")[: self.k]
