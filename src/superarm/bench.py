@@ -28,7 +28,7 @@ from superarm.experiments.ads import Ads
 from superarm.experiments.longest_path import LongestPath
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
 from superarm.oracles import TopK
-from superarm.peers import OTHERS, PEERS
+from superarm.peers import DECISIONS, OTHERS, PEERS
 from superarm.problem import Learner, Problem
 from superarm.simulate import episodes, simulate, versions
 
@@ -167,18 +167,19 @@ def agents(repeats: int, sizes: list[tuple[int, int, int]], missing: list[str]) 
 
 
 def _against_peers(what: str, Phi: Array, mean: Array, k: int, repeats: int, missing: list[str]) -> Iterator[Row]:
-    """A turn is thirty decisions with feedback, so that each finds its own data in the cache."""
+    """A turn is many decisions with feedback, so that each contestant finds its own data in the cache."""
     for name, make in PEERS.items():
         if importlib.util.find_spec(name) is None:
             missing.append(f"{name} is not installed: pip install 'superarm[bench]'")
             continue
+        times = DECISIONS[name]
         agent = Agent(CombLinTS(lam=1.0, sigma=SIGMA), features=Phi, oracle=TopK(k), seed=1)
         turns = {
-            "ours": _turn(agent.choose, agent.observe, mean, 2, times=30),
-            name: _turn(*make(Phi, k, SIGMA, 1), mean, 2, times=30),
+            "ours": _turn(agent.choose, agent.observe, mean, 2, times=times),
+            name: _turn(*make(Phi, k, SIGMA, 1), mean, 2, times=times),
         }
-        taken = interleaved(turns, max(2, repeats // 3))
-        yield Row(what, taken["ours"] / 30, name, taken["ours"] / taken[name], "at most 1/20")
+        taken = interleaved(turns, max(2, repeats // 2))
+        yield Row(what, taken["ours"] / times, name, taken["ours"] / taken[name], "at most 1/20")
     missing += [f"{name} is left out: {why}" for name, why in OTHERS.items()]
 
 

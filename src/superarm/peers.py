@@ -70,4 +70,6 @@ def vowpalwabbit(Phi: Array, k: int, sigma: float, seed: int) -> Contestant:
 
 
 PEERS = {"bayesianbandits": bayesianbandits, "river": river, "vowpalwabbit": vowpalwabbit}
+DECISIONS = {"bayesianbandits": 100, "river": 5, "vowpalwabbit": 20}
+"""In one turn of a comparison: about half a second of the peer's."""
 OTHERS = {"mabwiser": "a model an arm", "contextualbandits": "a model an arm"}

@@ -22,7 +22,7 @@ BEYOND: dict[str, Learner[Any]] = {
     "CombLinTS, logit": CombLinTS(lam=1.0, link="logit"),
     "CombMixTS": CombMixTS(),
 }
-"""Ours; no scale is set by hand but λ = 1 on the log-odds. The logit link needs a constant among the features, which artists do not have."""
+"""Ours; no scale is set by hand but λ = 1 on the log-odds. The logit link needs a constant, which artists lack."""
 
 
 def reproduce(

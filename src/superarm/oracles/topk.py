@@ -171,7 +171,7 @@ class TopK:
         if self.k > w.shape[-1] and not self.at_most:
             raise InfeasibleError(f"{self} asks for more items than the {w.shape[-1]} there are")
         A = best_by_group(w, _NO_GROUPS, np.array([0, self.k]), positive=self.at_most)
-        feasible(self.at_most or bool((A[..., -1] >= 0).all()), self)
+        feasible(self.at_most or A.min(initial=0) >= 0, self)
         return A
 
     def of_parts(self, parts: Iterable[Array]) -> Array:
