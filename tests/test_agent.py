@@ -365,6 +365,17 @@ def test_one_absurd_weight_does_not_stop_a_learner_that_finds_its_scales(learner
     assert all(np.isfinite(x).all() for x in agent.belief)
 
 
+def test_a_file_without_kept_widths_still_loads(tmp_path):
+    agent = make(CombLinUCB(lam=1.0, sigma=0.3, c=1.0))
+    play(agent, 10)
+    agent.save(tmp_path / "agent.npz")
+    meta, arrays = files.read(tmp_path / "agent.npz", "agent")
+    meta["parameters"] = {"lam": 1.0, "sigma": 0.3, "c": 1.0}
+    old = {name: arrays[name] for name in ("features", "belief.factor", "belief.log_scale")}
+    files.write(tmp_path / "old.npz", "agent", meta, old)
+    assert play(Agent.load(tmp_path / "old.npz", oracle=TopK(K)), 50) == play(agent, 50)
+
+
 def test_nothing_to_learn():
     agent = make()
     before = state(agent)

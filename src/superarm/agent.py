@@ -17,8 +17,10 @@ from superarm.errors import (
     SuperarmError,
     WeightsError,
 )
+from superarm.gaussian import Gaussian
 from superarm.mixed import Mixed
 from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_numbers, check_features, find_fault
+from superarm.widths import Widths, with_widths
 
 
 class Agent:
@@ -142,7 +144,7 @@ class Agent:
         try:
             learner = _saved_learner(path, meta["learner"], meta["parameters"], learner)
             agent = cls(learner, features=arrays["features"], oracle=oracle)
-            agent.belief = _saved_belief(path, agent.belief, arrays)
+            agent.belief = _saved_belief(path, agent.belief, arrays, agent.problem.Phi)
             agent.rng.bit_generator.state = meta["generator"]
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, SuperarmError):
@@ -192,8 +194,10 @@ def _saved_learner(path: files.PathLike, name: str, parameters: dict[str, Any], 
     return given
 
 
-def _saved_belief(path: files.PathLike, template: Any, arrays: dict[str, Array]) -> Any:
+def _saved_belief(path: files.PathLike, template: Any, arrays: dict[str, Array], Phi: Array) -> Any:
     """The belief in a file, which must look like `template`."""
+    if isinstance(template, Widths) and "belief.squared" not in arrays:  # from before widths were kept
+        return with_widths(_saved_belief(path, Gaussian(*template[:2]), arrays, Phi), Phi)
     saved = {name: arrays[f"belief.{name}"] for name in template._fields}
     for name, value in saved.items():
         like = np.asarray(getattr(template, name))
