@@ -2,9 +2,10 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from superarm import Trace, __version__
+from superarm import Agent, CombLinTS, TopK, Trace, __version__
 from superarm.cli import DEMO_LEARNERS, main
 
 SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--workers", "1"]
@@ -71,6 +72,20 @@ def test_help_and_version(capsys):
             main(arguments)
         assert exit_.value.code == 0
         assert expected in capsys.readouterr().out
+
+
+def test_inspect(tmp_path, capsys):
+    agent = Agent(CombLinTS(), features=np.eye(4), oracle=TopK(2), seed=0)
+    agent.save(tmp_path / "agent.npz")
+    assert main(["inspect", str(tmp_path / "agent.npz")]) == 0
+    printed = capsys.readouterr().out
+    assert "superarm agent, format version 1" in printed
+    assert "learner: CombLinTS" in printed
+    assert "features: float64 (4, 4)" in printed
+    (tmp_path / "other.npz").write_text("not a file of ours")
+    assert main(["inspect", str(tmp_path / "other.npz")]) == 2
+    assert "not a superarm file" in capsys.readouterr().err
+    assert main(["inspect", str(tmp_path / "missing.npz")]) == 2
 
 
 def test_no_command_is_an_error(capsys):

@@ -1,5 +1,6 @@
 """The friendly, stateful face of a learner, for one real stream of decisions and feedback."""
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -17,6 +18,7 @@ from superarm.errors import (
     SuperarmError,
     WeightsError,
 )
+from superarm.explain import Explanation, explain
 from superarm.gaussian import Gaussian
 from superarm.mixed import Mixed
 from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_numbers, check_features, find_fault
@@ -63,9 +65,7 @@ class Agent:
             features: the features (L, d) of this call, if they differ from the agent's own.
             available: a mask of L booleans; items marked False are not chosen.
         """
-        problem = self._problem(features)
-        if available is not None:
-            problem = problem._replace(oracle=Masked(problem.oracle, self._mask(available)))
+        problem = self._masked(features, available)
         state = self.rng.bit_generator.state
         try:
             A = decide(self.learner, self.belief, problem, self.rng)
@@ -85,13 +85,7 @@ class Agent:
             importance: how often each observation counts, one positive number or one an item. A mean of ten
                 observations counts 10; one with noise of std s where the learner has sigma counts (sigma/s)².
         """
-        try:
-            A = np.asarray(items)
-        except ValueError as error:
-            raise ItemsError(f"items must be a flat list ({error})") from error
-        if fault := find_fault(A, self.problem.L):
-            raise ItemsError(fault)
-        A = A.astype(np.int64)
+        A = self._items(items)
         w = _check_feedback(weights, len(A), "item")
         problem = self._problem(features)
         if importance is None:
@@ -119,6 +113,20 @@ class Agent:
         phi, w = check_features(rows), _check_feedback(weights, len(rows), "row")
         v = _check_importance(1.0 if importance is None else importance, w)
         self.belief = learner.learn(self.belief, self.problem, phi, w, v)
+
+    def explain(self, items: Any, features: Any = None, available: Any = None, *, draws: int = 1000) -> Explanation:
+        """Why items are chosen, or not: score, contribution of each feature, probability of being chosen.
+
+        The agent stays as it is: its randomness is copied, not used.
+
+        Args:
+            items: the items to explain, each once.
+            features: the features (L, d) of this call, as in `choose`.
+            available: a mask of L booleans, as in `choose`.
+            draws: how many decisions to estimate the probability of being chosen from.
+        """
+        problem, A = self._masked(features, available), self._items(items)
+        return explain(self.learner, self.belief, problem, A, rng=copy.deepcopy(self.rng), draws=draws)
 
     def save(self, path: files.PathLike) -> None:
         """Write everything but the oracle to a file of arrays and JSON, atomically."""
@@ -159,6 +167,21 @@ class Agent:
                 "features: use observe() without importance"
             )
         return self.learner
+
+    def _items(self, items: Any) -> Array:
+        try:
+            A = np.asarray(items)
+        except ValueError as error:
+            raise ItemsError(f"items must be a flat list ({error})") from error
+        if fault := find_fault(A, self.problem.L):
+            raise ItemsError(fault)
+        return A.astype(np.int64)
+
+    def _masked(self, features: Any, available: Any) -> Problem:
+        problem = self._problem(features)
+        if available is None:
+            return problem
+        return problem._replace(oracle=Masked(problem.oracle, self._mask(available)))
 
     def _problem(self, features: Any) -> Problem:
         if features is None:

@@ -18,6 +18,7 @@ from superarm import (
     SuperarmError,
     __version__,
     bench,
+    files,
     simulate,
 )
 from superarm.errors import ParameterError, require_count
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_reproduce(commands)
     _add_bench(commands)
+    _add_inspect(commands)
     return parser
 
 
@@ -80,6 +82,18 @@ def _add_demo(commands: Any) -> None:
     demo.add_argument("--replicates", type=int, default=20, help="random instances")
     _add_common(demo, out=Path("demo"))
     demo.set_defaults(command=_demo)
+
+
+def _add_inspect(commands: Any) -> None:
+    inspect = commands.add_parser(
+        "inspect",
+        help="what a saved agent or trace holds",
+        description="Print what a file that superarm wrote holds: an agent's learner, items and belief, or a trace's "
+        "settings and results.",
+        epilog="example: superarm inspect agent.npz",
+    )
+    inspect.add_argument("file", type=Path, help="a file of Agent.save or Trace.save")
+    inspect.set_defaults(command=lambda arguments: print(files.describe(arguments.file)))
 
 
 def _add_bench(commands: Any) -> None:

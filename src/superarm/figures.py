@@ -1,14 +1,16 @@
 """Every plot. Needs matplotlib: `pip install superarm[plot]`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
 from superarm.arrays import Array
+from superarm.explain import Explanation
 from superarm.files import PathLike
 from superarm.simulate import Trace, mean_se
 
@@ -188,6 +190,31 @@ def plot_growth(cost: Mapping[str, list[dict[str, float]]]) -> Figure:
         _tidy(axes)
     panels[0].set_ylabel("microseconds")
     panels[0].legend(frameon=False)
+    return figure
+
+
+def plot_explanation(explanation: Explanation, names: Sequence[str] | None = None) -> Figure:
+    """Contributions to each item's score as a bar, and how likely it is to be chosen; names are of the features."""
+    n, d = explanation.contributions.shape
+    figure = Figure(figsize=(9, 1.4 + 0.45 * n), layout="constrained")
+    bars, chosen = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
+    parts = np.column_stack([explanation.contributions, explanation.deviation])
+    labels = [*(names or [f"feature {j}" for j in range(d)]), "own"]
+    shown = [j for j in np.argsort(-np.abs(parts).sum(0), kind="stable")[:10] if parts[:, j].any()]
+    left = {1: np.zeros(n), -1: np.zeros(n)}  # where the bars to the right and to the left end
+    for j in shown:
+        start = np.where(parts[:, j] >= 0, left[1], left[-1])
+        bars.barh(range(n), parts[:, j], left=start, label=labels[j], height=0.6)
+        left[1] += parts[:, j].clip(min=0)
+        left[-1] += parts[:, j].clip(max=0)
+    bars.errorbar(explanation.score, range(n), xerr=2 * explanation.std, fmt="k|", capsize=3, label="score, two std")
+    chosen.barh(range(n), explanation.chosen, xerr=2 * explanation.chosen_se, color="0.6", height=0.6)
+    bars.set(yticks=range(n), yticklabels=[str(item) for item in explanation.items], ylabel="item", xlabel="score")
+    chosen.set(xlabel="probability of being chosen", xlim=(0, 1.02))
+    bars.invert_yaxis()
+    for axes in (bars, chosen):
+        _tidy(axes)
+    figure.legend(*bars.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return figure
 
 

@@ -37,8 +37,26 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} cannot be saved: only numbers and text can")
 
 
+def describe(path: PathLike) -> str:
+    """What a file holds, in words: its kind and version, its meta data, and the shapes of its arrays."""
+    header, arrays = _open(path)
+    lines = [f"superarm {header['superarm']}, format version {header['version']}"]
+    lines += [f"  {name}: {value}" for name, value in header["meta"].items() if name != "generator"]
+    lines += [f"  {name}: {array.dtype} {array.shape}" for name, array in arrays.items()]
+    return "\n".join(lines)
+
+
 def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """The meta data and the arrays of a file that `write` made."""
+    header, arrays = _open(path)
+    if header["superarm"] != kind:
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise FileError(f"{path} holds a superarm {header['superarm']}, {article} {kind} is needed")
+    return header["meta"], arrays
+
+
+def _open(path: PathLike) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header, whose version is known, and the arrays."""
     with Path(path).open("rb") as file:
         try:
             content = np.load(file, allow_pickle=False)
@@ -58,7 +76,4 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
         raise FileError(
             f"{path} has format version {version}, this superarm reads up to {VERSION}: upgrade superarm to read it"
         )
-    if header["superarm"] != kind:
-        article = "an" if kind[0] in "aeiou" else "a"
-        raise FileError(f"{path} holds a superarm {header['superarm']}, {article} {kind} is needed")
-    return header["meta"], arrays
+    return header, arrays

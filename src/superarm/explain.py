@@ -1,0 +1,73 @@
+"""Why an item is chosen, or not: what the belief says of it, and how often it is chosen under it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from superarm.arrays import Array, Rng
+from superarm.decide import decide
+from superarm.errors import FeaturesError, require_count
+from superarm.gaussian import mean, std
+from superarm.mixed import Mixed, shares
+from superarm.problem import Learner, Problem, RowLearner
+
+
+class Explanation(NamedTuple):
+    """What a belief says of some items; printed, a table.
+
+    The score is φ_e·θ̄, plus the item's own deviation where the learner has one; with the logit link it is log-odds.
+    """
+
+    items: Array  # (n,)
+    score: Array  # (n,) its mean
+    std: Array  # (n,) its standard deviation
+    contributions: Array  # (n, d) φ_ej θ̄_j
+    deviation: Array  # (n,) what the features do not explain; score = contributions + deviation
+    chosen: Array  # (n,) the probability of being chosen: the propensity
+    chosen_se: Array  # (n,) its standard error
+    draws: int  # decisions it was estimated from
+
+    def __str__(self) -> str:
+        lines = [f"{'item':>8}  {'score':>16}  {'chosen':>15}  contributions, the largest first"]
+        for row in zip(*self[:-1], strict=True):
+            item, score, std_, parts, own, p, se = row
+            order = np.argsort(-np.abs(parts), kind="stable")[:4]
+            terms = [f"[{j}] {parts[j]:+.3g}" for j in order] + ([f"own {own:+.3g}"] if own else [])
+            lines.append(
+                f"{item:>8}  {f'{score:.3g} ± {std_:.2g}':>16}  {f'{p:.1%} ± {se:.1%}':>15}  {'  '.join(terms)}"
+            )
+        return "\n".join([*lines, f"chosen: the share of {self.draws:,} decisions under the present belief"])
+
+
+def explain(
+    learner: Learner[Any], belief: Any, problem: Problem, items: Array, *, rng: Rng, draws: int = 1000
+) -> Explanation:
+    """Explain the items of a single problem, by `draws` decisions that are not acted on.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.explain import explain
+    >>> problem, learner = Problem(np.eye(3), TopK(1)), CombLinTS(lam=1.0, sigma=0.1)
+    >>> belief = learner.update(learner.init(problem), problem, np.array([1]), np.array([5.0]))
+    >>> found = explain(learner, belief, problem, np.array([1, 2]), rng=np.random.default_rng(0), draws=100)
+    >>> found.score.round(2), found.chosen
+    (array([4.95, 0.  ]), array([1., 0.]))
+    """
+    require_count(draws=draws)
+    if not isinstance(learner, RowLearner):
+        raise FeaturesError(
+            f"{type(learner).__name__} knows nothing of features, so there is nothing to explain by them"
+        )
+    phi = problem.Phi[items].astype(np.float64)
+    contributions, width, own = phi * mean(belief), std(belief, phi), np.zeros(len(items))
+    linear = contributions.sum(-1)
+    if isinstance(belief, Mixed):
+        keep, pull, spread2 = shares(belief, belief.n[items], belief.total[items])
+        own, width = pull - (1 - keep) * linear, np.sqrt((keep * width) ** 2 + spread2)
+    times = np.zeros(problem.L)
+    for _ in range(draws):
+        A = decide(learner, belief, problem, rng)
+        times[A[A >= 0]] += 1
+    p = times[items] / draws
+    se = np.sqrt(p * (1 - p) / draws)
+    return Explanation(items, linear + own, width, contributions, own, p, se, draws)
