@@ -30,9 +30,11 @@ def mpmath_posterior(phi, w, lam, sigma, importance=1.0):
         X = mpmath.matrix(phi.reshape(-1, phi.shape[-1]).tolist())
         y = mpmath.matrix(w.ravel().tolist())
         noise, count = (np.broadcast_to(x, w.shape).ravel() for x in (sigma, importance))
-        precision = mpmath.diag([mpmath.mpf(v) / mpmath.mpf(s) ** 2 for s, v in zip(noise, count, strict=True)])
-        Sigma = mpmath.inverse(X.T * precision * X + mpmath.eye(X.cols) / mpmath.mpf(lam) ** 2)
-        mean = Sigma * (X.T * precision * y)
+        weighted = X.copy()  # each row times its precision
+        for i, (s, v) in enumerate(zip(noise, count, strict=True)):
+            weighted[i, :] *= mpmath.mpf(v) / mpmath.mpf(s) ** 2
+        Sigma = mpmath.inverse(weighted.T * X + mpmath.eye(X.cols) / mpmath.mpf(lam) ** 2)
+        mean = Sigma * (weighted.T * y)
         return np.array(mean.tolist(), dtype=float)[:, 0], np.array(Sigma.tolist(), dtype=float)
 
 
