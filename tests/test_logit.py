@@ -86,7 +86,7 @@ def test_evidence_is_that_of_the_integral():
     [(1.0, 1, 0.87, 0.93), (0.3, 1, 0.87, 0.93), (0.3, 20, 0.87, 0.93), (1.0, 20, 0.80, 0.90)],
 )
 def test_intervals_of_90_percent(lam, blocks, low, high):
-    """500 problems with θ from the prior and 200 clicks, in one block or in many; an interval a coefficient.
+    """500 problems (250 in many blocks) with θ from the prior and 200 clicks; an interval a coefficient.
 
     In many blocks and with log-odds far from 0 the approximations add up, and intervals are somewhat too narrow.
     """
