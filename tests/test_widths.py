@@ -96,6 +96,16 @@ def test_extreme_scales_are_computed_anew_or_exact(sigma):
         assert step.belief.age == 0 or relative_error(step.belief, problem.Phi) <= 1e-10
 
 
+@pytest.mark.parametrize("sigma", [1e-7, 1e-4, 1e-2])
+@pytest.mark.parametrize("K", [7, 19])
+def test_the_last_unknown_direction_becomes_known(sigma, K):
+    """Before it R is steep, after it is not: what the rows tell then exceeds all that was known."""
+    problem, _, steps = play(K, 15, lam=10.0, sigma=sigma)
+    for step in steps:
+        assert np.isfinite(widths(step.belief, problem.Phi)).all()
+        assert step.belief.age <= 0 or relative_error(step.belief, problem.Phi) <= 1e-10
+
+
 def test_choices_are_those_without_keeping(monkeypatch):
     def chosen():
         _, _, steps = play(5, 200)

@@ -42,6 +42,11 @@ def widths(belief: Widths, Phi: Array) -> Array:
     return belief.squared**0.5 if up_to_date else std(belief, Phi)
 
 
+def _steep(belief: Factored) -> bool:
+    diagonal = belief.factor[..., :-1, :-1].diagonal(axis1=-2, axis2=-1)
+    return bool((diagonal.max(-1) > STEEPEST * diagonal.min(-1)).any())
+
+
 def _same(belief: Widths, Phi: Array) -> bool:
     return bool((probe(Phi, belief.direction) == belief.probed).all())
 
@@ -61,8 +66,7 @@ def condition_widths(
     if not _same(belief, Phi):  # as with contexts, whose widths nobody may ask for again
         direction = probe_direction(Phi)
         return stale._replace(probed=probe(Phi, direction), direction=direction)
-    diagonal = after.R.diagonal(axis1=-2, axis2=-1)
-    if (belief.age < 0).any() or (diagonal.max(-1) > STEEPEST * diagonal.min(-1)).any():
+    if (belief.age < 0).any() or _steep(belief) or _steep(after):
         return with_widths(after, Phi)
     rows = where(present[..., None], phi * (full(w.shape, importance) ** 0.5 / sigma)[..., None], 0.0)
     squared = belief.squared - product_norms(Phi, shrinkage(belief.factor, rows)) ** 2
