@@ -246,8 +246,8 @@ def shrinkage(factor: Array, rows: Array) -> Array:
     U = np.empty(rows.shape)
     for out, F, X in zip(U.reshape(-1, K, d), _slices(factor), rows.reshape(-1, K, d), strict=True):
         V = dtrtrs(F[:d].T, X.T, trans=1)[0].T
-        C = np.linalg.qr(np.vstack([np.eye(K), V.T]), mode="r").T  # where a Cholesky factor of I + VVᵀ could fail
-        out[:] = dtrtrs(F[:d].T, dtrtrs(C, V, lower=1)[0].T)[0].T
+        Ct: Array = np.asarray(np.linalg.qr(np.vstack([np.eye(K), V.T]), mode="r"))  # Cholesky of I + VVᵀ could fail
+        out[:] = dtrtrs(F[:d].T, dtrtrs(Ct, V, trans=1)[0].T)[0].T
     return U
 
 
