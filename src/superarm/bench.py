@@ -6,6 +6,7 @@ compared; BLAS has one thread, as everywhere in superarm.
 
 import functools
 import importlib.util
+import itertools
 import json
 import os
 import statistics
@@ -30,6 +31,7 @@ from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
 from superarm.oracles import TopK
 from superarm.peers import DECISIONS, OTHERS, PEERS
 from superarm.problem import Learner, Problem
+from superarm.report import aligned
 from superarm.simulate import episodes, simulate, versions
 
 SIGMA = 0.5
@@ -85,7 +87,7 @@ def _literal_loops() -> Any:
     return module.comb_lin_ts
 
 
-def replicate(repeats: int) -> Iterator[Row]:
+def replicate(repeats: int, missing: list[str]) -> Iterator[Row]:
     """150 episodes of the default longest path."""
     problem, world = LongestPath()(np.random.default_rng(0))
     learner = CombLinTS(lam=10.0, sigma=1.0)
@@ -104,6 +106,8 @@ def replicate(repeats: int) -> Iterator[Row]:
         contestants["the paper's literal loops"] = lambda: list(
             literal(problem.Phi, problem.oracle, 10.0, 1.0, 150, lambda t: world.draw(rng), rng)
         )
+    else:
+        missing.append("the paper's literal loops are in tests/reference.py: run in a checkout to compare with them")
     taken = interleaved(contestants, repeats)
     for name in list(contestants)[1:]:
         yield Row("one default longest-path replicate", taken["ours"], name, taken["ours"] / taken[name], asked[name])
@@ -213,16 +217,16 @@ def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iter
     taken = interleaved({"ours": lambda: gaussian.std(belief, Phi), "product": lambda: Phi @ R}, 2 * repeats)
     where = f"L={L:,} d={d}"
     yield Row(f"widths of all items, {where}", taken["ours"], "the product ΦR", taken["ours"] / taken["product"], "")
-    state = {"kept": belief}
-    items, w = [rng.permutation(L)[:K] for _ in range(50)], rng.standard_normal((50, K))
+    feedback = [(rng.permutation(L)[:K], rng.standard_normal(K)) for _ in range(50)]
+    state, turns = {"kept": belief}, itertools.cycle(feedback)
 
     def kept() -> None:
-        i = int(state["kept"].age) % 50  # type: ignore[union-attr]  # a CombLinUCB with fixed scales keeps widths
-        state["kept"] = learner.update(state["kept"], problem, items[i], w[i])
+        state["kept"] = learner.update(state["kept"], problem, *next(turns))
         learner.weights(state["kept"], problem, rng)
 
     def anew() -> None:
-        after = gaussian.condition(belief, Phi[items[0]], w[0], 1.0)
+        items, w = feedback[0]
+        after = gaussian.condition(belief, Phi[items], w, 1.0)
         Phi @ gaussian.mean(after) + gaussian.std(after, Phi)
 
     taken = interleaved({"kept": kept, "anew": anew}, 4 * repeats)
@@ -309,12 +313,12 @@ def growth_rows(cost: Mapping[str, list[dict[str, float]]]) -> Iterator[Row]:
         yield Row(where, large[what], f"{name}={small['value']:,}", large[what] / small[what], asked)
 
 
-def run(out: Path, *, repeats: int = 9, quick: bool = False, progress: bool = True) -> tuple[list[Row], list[str]]:
+def run(out: Path, *, repeats: int = 9, quick: bool = False) -> tuple[list[Row], list[str]]:
     """Measure everything, write bench.json and bench.png to `out`; returns the table and what is missing from it."""
     missing: list[str] = []
     sizes = SIZES[:1] if quick else SIZES
     sections: list[Callable[[], Iterator[Row]]] = [
-        lambda: replicate(repeats),
+        lambda: replicate(repeats, missing),
         lambda: agents(repeats, sizes, missing),
         lambda: mixed(repeats),
         lambda: ucb_widths(repeats, *((2_000, 100, 10) if quick else (20_000, 200, 20))),
@@ -326,11 +330,9 @@ def run(out: Path, *, repeats: int = 9, quick: bool = False, progress: bool = Tr
     rows: list[Row] = []
     with threadpool_limits(limits=1):
         for i, section in enumerate(sections, 1):
-            if progress:
-                print(f"\rmeasuring {i}/{len(sections) + 1}", end="", file=sys.stderr, flush=True)
+            print(f"\rmeasuring {i}/{len(sections) + 1}", end="", file=sys.stderr, flush=True)
             rows += section()
-        if progress:
-            print(f"\rmeasuring {len(sections) + 1}/{len(sections) + 1}", file=sys.stderr)
+        print(f"\rmeasuring {len(sections) + 1}/{len(sections) + 1}", file=sys.stderr)
         cost = growth(1 if quick else repeats)
     rows += growth_rows(cost)
     content = {
@@ -355,5 +357,4 @@ def as_text(rows: list[Row]) -> str:
     lines = [("what", "time", "ratio", "to", "asked")]
     for row in rows:
         lines.append((row.what, f"{1e3 * row.seconds:.3g} ms", f"{row.ratio:.3g}", row.reference, row.asked))
-    widths = [max(len(line[i]) for line in lines) for i in range(5)]
-    return "\n".join("  ".join(f"{cell:{n}}" for cell, n in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return aligned(lines)

@@ -72,7 +72,7 @@ def drawn(belief: Mixed, linear: Array, explore: float, rng: Rng) -> Array:
     """keep·linear + pull + explore·N(0, var(w̄(e) | θ)) of all items, where linear = Φθ: (*B, L)."""
     L, out = linear.shape[-1], full(linear.shape, 0.0)
     explore = explore if belief.tau.any() else 0.0
-    seed = seeds(rng, belief.tau) if explore else belief.t
+    seed = seeds(rng, belief.tau) if explore else belief.t  # without draws any number will do
     w, x, n, total = (a.reshape(-1, L) for a in (out, linear, belief.n, belief.total))
     sigma, tau, seed = (a.reshape(-1) for a in (belief.sigma, belief.tau, seed))
     _draw(w, x, n, total, sigma, tau, seed, explore)

@@ -181,14 +181,13 @@ def _percent(result: Mapping[str, Any]) -> str:
 def as_text(table: Sequence[Row], ours: Sequence[Row] = ()) -> str:
     """The tables for a terminal."""
     parts = [(Row("claim", "paper", "here", "verdict"), table), (Row("beyond the paper", "without", "with", ""), ours)]
-    return "\n\n".join(_aligned([head, *rows]) for head, rows in parts if rows)
+    return "\n\n".join(aligned([head, *rows]) for head, rows in parts if rows)
 
 
-def _aligned(lines: Sequence[Row]) -> str:
-    widths = [max(len(line[i]) for line in lines) for i in range(4)]
-    return "\n".join(
-        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def write_html(

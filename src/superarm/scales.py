@@ -12,26 +12,26 @@ The evidence log p(w | λ, σ, τ) needs each item's count n_e and its mean row 
 
     [M b; bᵀ q] = W/σ² + Σ_c n_c/(σ² + n_c τ²) G_c
     -2 log p(w) = N log 2π + (N - E) log σ² + Σ_c E_c log(σ² + n_c τ²)
-                  + log det(I + λ²M) + q - bᵀ(M + I/λ²)⁻¹b                      (+ what no scale depends on)
+                  + log det(I + λ²M) + q - bᵀ(M + I/λ²)⁻¹b
 """
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from superarm.arrays import Array
 from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
-from superarm.problem import as_numbers, check_features
+from superarm.problem import Belief, as_numbers, check_features
 
 WEAK = 3.0
 """Std of the prior on the logarithm of each scale: a factor of twenty around the size of the weights."""
 RANGE = (-16.0, 4.0)
 """Where to look, on the same logarithmic scale: below a ten-millionth of the weights a Gram matrix resolves nothing."""
-
-
+LARGEST = 1e140
+"""Features and weights beyond it, squared and added up, could leave the range of float64."""
 NAMES = ("lam", "sigma", "tau")
 
 
@@ -277,12 +277,6 @@ def require_squares(*values: Array) -> None:
         raise NumericalError(
             f"features or weights beyond {LARGEST:g} are too large to find scales for: use other units"
         )
-
-
-LARGEST = 1e140
-
-
-Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 
 def refit_where(due: Array, belief: Belief, refit: Callable[[Belief, tuple[int, ...]], Belief]) -> Belief:

@@ -39,6 +39,7 @@ def _solver() -> Callable[[Array], Any]:
     except ImportError:
         from scipy.optimize import linear_sum_assignment
 
+        # SciPy brings no types
         return linear_sum_assignment  # type: ignore[no-any-return]
     return functools.partial(lapjvr, extend_cost=True, return_cost=False)
 
