@@ -21,7 +21,17 @@ from superarm.errors import (
 from superarm.explain import Explanation, explain
 from superarm.gaussian import Gaussian
 from superarm.mixed import Mixed
-from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_numbers, check_features, find_fault
+from superarm.problem import (
+    Learner,
+    Masked,
+    Oracle,
+    Problem,
+    RowLearner,
+    as_features,
+    as_numbers,
+    check_features,
+    find_fault,
+)
 from superarm.widths import Widths, with_widths
 
 
@@ -47,7 +57,7 @@ class Agent:
     """
 
     def __init__(self, learner: Learner[Any], *, features: Any, oracle: Any, seed: int | None = None) -> None:
-        problem = Problem(check_features(features), oracle).checked()
+        problem = Problem(features, oracle).checked()
         if problem.batch:
             raise FeaturesError(f"features must be 2-D, (items, features), got shape {problem.Phi.shape}")
         self.learner = learner
@@ -137,7 +147,7 @@ class Agent:
             "generator": self.rng.bit_generator.state,
         }
         belief = {f"belief.{name}": np.asarray(value) for name, value in self.belief._asdict().items()}
-        files.write(path, "agent", meta, {"features": self.problem.Phi, **belief})
+        files.write(path, "agent", meta, {"features": np.asarray(self.problem.Phi), **belief})
 
     @classmethod
     def load(cls, path: files.PathLike, *, oracle: Oracle | Any, learner: Learner[Any] | None = None) -> "Agent":
@@ -152,7 +162,7 @@ class Agent:
         try:
             learner = _saved_learner(path, meta["learner"], meta["parameters"], learner)
             agent = cls(learner, features=arrays["features"], oracle=oracle)
-            agent.belief = _saved_belief(path, agent.belief, arrays, agent.problem.Phi)
+            agent.belief = _saved_belief(path, agent.belief, arrays, arrays["features"])
             agent.rng.bit_generator.state = meta["generator"]
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, SuperarmError):
@@ -191,7 +201,7 @@ class Agent:
                 f"{type(self.learner).__name__} learns how items deviate from what their features say: "
                 "the features must stay the same"
             )
-        return self.problem._replace(Phi=check_features(features, self.problem.Phi.shape))
+        return self.problem._replace(Phi=as_features(features, self.problem.Phi.shape))
 
     def _mask(self, available: Any) -> Array:
         try:

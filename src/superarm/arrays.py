@@ -10,6 +10,7 @@ Shapes carry a leading batch `*B` (a single run has `B = ()`), and `-1` in `A` p
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,8 +25,38 @@ Rng: TypeAlias = np.random.Generator | Sequence[np.random.Generator]
 """One generator, or one for each entry of the leading dimension: replicate i then draws alike alone or in a batch."""
 
 
-def matvec(M: Array, v: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Feature rows Φ = Y B that are never formed: as where a context x turns item features y_e into φ_{x,e} = Bᵀy_e."""
+
+    left: Array  # (*B, L, k) or (L, k)
+    right: Array  # (*B, k, d)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of Φ: (*B, L, d)."""
+        return (*self.right.shape[:-2], self.left.shape[-2], self.right.shape[-1])
+
+    def __getitem__(self, key: Any) -> "Product":
+        """Along the first axis: an entry of a batch, or rows of a single product."""
+        if self.right.ndim == 2:
+            return Product(self.left[key], self.right)
+        return Product(self.left if self.left.ndim == 2 else self.left[key], self.right[key])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Φ itself, for those who ask for an array."""
+        Phi: Array = np.asarray(self.left @ self.right, dtype=dtype)
+        return Phi
+
+
+Features: TypeAlias = Array | Product
+"""The rows of all items: (*B, L, d)."""
+
+
+def matvec(M: Features, v: Array) -> Array:
     """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L)."""
+    if isinstance(M, Product):
+        return matvec(M.left, matvec(M.right, v))
     product: Array = M @ (v.astype(np.float32) if M.dtype == np.float32 else v)[..., None]
     return product[..., 0]
 
@@ -95,8 +126,12 @@ def _flat(A: Array, L: int) -> Array:
     return A + np.arange(0, L * math.prod(batch), L).reshape(*batch, 1)
 
 
-def take_rows(Phi: Array, A: Array) -> Array:
+def take_rows(Phi: Features, A: Array) -> Array:
     """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
+    if isinstance(Phi, Product):
+        left = np.broadcast_to(Phi.left, (*A.shape[:-1], *Phi.left.shape[-2:]))
+        product: Array = take_rows(left, A) @ Phi.right
+        return product
     L, d = Phi.shape[-2:]
     rows: Array = Phi.reshape(-1, d)[_flat(A, L)]
     rows[A < 0] = 0
@@ -207,8 +242,14 @@ def solve_rows(factor: Array, Phi: Array) -> Array:
     return X[0].reshape(Phi.shape) if len(X) == 1 else np.stack(X).reshape(Phi.shape)
 
 
-def solved_row_norms(factor: Array, Phi: Array) -> Array:
-    """The norms of the rows of `solve_rows`, a part at a time that stays in the cache: (*B, L)."""
+def solved_row_norms(factor: Array, Phi: Features) -> Array:
+    """The norms of the rows of `solve_rows`, a part at a time that stays in the cache: (*B, L).
+
+    Of a product Y B they are those of Y X with X R = B, and with Xᵀ = QT those of Y Tᵀ.
+    """
+    if isinstance(Phi, Product):
+        T: Array = np.asarray(np.linalg.qr(solve_rows(factor, Phi.right).swapaxes(-1, -2), mode="r"))
+        return product_norms(Phi.left, T)
     return _by_parts(Phi, lambda rows: row_norms(solve_rows(factor, rows)))
 
 

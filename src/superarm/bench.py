@@ -98,7 +98,7 @@ def replicate(repeats: int, missing: list[str]) -> Iterator[Row]:
 
     contestants: dict[str, Callable[[], Any]] = {
         "ours": ours,
-        "floor: tpqrt, solve, product, draws": lambda: _floor_of_a_replicate(problem.Phi, 60, 150),
+        "floor: tpqrt, solve, product, draws": lambda: _floor_of_a_replicate(np.asarray(problem.Phi), 60, 150),
     }
     asked = {"floor: tpqrt, solve, product, draws": "at most 1.8", "the paper's literal loops": "at most 1/6"}
     if literal := _literal_loops():

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Rng
+from superarm.arrays import Array, Rng, double, take_rows
 from superarm.decide import decide
 from superarm.errors import FeaturesError, require_count
 from superarm.gaussian import mean, std
@@ -58,7 +58,7 @@ def explain(
         raise FeaturesError(
             f"{type(learner).__name__} knows nothing of features, so there is nothing to explain by them"
         )
-    phi = problem.Phi[items].astype(np.float64)
+    phi = double(take_rows(problem.Phi, items))
     contributions, width, own = phi * mean(belief), std(belief, phi), np.zeros(len(items))
     linear = contributions.sum(-1)
     if isinstance(belief, Mixed):

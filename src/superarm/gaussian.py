@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from superarm.arrays import (
     Array,
+    Features,
     Rng,
     full,
     joined,
@@ -77,7 +78,7 @@ def mean(belief: Factored) -> Array:
     return solve(belief.factor, belief.factor[..., :-1, -1])
 
 
-def std(belief: Factored, Phi: Array) -> Array:
+def std(belief: Factored, Phi: Features) -> Array:
     """√(φ_eᵀ Σ φ_e) = ‖R⁻ᵀφ_e‖ of all items at once: (*B, L).
 
     >>> import numpy as np
@@ -89,7 +90,7 @@ def std(belief: Factored, Phi: Array) -> Array:
     return solved_row_norms(belief.factor, Phi)
 
 
-def _check_rows(belief: Factored, phi: Array) -> None:
+def _check_rows(belief: Factored, phi: Features) -> None:
     *batch, d = belief.factor.shape[:-1]
     if phi.shape[-1] != d - 1 or phi.shape[:-2] != tuple(batch):
         raise FeaturesError(f"the belief asks for feature rows of shape {(*batch, 'n', d - 1)}, got {phi.shape}")

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import ClassVar, Literal, TypeAlias
 
 from superarm import bounds
-from superarm.arrays import Array, Rng, beta, log, matvec, normal, sigmoid, take, take_rows, where
+from superarm.arrays import Array, Product, Rng, beta, log, matvec, normal, sigmoid, take, take_rows, where
 from superarm.errors import ParameterError, is_real, require_count, require_positive
 from superarm.gaussian import Gaussian, condition, forget, mean, prior, sample, std
 from superarm.itemwise import Beta, Counts, beta_prior, count, no_counts, toss
@@ -154,7 +154,7 @@ class CombLinUCB(_Linear):
         belief = super().init(problem)
         # only where Σ changes by the rows of feedback alone are widths worth keeping
         simple = isinstance(belief, Gaussian) and self.link == "identity" and self.forgetting == 1
-        return with_widths(belief, problem.Phi) if simple else belief
+        return belief if isinstance(problem.Phi, Product) or not simple else with_widths(belief, problem.Phi)
 
     def learn(
         self, belief: LinearBelief, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0

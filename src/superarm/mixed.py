@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from superarm.arrays import (
     Array,
+    Features,
     Rng,
     add_at,
     flatnonzero,
@@ -135,12 +136,12 @@ def _counted(belief: Mixed, problem: Problem, observed: Any, known: dict[str, fl
     return refit_where(due, belief, lambda entry, b: _refitted(entry, problem.Phi[b], known))
 
 
-def _refitted(belief: Mixed, Phi: Array, known: dict[str, float]) -> Mixed:
+def _refitted(belief: Mixed, Phi: Features, known: dict[str, float]) -> Mixed:
     """A single belief at the scales of the largest evidence, made anew from counts, sums and loose rows."""
     if not belief.squares + (belief.data[:, -1] ** 2).sum() > 0:
         return belief  # nothing but zeros says nothing about scales
     seen = flatnonzero(belief.n)
-    n, phi, mean = belief.n[seen], Phi[seen], belief.total[seen] / belief.n[seen]
+    n, phi, mean = belief.n[seen], take_rows(Phi, seen), belief.total[seen] / belief.n[seen]
     within = belief.squares - (n * mean**2).sum()
     lam, sigma, tau = best_scales(summary_of_items(n, phi, mean, within, belief.data, float(belief.rows)), **known)
     anew = condition(prior(Phi.shape[-1], lam), phi, mean, (tau**2 + sigma**2 / n) ** 0.5)

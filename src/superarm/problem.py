@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from superarm.arrays import Array, Rng
+from superarm.arrays import Array, Features, Product, Rng
 from superarm.errors import FeaturesError, InfeasibleError, OracleError, ParameterError, WeightsError, is_whole
 
 
@@ -50,7 +50,7 @@ class Problem(NamedTuple):
     >>> today = problem._replace(Phi=2 * np.eye(4))  # the features of one call: a context
     """
 
-    Phi: Array  # (*B, L, d)
+    Phi: Features  # (*B, L, d)
     oracle: Oracle
 
     @property
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
 
     def checked(self) -> "Problem":
         """The same problem with its features validated and its oracle wrapped if it is a plain function."""
-        return Problem(check_features(self.Phi), as_oracle(self.oracle))
+        return Problem(as_features(self.Phi), as_oracle(self.oracle))
 
 
 Belief = TypeVar("Belief", bound=tuple[Any, ...])
@@ -126,6 +126,15 @@ def as_numbers(values: Any) -> Array:
     return given.astype(np.float64, copy=False)
 
 
+def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features:
+    """Features by `check_features`, or a `Product`, whose left side was checked when it was made."""
+    if not isinstance(features, Product):
+        return check_features(features, shape)
+    _check_shape(features, shape)
+    _check_finite(features.right)
+    return features
+
+
 def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array:
     """Features as a finite float array (*B, L, d), of the given shape if one is given.
 
@@ -137,12 +146,16 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
         Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row an item ({error})") from error
-    if shape is not None and Phi.shape != shape:
-        raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
-    if Phi.ndim < 2 or Phi.shape[-2] == 0:
-        raise FeaturesError(f"features must have shape (items, features) with at least one item, got {Phi.shape}")
+    _check_shape(Phi, shape)
     _check_finite(Phi)
     return Phi if Phi.flags.forc else np.ascontiguousarray(Phi)
+
+
+def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
+    if shape is not None and Phi.shape != shape:
+        raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
+    if len(Phi.shape) < 2 or Phi.shape[-2] == 0:
+        raise FeaturesError(f"features must have shape (items, features) with at least one item, got {Phi.shape}")
 
 
 def _check_finite(Phi: Array) -> None:

@@ -6,7 +6,18 @@ anew it takes L d². Subtracting loses digits: before they could matter, the wid
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, full, nonzero_rows, probe, probe_direction, product_norms, shrinkage, where
+from superarm.arrays import (
+    Array,
+    Features,
+    Product,
+    full,
+    nonzero_rows,
+    probe,
+    probe_direction,
+    product_norms,
+    shrinkage,
+    where,
+)
 from superarm.gaussian import Factored, condition, std
 
 LEAST = 0.01
@@ -36,7 +47,7 @@ def with_widths(belief: Factored, Phi: Array) -> Widths:
     return Widths(belief.factor, belief.log_scale, squared, squared, probe(Phi, direction), direction, age)
 
 
-def widths(belief: Widths, Phi: Array) -> Array:
+def widths(belief: Widths, Phi: Features) -> Array:
     """√(φ_eᵀ Σ φ_e) of all items: as they are kept if the features are the same, else computed."""
     up_to_date = (belief.age >= 0).all() and _same(belief, Phi)
     return belief.squared**0.5 if up_to_date else std(belief, Phi)
@@ -47,12 +58,12 @@ def _steep(belief: Factored) -> bool:
     return bool((diagonal.max(-1) > STEEPEST * diagonal.min(-1)).any())
 
 
-def _same(belief: Widths, Phi: Array) -> bool:
-    return bool((probe(Phi, belief.direction) == belief.probed).all())
+def _same(belief: Widths, Phi: Features) -> bool:
+    return not isinstance(Phi, Product) and bool((probe(Phi, belief.direction) == belief.probed).all())
 
 
 def condition_widths(
-    belief: Widths, Phi: Array, phi: Array, w: Array, sigma: float, importance: Array | float
+    belief: Widths, Phi: Features, phi: Array, w: Array, sigma: float, importance: Array | float
 ) -> Widths:
     """`gaussian.condition` on rows phi, and the widths of the items after it."""
     after = condition(belief, phi, w, sigma, importance)
@@ -62,6 +73,8 @@ def condition_widths(
     K, d = phi.shape[-2:]
     stale = belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0))
     if d <= 2 * K:  # computing them at the next choice is as cheap, and may be the only time
+        return stale
+    if isinstance(Phi, Product):
         return stale
     if not _same(belief, Phi):  # as with contexts, whose widths nobody may ask for again
         direction = probe_direction(Phi)

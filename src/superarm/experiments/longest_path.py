@@ -137,7 +137,7 @@ class Case:
 def bayes_bound(case: Case, episodes: int, seed: int) -> float:
     """The refined bound for a learner with the true λ and σ, with the largest norm of one instance's features."""
     problem, _ = LongestPath(m=case.m, d=case.d)(np.random.default_rng(seed))
-    M = float(row_norms(problem.Phi).max())
+    M = float(row_norms(np.asarray(problem.Phi)).max())
     return comblints_bound(episodes, K=2 * case.m, L=problem.L, d=case.d, lam=10.0, sigma=1.0, max_norm=M)
 
 

@@ -1,0 +1,120 @@
+"""Features of a call: φ_{x,e} from those of the context x, as a user, and those of the items.
+
+    Outer(Y)(x)           φ_{x,e} = x ⊗ y_e    a coefficient for each pair: who likes what
+    Concatenated(Y)(x)    φ_{x,e} = (x, y_e)   a coefficient for each feature of either
+
+Both are Y B_x with a small matrix B_x. They are scored as such: L d_i numbers are read, where the features of all items
+would be L d_u d_i to form and to read. Put a constant 1 among x or y_e where a level or plain effects are wanted.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Array, Product
+from superarm.errors import FeaturesError, require_count
+from superarm.problem import as_numbers, check_features
+
+
+class _Context:
+    def __init__(self, items: Any) -> None:
+        Y = check_features(items)
+        if Y.ndim != 2:
+            raise FeaturesError(f"the features of items must be 2-D, (items, features), got shape {Y.shape}")
+        self.items: Array = Y
+
+
+class Outer(_Context):
+    """φ_{x,e} = x ⊗ y_e, of d_u d_i features: x_1 y_e, x_2 y_e, ...
+
+    >>> import numpy as np
+    >>> from superarm.contexts import Outer
+    >>> artists = np.array([[1.0, 0.2], [1.0, 0.7], [1.0, 0.5]])
+    >>> features = Outer(artists)
+    >>> np.asarray(features([1.0, 10.0]))  # formed, to look at
+    array([[ 1. ,  0.2, 10. ,  2. ],
+           [ 1. ,  0.7, 10. ,  7. ],
+           [ 1. ,  0.5, 10. ,  5. ]])
+    """
+
+    def __call__(self, context: Any) -> Product:
+        """The features of all items for this context."""
+        x = _vector(context)
+        return Product(self.items, np.kron(x, np.eye(self.items.shape[1])))
+
+
+class Concatenated(_Context):
+    """φ_{x,e} = (x, y_e), of d_u + d_i features.
+
+    >>> import numpy as np
+    >>> from superarm.contexts import Concatenated
+    >>> features = Concatenated(np.array([[0.2], [0.7]]))
+    >>> np.asarray(features([1.0, 10.0]))
+    array([[ 1. , 10. ,  0.2],
+           [ 1. , 10. ,  0.7]])
+    """
+
+    def __init__(self, items: Any) -> None:
+        super().__init__(items)
+        ones = np.ones((len(self.items), 1), self.items.dtype)
+        self.items = np.concatenate([ones, self.items], axis=1)
+
+    def __call__(self, context: Any) -> Product:
+        """The features of all items for this context."""
+        x, d_i = _vector(context), self.items.shape[1] - 1
+        B = np.zeros((1 + d_i, len(x) + d_i))
+        B[0, : len(x)] = x
+        B[1:, len(x) :] = np.eye(d_i)
+        return Product(self.items, B)
+
+
+def _vector(context: Any) -> Array:
+    try:
+        x = as_numbers(context)
+    except ValueError as error:
+        raise FeaturesError(f"a context must be a flat list of numbers ({error})") from error
+    if x.ndim != 1 or not x.size or not np.isfinite(x).all():
+        raise FeaturesError(f"a context must be a flat list of finite numbers, got {context!r:.200}")
+    return x
+
+
+def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
+    """Categories as numbers, (n, buckets): each category adds 1 or -1 in a bucket of its own, by the hash of its name.
+
+    New categories need no new features. Two may meet in one bucket, with random signs, so that on average they do not
+    disturb each other: take several times as many buckets as there are categories that matter. None and NaN add
+    nothing. The hash is that of the texts "column=category", the same in any process.
+
+    Args:
+        columns: a list of categories, one a row, for each column; a data frame will do.
+        buckets: how many features.
+
+    >>> from superarm.contexts import hashed
+    >>> hashed({"genre": ["jazz", "folk", "jazz"], "live": [True, None, True]}, buckets=4)
+    array([[ 0., -1.,  0.,  1.],
+           [ 1.,  0.,  0.,  0.],
+           [ 0., -1.,  0.,  1.]])
+    """
+    require_count(buckets=buckets)
+    table = {str(name): list(columns[name]) for name in getattr(columns, "columns", columns)}
+    if len(lengths := {len(values) for values in table.values()}) != 1:
+        raise FeaturesError(f"columns must be lists of one length, got lengths {sorted(lengths)}")
+    out = np.zeros((lengths.pop(), buckets))
+    for name, values in table.items():
+        place = {value: _bucket(f"{name}={value}", buckets) for value in set(values) if not _missing(value)}
+        for row, value in enumerate(values):
+            if value in place:
+                bucket, sign = place[value]
+                out[row, bucket] += sign
+    return out
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value != value
+
+
+def _bucket(text: str, buckets: int) -> tuple[int, float]:
+    h = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return (h >> 1) % buckets, 1.0 if h & 1 else -1.0
