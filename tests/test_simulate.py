@@ -19,6 +19,7 @@ from superarm import (
     Trace,
     as_oracle,
     episodes,
+    files,
     mean_se,
     simulate,
 )
@@ -79,8 +80,8 @@ def test_replicate_i_is_what_its_own_seed_gives_by_hand():
             np.testing.assert_allclose(trace.expected[j, i], [world.mean[s.A].sum() for s in steps])
             np.testing.assert_allclose(trace.realized[j, i], [s.w.sum() for s in steps])
             best = problem.oracle(world.mean)
-            np.testing.assert_allclose(trace.oracle_expected[i], world.mean[best].sum())
-            np.testing.assert_allclose(trace.oracle_realized[i], [s.weights[best].sum() for s in steps])
+            np.testing.assert_allclose(trace.oracle_expected[j, i], world.mean[best].sum())
+            np.testing.assert_allclose(trace.oracle_realized[j, i], [s.weights[best].sum() for s in steps])
 
 
 def test_results_do_not_depend_on_workers_replicates_or_company():
@@ -99,8 +100,8 @@ def test_regret_and_return_are_the_papers():
         realized = np.zeros(5)
         earned = np.zeros(5)
         for t in range(12):
-            regret += trace.oracle_expected[:, t] - trace.expected[j, :, t]
-            realized += trace.oracle_realized[:, t] - trace.realized[j, :, t]
+            regret += trace.oracle_expected[j, :, t] - trace.expected[j, :, t]
+            realized += trace.oracle_realized[j, :, t] - trace.realized[j, :, t]
             earned += trace.expected[j, :, t]
             np.testing.assert_allclose(trace.regret(learner)[:, t], regret)
             np.testing.assert_allclose(trace.realized_regret(learner)[:, t], realized)
@@ -125,10 +126,10 @@ def test_scaled_regret_measures_against_the_exact_optimum():
     )
     assert trace.gap == 0.5
     assert (trace.optimum_expected > trace.oracle_expected).all()
-    by_hand = np.cumsum(trace.optimum_expected - trace.expected[0] / 0.5, axis=1)
+    by_hand = np.cumsum(trace.optimum_expected[0] - trace.expected[0] / 0.5, axis=1)
     np.testing.assert_allclose(trace.scaled_regret("Greedy"), by_hand)
     np.testing.assert_allclose(
-        trace.scaled_regret("Greedy", gamma=0.0), np.cumsum(trace.optimum_expected - trace.expected[0], axis=1)
+        trace.scaled_regret("Greedy", gamma=0.0), np.cumsum(trace.optimum_expected[0] - trace.expected[0], axis=1)
     )
     for gamma in (1.0, -0.1):
         with pytest.raises(ParameterError, match="gamma in"):
@@ -159,9 +160,22 @@ def test_trace_goes_to_a_file_and_back(tmp_path):
     assert trace.settings["seed"] == 3
 
 
-def test_a_damaged_trace_is_refused(tmp_path):
-    from superarm import files
+def test_a_trace_of_an_earlier_version_is_read(tmp_path):
+    trace = run()
+    shared = ("oracle_expected", "oracle_realized", "optimum_expected")
+    earlier = dataclasses.replace(trace, **{name: getattr(trace, name)[0] for name in shared})
+    earlier.save(tmp_path / "trace.npz")
+    back = Trace.load(tmp_path / "trace.npz")
+    assert_same(trace, back)
+    assert str(back) == str(trace)
+    assert_same(back.first(2), run(replicates=2))
 
+
+def test_a_damaged_trace_is_refused(tmp_path):
+    trace = run()
+    dataclasses.replace(trace, realized=trace.realized[:, :-1]).save(tmp_path / "trace.npz")
+    with pytest.raises(FileError, match=r"trace\.npz is damaged: its arrays are of different shapes"):
+        Trace.load(tmp_path / "trace.npz")
     meta = {"learners": [], "gap": 0.0, "exact": True, "settings": {}}
     files.write(tmp_path / "trace.npz", "trace", meta, {})
     with pytest.raises(FileError, match=r"trace\.npz is damaged: 'expected' is missing"):
@@ -250,8 +264,8 @@ def test_regret_in_a_drifting_world_is_against_the_best_of_each_episode():
         return Problem(Phi, TopK(1)), DriftingEnvironment(Phi, theta, sigma=0.1)
 
     trace = simulate(instance, [CombLinTS(lam=1.0, sigma=0.1)], episodes=3, replicates=2, progress=False)
-    np.testing.assert_array_equal(trace.oracle_expected, [[1.0, 2.0, 3.0]] * 2)
-    np.testing.assert_array_equal(trace.optimum_expected, [[1.0, 2.0, 3.0]] * 2)
+    np.testing.assert_array_equal(trace.oracle_expected, [[[1.0, 2.0, 3.0]] * 2])
+    np.testing.assert_array_equal(trace.optimum_expected, [[[1.0, 2.0, 3.0]] * 2])
     steps = list(
         episodes(CombLinTS(), *instance(None), rng=np.random.default_rng(0), n=3),
     )

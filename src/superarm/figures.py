@@ -43,10 +43,10 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     """
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     regret, share = figure.subplots(1, 2)
-    replicates = len(trace.oracle_expected)
+    replicates = trace.expected.shape[1]
     order = sorted(trace.learners, key=lambda learner: -trace.regret(learner)[:, -1].mean())
     for i, learner in enumerate(order):
-        shares = trace.per_step_return(learner) / trace.per_step_optimum()
+        shares = trace.per_step_return(learner) / trace.per_step_optimum(learner)
         _band(regret, *mean_se(trace.regret(learner)), replicates, learner, f"C{i}")
         _band(share, *mean_se(shares), replicates, learner, f"C{i}")
     share.axhline(1, color="0.3", linewidth=1, linestyle=":", label="optimum")

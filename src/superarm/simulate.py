@@ -93,7 +93,8 @@ def _at(environment: Environment, t: int) -> Environment:
 class Trace:
     """What learners earned, episode by episode and replicate by replicate.
 
-    Every quantity is an array (replicates, episodes); `mean_se` averages it over the replicates.
+    Every quantity of a learner is an array (replicates, episodes); `mean_se` averages it over the replicates. What the
+    best sets earn is kept for each learner too: an adversary shows every one of them other contexts.
 
     >>> from superarm import CombLinTS, mean_se, simulate
     >>> from superarm.experiments.longest_path import LongestPath
@@ -107,9 +108,9 @@ class Trace:
     learners: tuple[str, ...]
     expected: Array  # (learners, replicates, episodes) f(A^t, w̄)
     realized: Array  # (learners, replicates, episodes) f(A^t, w_t)
-    oracle_expected: Array  # (replicates, episodes) f(A*, w̄)
-    oracle_realized: Array  # (replicates, episodes) f(A*, w_t)
-    optimum_expected: Array  # (replicates, episodes) f(A^opt, w̄)
+    oracle_expected: Array  # (learners, replicates, episodes) f(A*, w̄)
+    oracle_realized: Array  # (learners, replicates, episodes) f(A*, w_t)
+    optimum_expected: Array  # (learners, replicates, episodes) f(A^opt, w̄)
     gap: float | None  # of the oracle
     exact: bool  # whether A^opt is exact: the gap is 0, or an exact oracle was given
     settings: Mapping[str, Any]
@@ -122,11 +123,11 @@ class Trace:
 
     def regret(self, learner: str) -> Array:
         """Expected cumulative regret R(t) against A*."""
-        return np.cumsum(self.oracle_expected - self._of(self.expected, learner), axis=-1)
+        return np.cumsum(self._of(self.oracle_expected, learner) - self._of(self.expected, learner), axis=-1)
 
     def realized_regret(self, learner: str) -> Array:
         """Realized cumulative regret against A*."""
-        return np.cumsum(self.oracle_realized - self._of(self.realized, learner), axis=-1)
+        return np.cumsum(self._of(self.oracle_realized, learner) - self._of(self.realized, learner), axis=-1)
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
         """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
@@ -135,30 +136,30 @@ class Trace:
         gamma = self.gap if gamma is None else gamma
         if gamma is None or not 0 <= gamma < 1:
             raise ParameterError(f"scaled regret needs a gamma in [0, 1), got {gamma}: the oracle's gap is {self.gap}")
-        return np.cumsum(self.optimum_expected - self._of(self.expected, learner) / (1 - gamma), axis=-1)
+        optimum, expected = (self._of(values, learner) for values in (self.optimum_expected, self.expected))
+        return np.cumsum(optimum - expected / (1 - gamma), axis=-1)
 
     def per_step_return(self, learner: str) -> Array:
         """Expected return an episode, averaged over the episodes so far."""
         return _running_mean(self._of(self.expected, learner))
 
-    def per_step_optimum(self) -> Array:
-        """The same for A^opt: the line a per-step return approaches."""
-        return _running_mean(self.optimum_expected)
+    def per_step_optimum(self, learner: str) -> Array:
+        """The same for A^opt in the learner's episodes: the line its per-step return approaches."""
+        return _running_mean(self._of(self.optimum_expected, learner))
 
     def first(self, replicates: int) -> "Trace":
         """The trace of the first replicates alone; replicate i is the same however many there are."""
         settings = {**self.settings, "replicates": replicates}
-        by_learner = {name: getattr(self, name)[:, :replicates] for name in ("expected", "realized")}
-        others = {name: getattr(self, name)[:replicates] for name in _TRACE_ARRAYS if name not in by_learner}
-        return dataclasses.replace(self, settings=settings, **by_learner, **others)
+        arrays = {name: getattr(self, name)[:, :replicates] for name in _TRACE_ARRAYS}
+        return dataclasses.replace(self, settings=settings, **arrays)
 
     def __str__(self) -> str:
-        n, replicates = self.oracle_expected.shape[1], self.oracle_expected.shape[0]
+        _, replicates, n = self.expected.shape
         width = max(map(len, self.learners))
         lines = [f"{'learner':{width}}  {f'regret R({n})':>20}  {'return / optimum':>20}"]
         for learner in self.learners:
             regret, regret_se = mean_se(self.regret(learner)[:, -1])
-            share, share_se = mean_se(self.per_step_return(learner)[:, -1] / self.per_step_optimum()[:, -1])
+            share, share_se = mean_se(self.per_step_return(learner)[:, -1] / self.per_step_optimum(learner)[:, -1])
             lines.append(
                 f"{learner:{width}}  {f'{regret:.4g} ± {regret_se:.2g}':>20}  {f'{share:.1%} ± {share_se:.1%}':>20}"
             )
@@ -175,10 +176,15 @@ class Trace:
         """Read what `save` wrote."""
         meta, arrays = files.read(path, "trace")
         try:
-            content: dict[str, Any] = meta | arrays | {"learners": tuple(meta["learners"])}
+            shape = arrays["expected"].shape
+            # files of earlier versions hold (replicates, episodes) where all learners had the same best sets
+            by_learner = {name: np.broadcast_to(arrays[name], shape).copy() for name in _TRACE_ARRAYS}
+            content: dict[str, Any] = meta | by_learner | {"learners": tuple(meta["learners"])}
             return cls(**{name: content[name] for name in (*_TRACE_META, *_TRACE_ARRAYS)})
         except KeyError as error:
             raise FileError(f"{path} is damaged: {error} is missing") from error
+        except ValueError as error:
+            raise FileError(f"{path} is damaged: its arrays are of different shapes ({error})") from error
 
 
 _TRACE_META = ("learners", "gap", "exact", "settings")
@@ -247,9 +253,9 @@ def simulate(
         learners=tuple(named),
         expected=np.stack([r.expected for r in results], axis=1),
         realized=np.stack([r.realized for r in results], axis=1),
-        oracle_expected=np.stack([r.oracle_expected for r in results]),
-        oracle_realized=np.stack([r.oracle_realized for r in results]),
-        optimum_expected=np.stack([r.optimum_expected for r in results]),
+        oracle_expected=np.stack([r.oracle_expected for r in results], axis=1),
+        oracle_realized=np.stack([r.oracle_realized for r in results], axis=1),
+        optimum_expected=np.stack([r.optimum_expected for r in results], axis=1),
         gap=results[0].gap,
         exact=exact is not None or results[0].gap == 0,
         settings=_settings(instance, named, episodes, replicates, seed, exact),
@@ -302,7 +308,7 @@ class _Result(NamedTuple):
     replicate: int
     expected: Array  # (learners, episodes)
     realized: Array
-    oracle_expected: Array  # (episodes,)
+    oracle_expected: Array
     oracle_realized: Array
     optimum_expected: Array
     gap: float | None
@@ -331,13 +337,12 @@ def _replicate(
             star = problem.oracle(mean)
             return star, star if exact is None else exact(mean)
 
-        expected, realized = np.empty((2, len(learners), n))
-        oracle_expected, oracle_realized, optimum_expected = np.empty((3, n))
+        expected, realized, oracle_expected, oracle_realized, optimum_expected = np.empty((5, len(learners), n))
         for j, learner in enumerate(learners.values()):
             for step in episodes(learner, problem, environment, rng=copy.deepcopy(rng), n=n):
-                i_t = step.t - 1
+                at = j, step.t - 1
                 star, optimum = best(step.t if hasattr(environment, "at") else None)
-                expected[j, i_t], realized[j, i_t] = take(step.mean, step.A).sum(), step.w.sum()
-                oracle_expected[i_t], optimum_expected[i_t] = (take(step.mean, A).sum() for A in (star, optimum))
-                oracle_realized[i_t] = take(step.weights, star).sum()
+                expected[at], realized[at] = take(step.mean, step.A).sum(), step.w.sum()
+                oracle_expected[at], optimum_expected[at] = (take(step.mean, A).sum() for A in (star, optimum))
+                oracle_realized[at] = take(step.weights, star).sum()
         return _Result(i, expected, realized, oracle_expected, oracle_realized, optimum_expected, problem.oracle.gap)

@@ -150,7 +150,7 @@ def _regrets(
         results[label] = {
             "learner": repr(learners[label]),
             "regret": estimate(trace.regret(of)[:, -1]),
-            "return": estimate(trace.per_step_return(of)[:, -1] / trace.per_step_optimum()[:, -1]),
+            "return": estimate(trace.per_step_return(of)[:, -1] / trace.per_step_optimum(of)[:, -1]),
         }
     return results, traces
 

@@ -44,11 +44,12 @@ def reproduce(
     shares = {}
     for label, setting in settings.items():
         trace = traces[setting]
-        shares[label] = trace.per_step_return(setting.label) / trace.per_step_optimum()
+        shares[label] = trace.per_step_return(setting.label) / trace.per_step_optimum(setting.label)
+    first = next(iter(settings.values()))
     marks = [t for t in MARKS if t <= episodes] or [episodes]
     content = {
         "settings": {"instance": repr(instance), "episodes": episodes, "replicates": replicates},
-        "optimum": estimate(traces[next(iter(settings.values()))].per_step_optimum()[:, -1])["mean"],
+        "optimum": estimate(traces[first].per_step_optimum(first.label)[:, -1])["mean"],
         "results": {
             label: {
                 "learner": repr(learners[label]),
