@@ -3,10 +3,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from superarm import Agent, CombLinTS, CombLinUCB, CombTS, Greedy, Problem, Quota, TopK
+from superarm import Agent, CombLinTS, CombLinUCB, CombMixTS, CombTS, Greedy, Problem, Quota, TopK
 from superarm import decide as decide_module
-from superarm.decide import decide
-from superarm.errors import InfeasibleError, WeightsError
+from superarm.decide import decide, in_context
+from superarm.errors import FeaturesError, InfeasibleError, WeightsError
 from superarm.problem import Masked
 
 
@@ -89,3 +89,16 @@ def test_a_subclass_may_weigh_items_otherwise(small_parts):
     learner = Favours(lam=1e-3, sigma=1.0)
     chosen = decide(learner, learner.init(problem), problem, np.random.default_rng(0))
     assert chosen.tolist() == [99, 98]
+
+
+def test_a_problem_in_context_has_the_features_of_the_call():
+    problem = Problem(np.eye(3), TopK(1))
+    linear, itemwise, mixed = CombLinTS(lam=1.0, sigma=1.0), CombTS(), CombMixTS()
+    for learner in (linear, itemwise):
+        belief = learner.init(problem)
+        np.testing.assert_array_equal(in_context(learner, belief, problem, 2 * np.eye(3)).Phi, 2 * np.eye(3))
+        with pytest.raises(FeaturesError, match=r"must have shape \(3, 3\)"):
+            in_context(learner, belief, problem, np.eye(2))
+    assert in_context(mixed, mixed.init(problem), problem, None) is problem
+    with pytest.raises(FeaturesError, match=r"CombMixTS learns how items deviate .*: the features must stay the same"):
+        in_context(mixed, mixed.init(problem), problem, np.eye(3))

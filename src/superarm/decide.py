@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array, Rng
+from superarm.errors import FeaturesError
+from superarm.mixed import Mixed
 from superarm.oracles import TopK
-from superarm.problem import Learner, Masked, Problem
+from superarm.problem import Learner, Masked, Problem, as_features
 
 LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
@@ -35,6 +37,27 @@ def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Ar
     if isinstance(oracle, TopK) and by_row and problem.L > LARGE:
         return oracle.of_parts(_parts(learner, belief, problem, available, rng))
     return problem.oracle(learner.weights(belief, problem, rng))
+
+
+def in_context(learner: Learner[Any], belief: Any, problem: Problem, features: Any) -> Problem:
+    """The problem with the features of one call; as it is if they are None.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.decide import in_context
+    >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=1.0)
+    >>> today = in_context(learner, learner.init(problem), problem, 2 * np.eye(4))
+    >>> bool((today.Phi == 2 * problem.Phi).all())
+    True
+    """
+    if features is None:
+        return problem
+    if isinstance(belief, Mixed):
+        raise FeaturesError(
+            f"{type(learner).__name__} learns how items deviate from what their features say: "
+            "the features must stay the same"
+        )
+    return problem._replace(Phi=as_features(features, problem.Phi.shape))
 
 
 def _parts(learner: Learner[Any], belief: Any, problem: Problem, mask: Array | None, rng: Any) -> Iterator[Array]:

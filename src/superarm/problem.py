@@ -1,16 +1,16 @@
-"""What is to be solved, and who takes part: a problem, its oracle, a learner, an environment.
+"""What is to be solved, and who takes part: a problem, its oracle, a learner, a world.
 
 paper           code     shape
 E, L            L                        ground set, number of items
 𝒜, ORACLE       oracle   (*B, L) -> (*B, K)
-Φ               Phi      (*B, L, d)      features, one row an item
+Φ, Φ_x          Phi      (*B, L, d)      features, one row an item; in context x
 A^t             A        (*B, K) int     chosen items, -1 pads
 w̄, w_t          mean, w  (*B, L)         mean weights, weights of episode t
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -106,8 +106,8 @@ class RowLearner(Protocol[Belief]):
 class Environment(Protocol):
     """Where the weights come from in a simulation.
 
-    One that changes also has a method `at(t)`, which returns the environment of episode t = 1, 2, ...; the mean weights
-    of the whole are then those of the first episode.
+    One with an attribute `features`, (*B, L, d) or a `Product`, shows a context: the learner chooses and learns with
+    these features, and not with those of the problem.
     """
 
     @property
@@ -116,6 +116,30 @@ class Environment(Protocol):
 
     def draw(self, rng: Rng) -> Array:
         """The weights w_t ~ P of one episode (*B, L)."""
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """A world that differs from episode to episode, whatever the learner does: drift, or contexts from outside."""
+
+    def at(self, t: int) -> Environment:
+        """The environment of episode t = 1, 2, ...: the same whenever it is asked for."""
+
+
+Choose: TypeAlias = Callable[[Features | None], Array]
+"""What a learner would choose, (*B, K), if it were shown these features (the problem's own if None)."""
+
+
+@runtime_checkable
+class Adversary(Protocol):
+    """A world that knows the learner's policy, but not its coin."""
+
+    def against(self, t: int, choose: Choose) -> Environment:
+        """The environment of episode t = 1, 2, ...; `choose` draws with a stream of its own, anew in every call."""
+
+
+World: TypeAlias = Environment | Changing | Adversary
+"""What an episode is played in."""
 
 
 def as_numbers(values: Any) -> Array:

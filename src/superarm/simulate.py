@@ -9,7 +9,6 @@ R^γ_t             f(A^opt, ·) - f(A^t, ·)/(1-γ)
 
 import copy
 import dataclasses
-import functools
 import itertools
 import os
 import platform
@@ -24,14 +23,14 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from superarm import files
-from superarm.arrays import Array, Rng, spawn, take
-from superarm.decide import decide
+from superarm.arrays import Array, Features, Rng, spawn, take
+from superarm.decide import decide, in_context
 from superarm.errors import FileError, ParameterError, WeightsError, is_whole, require_count
-from superarm.problem import Environment, Learner, Oracle, Problem, as_oracle
+from superarm.problem import Adversary, Changing, Environment, Learner, Oracle, Problem, World, as_oracle
 from superarm.version import __version__
 
-Instance: TypeAlias = Callable[[np.random.Generator], tuple[Problem, Environment]]
-"""Draws the problem and the environment of one replicate."""
+Instance: TypeAlias = Callable[[np.random.Generator], tuple[Problem, World]]
+"""Draws the problem and the world of one replicate."""
 
 
 class Step(NamedTuple):
@@ -46,12 +45,13 @@ class Step(NamedTuple):
 
 
 def episodes(
-    learner: Learner[Any], problem: Problem, environment: Environment, *, rng: Rng, n: int | None = None
+    learner: Learner[Any], problem: Problem, environment: World, *, rng: Rng, n: int | None = None
 ) -> Iterator[Step]:
     """Play n episodes (endlessly if n is None), yielding each as it is done.
 
     The weights w_t are drawn from a stream of their own, so two learners given equal generators meet the same weights.
-    A batch of problems plays in lock-step, with one generator an entry.
+    A batch of problems plays in lock-step, with one generator an entry. An environment may show features of its own, as
+    in contexts, and may differ from episode to episode: see `superarm.problem.Changing` and `Adversary`.
 
     >>> import numpy as np
     >>> from superarm import BernoulliEnvironment, CombLinTS, Problem, TopK, episodes
@@ -65,28 +65,40 @@ def episodes(
     if n is not None:
         require_count(n=n)
     problem = problem.checked()
-    if environment.mean.shape != (*problem.batch, problem.L):
-        raise ParameterError(
-            f"the environment has mean weights of shape {environment.mean.shape}, "
-            f"the problem's features ask for {(*problem.batch, problem.L)}"
-        )
     nature, mind = spawn(rng, 2)
-    belief = learner.init(problem)
+    show, belief = _shows(environment, rng), learner.init(problem)
     for t in itertools.count(1) if n is None else range(1, n + 1):
-        A = decide(learner, belief, problem, mind)
-        now = _at(environment, t)
-        weights, mean = now.draw(nature), now.mean
+        now = show(t, learner, belief, problem)
+        shown, mean = in_context(learner, belief, problem, getattr(now, "features", None)), now.mean
+        if mean.shape != (*problem.batch, problem.L):
+            raise ParameterError(
+                f"the environment has mean weights of shape {mean.shape}, "
+                f"the problem's features ask for {(*problem.batch, problem.L)}"
+            )
+        A = decide(learner, belief, shown, mind)
+        weights = now.draw(nature)
         if weights.shape != mean.shape:
             raise WeightsError(f"the environment drew weights of shape {weights.shape}, not {mean.shape}")
         w = take(weights, A)
-        belief = learner.update(belief, problem, A, w)
+        belief = learner.update(belief, shown, A, w)
         yield Step(t, A, w, weights, belief, mean)
 
 
-def _at(environment: Environment, t: int) -> Environment:
-    """The environment of episode t: itself, unless it changes."""
-    now: Environment = environment.at(t) if hasattr(environment, "at") else environment
-    return now
+def _shows(world: World, rng: Rng) -> Callable[..., Environment]:
+    """A function of t, learner, belief and problem: the environment of episode t."""
+    if isinstance(world, Adversary):
+        coin = spawn(rng, 1)[0]
+
+        def show(t: int, learner: Learner[Any], belief: Any, problem: Problem) -> Environment:
+            def choose(features: Features | None) -> Array:
+                return decide(learner, belief, in_context(learner, belief, problem, features), coin)
+
+            return world.against(t, choose)
+
+        return show
+    if isinstance(world, Changing):
+        return lambda t, *_: world.at(t)
+    return lambda *_: world
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,18 +342,17 @@ def _replicate(
         if problem.batch:
             raise ParameterError(f"simulate plays one problem a replicate, got a batch {problem.batch}: use episodes")
 
-        @functools.cache
-        def best(t: int | None) -> tuple[Array, Array]:
-            """A* and A^opt of episode t; None if they are the same in all."""
-            mean = environment.mean if t is None else _at(environment, t).mean
-            star = problem.oracle(mean)
-            return star, star if exact is None else exact(mean)
-
+        adversary, changing = isinstance(environment, Adversary), isinstance(environment, Changing)
+        best: dict[tuple[int, ...], tuple[Array, Array]] = {}  # A* and A^opt of learner j and episode t, if they differ
         expected, realized, oracle_expected, oracle_realized, optimum_expected = np.empty((5, len(learners), n))
         for j, learner in enumerate(learners.values()):
             for step in episodes(learner, problem, environment, rng=copy.deepcopy(rng), n=n):
                 at = j, step.t - 1
-                star, optimum = best(step.t if hasattr(environment, "at") else None)
+                key = at if adversary else at[1:] if changing else ()
+                if key not in best:
+                    star = problem.oracle(step.mean)
+                    best[key] = star, star if exact is None else exact(step.mean)
+                star, optimum = best[key]
                 expected[at], realized[at] = take(step.mean, step.A).sum(), step.w.sum()
                 oracle_expected[at], optimum_expected[at] = (take(step.mean, A).sum() for A in (star, optimum))
                 oracle_realized[at] = take(step.weights, star).sum()
