@@ -102,3 +102,17 @@ def test_integer_features_keep_the_fractions_of_theta():
     for dtype in (int, bool, np.float64):
         np.testing.assert_array_equal(arrays.matvec(np.eye(3, dtype=dtype), theta), theta)
     assert arrays.matvec(np.eye(3, dtype=np.float32), theta).dtype == np.float32
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_features_of_two_are_those_of_either_entry_by_entry(batch):
+    rng = np.random.default_rng(0)
+    left, other = rng.standard_normal((2, 5, 2))
+    x, y, z = (arrays.Product(Y, rng.standard_normal((*batch, 2, 4))) for Y in (left, left, other))
+    first = rng.random(batch) < 0.5
+    for b, expected in ((y, arrays.Product), (z, np.ndarray), (np.asarray(y), np.ndarray)):
+        found = arrays.where_features(first, x, b)
+        assert isinstance(found, expected)
+        assert found.shape == x.shape
+        for i in np.ndindex(batch):
+            np.testing.assert_allclose(np.asarray(found)[i], np.asarray(x if first[i] else b)[i])

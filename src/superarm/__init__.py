@@ -5,7 +5,13 @@ learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashkan (ICML 2015).
 """
 
 from superarm.agent import Agent
-from superarm.environments import BernoulliEnvironment, DriftingEnvironment, GaussianEnvironment
+from superarm.environments import (
+    AdversarialEnvironment,
+    BernoulliEnvironment,
+    ContextualEnvironment,
+    DriftingEnvironment,
+    GaussianEnvironment,
+)
 from superarm.errors import SuperarmError
 from superarm.learners import (
     CombGaussianTS,
@@ -43,6 +49,7 @@ from superarm.simulate import Step, Trace, episodes, mean_se, simulate
 from superarm.version import __version__
 
 __all__ = [
+    "AdversarialEnvironment",
     "Agent",
     "Assignment",
     "BernoulliEnvironment",
@@ -54,6 +61,7 @@ __all__ = [
     "CombMixUCB",
     "CombTS",
     "CombUCB1",
+    "ContextualEnvironment",
     "DagPath",
     "DriftingEnvironment",
     "Environment",

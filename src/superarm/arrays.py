@@ -112,6 +112,14 @@ def where(condition: Array, x: Array | float, y: Array | float) -> Array:
     return np.where(condition, x, y)
 
 
+def where_features(condition: Array, x: Features, y: Features) -> Features:
+    """The features x of the entries for which the condition (*B) holds, y of the others: (*B, L, d)."""
+    of = condition[..., None, None]
+    if isinstance(x, Product) and isinstance(y, Product) and x.left is y.left:
+        return Product(x.left, np.where(of, x.right, y.right))
+    return np.where(of, np.asarray(x), np.asarray(y))
+
+
 def flatnonzero(x: Array) -> Array:
     """Where a flat array is not zero."""
     return np.flatnonzero(x)
