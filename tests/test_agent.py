@@ -214,7 +214,11 @@ BAD_CALLS = [
     (lambda a: a.choose(features=NAN_FEATURES), FeaturesError, "feature 0 of item 0 is nan"),
     (lambda a: a.choose(features=FEATURES[:, :2]), FeaturesError, r"must have shape \(12, 4\) \(items, features\)"),
     (lambda a: a.choose(features=FEATURES[0]), FeaturesError, r"got \(4,\)"),
-    (lambda a: a.choose(available=np.ones(L - 1, bool)), MaskError, r"a mask of 12 booleans, one an item, got bool"),
+    (
+        lambda a: a.choose(available=np.ones(L - 1, bool)),
+        MaskError,
+        "12 booleans, one an item, or a set of items, got bool",
+    ),
     (lambda a: a.choose(available=np.ones(L)), MaskError, "got float64"),
     (lambda a: a.choose(available=[1, 2, 3]), MaskError, r"got int64 of shape \(3,\)"),
     (lambda a: a.choose(available=np.zeros(L, bool)), InfeasibleError, "no feasible set among the items"),
@@ -446,7 +450,7 @@ def test_files_of_a_newer_version(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "VERSION", files.VERSION + 1)
     make().save(path)
     monkeypatch.undo()
-    with pytest.raises(FileError, match="format version 2, this superarm reads up to 1: upgrade"):
+    with pytest.raises(FileError, match="format version 3, this superarm reads up to 2: upgrade"):
         Agent.load(path, oracle=TopK(K))
 
 

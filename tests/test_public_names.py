@@ -16,6 +16,7 @@ PUBLIC = {
     "SpanningTree",
     "Tour",
     "DagPath",
+    "Decision",
     "ShortestPath",
     "Agent",
     "BernoulliEnvironment",

@@ -5,6 +5,7 @@ learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashkan (ICML 2015).
 """
 
 from superarm.agent import Agent
+from superarm.decisions import Decision
 from superarm.environments import BernoulliEnvironment, DriftingEnvironment, GaussianEnvironment
 from superarm.errors import SuperarmError
 from superarm.learners import (
@@ -55,6 +56,7 @@ __all__ = [
     "CombTS",
     "CombUCB1",
     "DagPath",
+    "Decision",
     "DriftingEnvironment",
     "Environment",
     "GaussianEnvironment",

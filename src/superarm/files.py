@@ -13,7 +13,7 @@ from superarm.arrays import Array
 from superarm.errors import FileError, is_whole
 
 PathLike: TypeAlias = str | os.PathLike[str]
-VERSION = 1
+VERSION = 2
 _HEADER = "superarm.json"
 
 
@@ -67,7 +67,7 @@ def _open(path: PathLike) -> tuple[dict[str, Any], dict[str, Array]]:
             raise FileError(f"{path} is truncated, damaged or not a superarm file ({error})") from error
     try:
         header = json.loads(str(arrays.pop(_HEADER)))
-        version = header["version"]
+        version, _, _ = header["version"], header["superarm"], header["meta"]
         if not is_whole(version):
             raise TypeError(version)
     except (KeyError, TypeError, ValueError) as error:
