@@ -21,7 +21,6 @@ from superarm.errors import (
     ItemsError,
     MaskError,
     ParameterError,
-    SuperarmError,
     is_whole,
 )
 from superarm.explain import Explanation, explain, times_chosen
@@ -206,11 +205,14 @@ class Agent:
         """
         table = as_table(features)
         values = aligned(table._replace(ids=None), self._items, self.names)
-        Phi = joined_features(self.problem.Phi, as_features(values, (np.shape(values)[0], self.problem.d)))
+        more = as_features(values)
+        if more.shape[1:] != (self.problem.d,):
+            raise FeaturesError(f"features must have shape (n, {self.problem.d}), got {more.shape}")
+        Phi = joined_features(self.problem.Phi, more)
         ids = table.ids if items is None else items
         if ids is None and not self._items.plain:
             raise ItemsError("the items have ids: give the new ones theirs, as items=")
-        new = Phi.shape[0] - self.problem.L
+        new = more.shape[0]
         both = range(Phi.shape[0]) if ids is None else [*self.items.tolist(), *as_items(ids, new).ids.tolist()]
         self._move(Phi, Items(both), np.append(np.arange(self.problem.L), np.full(new, -1)), oracle)
 
@@ -235,6 +237,8 @@ class Agent:
         observed different things. What they believe together is what one agent would that had observed it all, but for
         scales that are "auto", which are chosen anew, and the logit link, whose approximations add up instead.
         """
+        if not isinstance(other, Agent):
+            raise ParameterError(f"merging needs another agent, got {other!r:.100}")
         if self.learner != other.learner:
             raise ParameterError(f"merging needs the same learner, got {self.learner} and {other.learner}")
         if self.problem.d != other.problem.d or self.names != other.names:
@@ -283,7 +287,7 @@ class Agent:
             agent.rng.bit_generator.state = meta["generator"]
             agent.ledger = Ledger.of_arrays(arrays)
         except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, SuperarmError):
+            if isinstance(error, FileError):
                 raise
             raise FileError(f"{path} is damaged or does not fit this learner ({error})") from error
         return agent

@@ -138,7 +138,7 @@ def take_rows(Phi: Features, A: Array) -> Array:
         product: Array = take_rows(left, A) @ Phi.right
         return product
     L, d = Phi.shape[-2:]
-    rows: Array = Phi.reshape(-1, d)[_flat(A, L)]
+    rows: Array = Phi.reshape(math.prod(Phi.shape[:-1]), d)[_flat(A, L)]
     rows[A < 0] = 0
     return rows
 
