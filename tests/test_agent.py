@@ -4,17 +4,32 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import superarm
 from superarm import (
     Agent,
+    Assignment,
+    BipartiteMatching,
     CombLinTS,
     CombLinUCB,
     CombMixTS,
     CombTS,
+    DagPath,
     GridPath,
+    Knapsack,
+    LaminarMatroid,
+    Matroid,
+    Milp,
+    PartitionMatroid,
     Problem,
     Quota,
+    ShortestPath,
+    SpanningTree,
     TopK,
+    Tour,
+    brute_force,
     gaussian,
+    minimize,
+    with_gap,
 )
 from superarm.errors import (
     FeaturesError,
@@ -110,6 +125,50 @@ def test_available_items_only():
     agent = make()
     for _ in range(20):
         assert set(agent.choose(available=mask)) < {2, 5, 7, 9}
+
+
+DIAMOND = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)]
+ORACLES = {
+    "TopK": (TopK(2), 6, 3),
+    "Quota": (Quota([0, 1] * 3, {0: 1, 1: 1}), 6, 3),
+    "PartitionMatroid": (PartitionMatroid([0, 0, 1, 1, 1, 1], {0: 1, 1: 2}), 6, 3),
+    "LaminarMatroid": (LaminarMatroid(6, sets=[[0, 1, 2]], capacities=[1]), 6, 0),
+    "Matroid": (Matroid(6, lambda items: len(items) <= 2), 6, 3),
+    "GridPath": (GridPath(2), 12, 0),
+    "DagPath": (DagPath(DIAMOND, 0, 3), 5, 2),
+    "ShortestPath": (lambda w: [e for e in ROADS(np.minimum(w, 0)) if e >= 0], 5, 2),
+    "SpanningTree": (SpanningTree(DIAMOND), 5, 2),
+    "Assignment": (Assignment(2, 3), 6, 1),
+    "BipartiteMatching": (BipartiteMatching([(0, 0), (0, 1), (1, 1), (2, 1)]), 4, 1),
+    "Knapsack": (Knapsack([1.0, 2.0, 3.0, 1.0], 3.0), 4, 0),
+    "Milp": (Milp(np.ones((1, 4)), [2.0]), 4, 0),
+    "Tour": (Tour(5), 10, 3),
+    "minimize": (minimize(TopK(2)), 5, 1),
+    "with_gap": (with_gap(TopK(2), 0.2), 5, 1),
+    "brute_force": (brute_force([(0, 1), (2, 3), (1, 3)]), 4, 0),
+    "any function": (lambda w: np.argsort(-w)[:2], 6, 3),
+}
+ROADS = ShortestPath(DIAMOND, 0, 3)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_masks_for_every_oracle(name):
+    """What is not available is never chosen, whichever item it is; if nothing is left, nothing changes."""
+    oracle, n, gone = ORACLES[name]
+    agent = Agent(CombLinTS(lam=1.0, sigma=0.3), features=np.eye(n), oracle=oracle, seed=0)
+    mask = np.arange(n) != gone
+    for _ in range(20):
+        assert gone not in agent.choose(available=mask)
+    assert set(agent.choose(available=set(np.flatnonzero(mask).tolist()))) <= set(np.flatnonzero(mask))
+    before = state(agent)
+    try:
+        assert not len(agent.choose(available=np.zeros(n, bool)))
+    except InfeasibleError:
+        assert state(agent) == before
+
+
+def test_every_oracle_is_tested():
+    assert set(superarm.oracles.__all__) <= ORACLES.keys()
 
 
 def test_sets_smaller_than_k_come_without_padding():
