@@ -66,6 +66,7 @@ class Agent:
         if problem.batch:
             raise FeaturesError(f"features must be 2-D, (items, features), got shape {problem.Phi.shape}")
         self.learner = learner
+        self._rows = learner if isinstance(learner, RowLearner) else None  # asked once, as the answer takes long
         self.problem = problem
         self.names = table.names
         self._items = as_items(table.ids if items is None else items, problem.L)
@@ -243,7 +244,7 @@ class Agent:
             raise ParameterError(f"merging needs the same learner, got {self.learner} and {other.learner}")
         if self.problem.d != other.problem.d or self.names != other.names:
             raise FeaturesError("merging needs the same features")
-        by_feature = isinstance(self.learner, RowLearner) and not isinstance(self.belief, Mixed)
+        by_feature = self._rows is not None and not isinstance(self.belief, Mixed)
         if not by_feature and not np.array_equal(self._items.ids, other._items.ids):
             raise ItemsError("merging what was learned of items needs the same items in the same order")
         ledger = self.ledger.merged(other.ledger)
@@ -293,12 +294,12 @@ class Agent:
         return agent
 
     def _row_learner(self) -> RowLearner[Any]:
-        if not isinstance(self.learner, RowLearner):
+        if self._rows is None:
             raise FeaturesError(
                 f"{type(self.learner).__name__} learns an item at a time, each observation once, and nothing from "
                 "features: use observe() without importance"
             )
-        return self.learner
+        return self._rows
 
     def _updated(self, belief: Any, problem: Problem, A: Array, w: Array, importance: Any) -> Any:
         """The belief after items, at their positions, showed weights."""
@@ -334,13 +335,13 @@ class Agent:
             return
         at = np.array(places, dtype=np.int64)
         rows = decision.features[at]
-        if isinstance(self.learner, RowLearner) and rows.shape[1] != self.problem.d:
+        if self._rows is not None and rows.shape[1] != self.problem.d:
             raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {self.problem.d}")
         items = [decision.items[place] for place in places]
-        if isinstance(self.learner, RowLearner) and not isinstance(self.belief, Mixed):
-            self.belief = self._with_rows(self.belief, rows, w, v)
-        elif isinstance(self.belief, Mixed):
+        if isinstance(self.belief, Mixed):
             self.belief = self._with_mixed(items, rows, w, v)
+        elif self._rows is not None:
+            self.belief = self._with_rows(self.belief, rows, w, v)
         else:
             self.belief = self._updated(self.belief, self.problem, self._items.positions(items), w, v)
         self.ledger.note(decision, places)
