@@ -8,6 +8,7 @@ from superarm import Agent, CombGaussianTS, CombLinTS, CombLinUCB, CombMixTS, Co
 from superarm.contexts import Concatenated, Outer
 from superarm.errors import DecisionError, FileError
 from superarm.itemwise import Counts
+from superarm.saved import describe
 from test_agent import FEATURES, D, K, Stubborn, make, play, state
 from test_items import FRAME, NAMES
 from test_learners import LEARNERS
@@ -204,3 +205,15 @@ def test_damaged_tables(tmp_path):
         files.write(path, "agent", meta | changed_meta, arrays | changed)
         with pytest.raises(FileError, match="damaged"):
             Agent.load(path, oracle=TopK(K))
+
+
+def test_a_look_at_a_file(tmp_path):
+    path = tmp_path / "agent.npz"
+    agent = Agent(CombLinTS(lam=1.0, sigma=0.1), features=FRAME, oracle=TopK(K), seed=7)
+    agent.learn(np.eye(D), [3.0, 0.0, -1.0, 0.1])
+    agent.save(path)
+    lines = describe(path).splitlines()
+    assert lines[0] == "superarm agent, format version 2"
+    assert lines[-5:-2] == ["coefficients, the clearest of 4:", "  age +2.97 ± 0.1", "  fame -0.99 ± 0.1"]
+    make(CombTS()).save(path)
+    assert "coefficients" not in describe(path)

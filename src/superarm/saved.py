@@ -1,17 +1,34 @@
-"""Parts of an agent in a file, checked as they come back."""
+"""Parts of an agent in a file, checked as they come back, and a look at them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from superarm import learners
+from superarm import files, learners
 from superarm.arrays import Array, Features, Product
 from superarm.errors import FileError
 from superarm.files import PathLike
-from superarm.gaussian import Gaussian
+from superarm.gaussian import Gaussian, mean, std
 from superarm.problem import check_features
 from superarm.widths import Widths, with_widths
+
+SHOWN = 8
+"""Coefficients that `describe` shows."""
+
+
+def describe(path: PathLike) -> str:
+    """What a file of superarm's holds, in words; of an agent that has coefficients, also the clearest of those."""
+    text, (header, arrays) = files.describe(path), files.open_file(path)
+    if header["superarm"] != "agent" or not {"belief.factor", "belief.log_scale"} <= arrays.keys():
+        return text
+    belief = Gaussian(arrays["belief.factor"], arrays["belief.log_scale"])
+    theta = mean(belief)
+    width = std(belief, np.eye(len(theta)))
+    names = header["meta"].get("names") or [f"[{j}]" for j in range(len(theta))]
+    clearest = np.argsort(-np.abs(theta) / width, kind="stable")[:SHOWN]
+    lines = [f"  {names[j]} {theta[j]:+.3g} ± {width[j]:.2g}" for j in clearest]
+    return "\n".join([text, f"coefficients, the clearest of {len(theta)}:", *lines])
 
 
 def saved_learner(path: PathLike, name: str, parameters: dict[str, Any], given: Any) -> Any:
