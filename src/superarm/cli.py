@@ -88,8 +88,8 @@ def _add_inspect(commands: Any) -> None:
     inspect = commands.add_parser(
         "inspect",
         help="what a saved agent or trace holds",
-        description="Print what a file that superarm wrote holds: an agent's learner, items and coefficients, or a trace's "
-        "settings and results.",
+        description="Print what a file that superarm wrote holds: an agent's learner, items and coefficients, or a "
+        "trace's settings and results.",
         epilog="example: superarm inspect agent.npz",
     )
     inspect.add_argument("file", type=Path, help="a file of Agent.save or Trace.save")
