@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint check endurance bench gallery clean
+.PHONY: demo test lint check docs endurance bench gallery clean
 
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
@@ -18,6 +18,11 @@ lint: .venv/installed
 
 check: lint test
 
+# the documentation site, at build/site/index.html
+docs: .venv/documents
+	$(BIN)/sphinx-build --fail-on-warning --quiet --builder html docs build/site
+	@echo "open build/site/index.html"
+
 # a million forgetting updates and a million idle steps, where the tests take a tenth
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest --no-cov tests/test_gaussian.py -k many_forgetting
@@ -32,6 +37,10 @@ gallery: .venv/installed
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+.venv/documents: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
 
 clean:

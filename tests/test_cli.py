@@ -79,7 +79,7 @@ def test_inspect(tmp_path, capsys):
     agent.save(tmp_path / "agent.npz")
     assert main(["inspect", str(tmp_path / "agent.npz")]) == 0
     printed = capsys.readouterr().out
-    assert "superarm agent, format version 1" in printed
+    assert "superarm agent, format version 2" in printed
     assert "learner: CombLinTS" in printed
     assert "features: float64 (4, 4)" in printed
     (tmp_path / "other.npz").write_text("not a file of ours")

@@ -67,7 +67,7 @@ def test_foreign_files(tmp_path):
         np.savez(path, **{"superarm.json": np.array(header)})
         with pytest.raises(FileError, match="no superarm header"):
             files.read(path, "thing")
-    np.savez(path, **{"superarm.json": np.array('{"version": 2}')})
+    np.savez(path, **{"superarm.json": np.array('{"superarm": "thing", "version": 3, "meta": {}}')})
     with pytest.raises(FileError, match="upgrade superarm"):
         files.read(path, "thing")
 
@@ -86,7 +86,7 @@ def test_newer_version_and_other_kind(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="holds a superarm agent, a trace is needed"):
         files.read(path, "trace")
     monkeypatch.setattr(files, "VERSION", 0)
-    with pytest.raises(FileError, match=r"format version 1, this superarm reads up to 0: upgrade superarm"):
+    with pytest.raises(FileError, match=r"format version 2, this superarm reads up to 0: upgrade superarm"):
         files.read(path, "agent")
 
 

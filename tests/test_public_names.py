@@ -3,6 +3,8 @@
 import doctest
 import importlib
 import pkgutil
+import re
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ PUBLIC = {
     "SpanningTree",
     "Tour",
     "DagPath",
+    "Decision",
     "ShortestPath",
     "AdversarialEnvironment",
     "Agent",
@@ -69,6 +72,12 @@ PROTOCOLS_AND_RECORDS = {"Environment", "Learner", "Oracle", "Step", "SuperarmEr
 def test_every_public_thing_has_a_runnable_example(name):
     examples = doctest.DocTestFinder(recurse=False).find(getattr(superarm, name), name)
     assert examples and examples[0].examples
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC - {"__version__"}))
+def test_every_public_thing_is_in_the_reference(name):
+    reference = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+    assert re.search(rf"superarm\.(\w+\.)?{name}\b", reference)
 
 
 @pytest.mark.parametrize("module", [m.name for m in pkgutil.walk_packages(superarm.__path__, "superarm.")])

@@ -1,4 +1,4 @@
-"""The code in README, CONTRIBUTING and docs must run."""
+"""The code in README, CONTRIBUTING and docs must run, and print what it says."""
 
 import re
 from pathlib import Path
@@ -7,22 +7,48 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-BLOCKS = [
-    pytest.param(code, id=f"{name}-{i}")
-    for name in ("README", "CONTRIBUTING", "docs/oracles")
-    for i, code in enumerate(re.findall(r"```python\n(.*?)```", (ROOT / f"{name}.md").read_text(), flags=re.DOTALL))
+PAGES = ("README", "CONTRIBUTING", *sorted(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")))
+STORIES = ("docs/tutorial",)
+"""Pages whose blocks build on each other, and run as one."""
+
+
+def blocks(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / f"{page}.md").read_text(), flags=re.DOTALL)
+
+
+def run(code, name, namespace, capsys):
+    exec(compile(code, name, "exec"), namespace)
+    assert capsys.readouterr().out.splitlines() == re.findall(r"# prints (.*)", code), name
+
+
+ALONE = [
+    pytest.param(code, id=f"{page}-{i}") for page in PAGES if page not in STORIES for i, code in enumerate(blocks(page))
 ]
 
 
-@pytest.mark.parametrize("code", BLOCKS)
+@pytest.mark.parametrize("code", ALONE)
 def test_block_runs(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "block", "exec"), {})
-    said = re.findall(r"# prints (.*)", code)
-    assert capsys.readouterr().out.splitlines() == said
+    run(code, "block", {}, capsys)
+
+
+@pytest.mark.parametrize("page", STORIES)
+def test_story_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for i, code in enumerate(blocks(page)):
+        run(code, f"block {i}", namespace, capsys)
+    assert namespace
+
+
+def test_every_link_between_pages_leads_somewhere():
+    for page in PAGES:
+        path = ROOT / f"{page}.md"
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
+            assert (path.parent / target).exists(), f"{page} links to {target}"
 
 
 def test_the_two_commands_are_there():
     assert "make demo" in README
     assert "make test" in README
-    assert len(BLOCKS) >= 13
+    assert len(ALONE) >= 20

@@ -5,6 +5,7 @@ learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashkan (ICML 2015).
 """
 
 from superarm.agent import Agent
+from superarm.decisions import Decision
 from superarm.environments import (
     AdversarialEnvironment,
     BernoulliEnvironment,
@@ -63,6 +64,7 @@ __all__ = [
     "CombUCB1",
     "ContextualEnvironment",
     "DagPath",
+    "Decision",
     "DriftingEnvironment",
     "Environment",
     "GaussianEnvironment",

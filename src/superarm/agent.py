@@ -2,37 +2,36 @@
 
 import copy
 import dataclasses
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from superarm import files, learners
-from superarm.arrays import Array
+from superarm import files
+from superarm.arrays import Array, Features, Product, take_rows
+from superarm.beliefs import merged, moved
 from superarm.decide import decide
+from superarm.decisions import Decision, Ledger, as_time
 from superarm.errors import (
+    DecisionError,
     FeaturesError,
     FileError,
     ItemsError,
     MaskError,
     ParameterError,
-    SuperarmError,
-    WeightsError,
+    is_whole,
 )
-from superarm.explain import Explanation, explain
-from superarm.gaussian import Gaussian
+from superarm.explain import Explanation, explain, times_chosen
+from superarm.feedback import check_feedback, check_importance
+from superarm.items import Items, aligned, as_items, as_table, index_of, joined_features, order_of
 from superarm.mixed import Mixed
-from superarm.problem import (
-    Learner,
-    Masked,
-    Oracle,
-    Problem,
-    RowLearner,
-    as_features,
-    as_numbers,
-    check_features,
-    find_fault,
-)
-from superarm.widths import Widths, with_widths
+from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_features, as_oracle, check_features
+from superarm.saved import saved_belief, saved_features, saved_learner
+
+MOST_SEEDS = 2**53
+"""Seeds lie below this, so that they survive JSON readers whose numbers are floats."""
 
 
 class Agent:
@@ -40,8 +39,11 @@ class Agent:
 
     Args:
         learner: any learner, e.g. `CombLinTS(lam=1.0, sigma=0.3)`.
-        features: one row an item, (L, d). Used as given, not copied.
+        features: one row an item, (L, d): an array, used as given and not copied; a pandas or polars data frame; or
+            what `superarm.contexts` makes of a context.
         oracle: an oracle, or any function from L weights to items.
+        items: your ids of the items, all whole numbers or all text. By default the index of a pandas data frame, else
+            0..L-1. Items go in and come out by these.
         seed: for the agent's own randomness; None draws one from the system.
 
     A call that raises leaves the agent exactly as it was.
@@ -56,52 +58,113 @@ class Agent:
     [1, 4]
     """
 
-    def __init__(self, learner: Learner[Any], *, features: Any, oracle: Any, seed: int | None = None) -> None:
-        problem = Problem(features, oracle).checked()
+    def __init__(
+        self, learner: Learner[Any], *, features: Any, oracle: Any, items: Any = None, seed: int | None = None
+    ) -> None:
+        table = as_table(features)
+        problem = Problem(table.values, oracle).checked()
         if problem.batch:
             raise FeaturesError(f"features must be 2-D, (items, features), got shape {problem.Phi.shape}")
         self.learner = learner
+        self._rows = learner if isinstance(learner, RowLearner) else None  # asked once, as the answer takes long
         self.problem = problem
+        self.names = table.names
+        self._items = as_items(table.ids if items is None else items, problem.L)
         self.belief = learner.init(problem)
         self.rng = np.random.default_rng(seed)
+        self.ledger = Ledger()
 
     def __repr__(self) -> str:
         return f"Agent({self.learner}, {self.problem.L} items, {self.problem.d} features, {self.problem.oracle})"
 
-    def choose(self, features: Any = None, available: Any = None) -> Array:
+    @property
+    def items(self) -> Array:
+        """The ids of the items, in the order of their features."""
+        return self._items.ids.copy()
+
+    def choose(self, features: Any = None, available: Any = None, oracle: Any = None) -> Array:
         """The items to choose now.
 
         Args:
-            features: the features (L, d) of this call, if they differ from the agent's own.
-            available: a mask of L booleans; items marked False are not chosen.
+            features: the features (L, d) of this call, if they differ from the agent's own: a context. Rows are in the
+                order of `agent.items`; a pandas data frame is put into it by its index.
+            available: a mask of L booleans, or a set of items; others are not chosen.
+            oracle: the constraints of this call, if they differ from the agent's own.
         """
-        problem = self._masked(features, available)
+        problem = self._asked(features, available, oracle)
         state = self.rng.bit_generator.state
         try:
             A = decide(self.learner, self.belief, problem, self.rng)
         except BaseException:
             self.rng.bit_generator.state = state
             raise
-        items: Array = A[A >= 0]
-        return items
+        return self._items.ids_of(A[A >= 0])
 
-    def observe(self, items: Any, weights: Any, features: Any = None, *, importance: Any = None) -> None:
+    def decide(
+        self,
+        features: Any = None,
+        available: Any = None,
+        oracle: Any = None,
+        *,
+        draws: int = 0,
+        seed: int | None = None,
+    ) -> Decision:
+        """Choose, as a record to keep for feedback that comes late or elsewhere: see `Decision`.
+
+        Args:
+            features: as in `choose`.
+            available: as in `choose`.
+            oracle: as in `choose`.
+            draws: decisions to estimate how likely each chosen item was, for `superarm.offline`; by default none.
+            seed: decide with this seed; by default one is drawn.
+        """
+        problem = self._asked(features, available, oracle)
+        if not (is_whole(draws) and draws >= 0):
+            raise ParameterError(f"draws must be a whole number, 0 or more, got {draws!r}")
+        if seed is not None and not (is_whole(seed) and 0 <= seed < MOST_SEEDS):
+            raise ParameterError(f"seed must be a whole number from 0 to 2**53 - 1, got {seed!r}")
+        state = self.rng.bit_generator.state
+        seed = int(self.rng.integers(MOST_SEEDS)) if seed is None else int(seed)
+        try:
+            rng = np.random.default_rng(seed)
+            A = decide(self.learner, self.belief, problem, rng)
+            A = A[A >= 0]
+            times = times_chosen(self.learner, self.belief, problem, draws=draws, rng=rng) if draws else None
+        except BaseException:
+            self.rng.bit_generator.state = state
+            raise
+        return Decision(
+            id=uuid.uuid4().hex,
+            items=tuple(self._items.ids_of(A).tolist()),
+            features=take_rows(problem.Phi, A),
+            time=as_time(datetime.now(UTC)),
+            seed=seed,
+            # the decision itself is one more draw, and one that chose them: (X + 1)/(m + 1) is unbiased for 1/p
+            propensity=None if times is None else tuple(((times[A] + 1) / (draws + 1)).tolist()),
+        )
+
+    def observe(
+        self, items: Any, weights: Any, features: Any = None, *, importance: Any = None, again: bool = False
+    ) -> None:
         """Learn what items were worth: any subset of what was chosen, in any order, whenever it arrives.
 
         Args:
-            items: the items, each once.
-            weights: one number an item.
-            features: the features (L, d) that were given to `choose`, if any were.
+            items: the items, each once; or a `Decision`, whose items are learned with the features of its time, and
+                no item of it twice.
+            weights: one number an item; for a decision also a mapping from some of its items to their weights.
+            features: the features (L, d) that were given to `choose`, if any were; a decision has its own.
             importance: how often each observation counts, one positive number or one an item. A mean of ten
                 observations counts 10; one with noise of std s where the learner has sigma counts (sigma/s)².
+            again: learn items of a decision even if they were observed before.
         """
-        A = self._items(items)
-        w = _check_feedback(weights, len(A), "item")
-        problem = self._problem(features)
-        if importance is None:
-            self.belief = self.learner.update(self.belief, problem, A, w)
-        else:
-            self.belief = self._row_learner().update(self.belief, problem, A, w, _check_importance(importance, w))
+        if isinstance(items, Decision):
+            if features is not None:
+                raise FeaturesError("a decision has its own features: leave features out")
+            self._observe_decision(items, weights, importance, again)
+            return
+        A = self._items.positions(items)
+        w = check_feedback(weights, len(A), "item")
+        self.belief = self._updated(self.belief, self._problem(features), A, w, importance)
 
     def learn(self, rows: Any, weights: Any, *, importance: Any = None) -> None:
         """Learn from logged rows and their weights: a warm start, or late feedback with the features of its time.
@@ -111,32 +174,82 @@ class Agent:
             weights: one number a row.
             importance: how often each row counts, as in `observe`.
         """
-        learner = self._row_learner()
-        try:
-            shape = np.shape(rows)
-        except ValueError as error:
-            raise FeaturesError(f"rows must be numbers of shape (n, {self.problem.d}) ({error})") from error
-        if shape[1:] != (self.problem.d,) and shape != (0,):
-            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {shape}")
-        if not len(rows):
-            return
-        phi, w = check_features(rows), _check_feedback(weights, len(rows), "row")
-        v = _check_importance(1.0 if importance is None else importance, w)
-        self.belief = learner.learn(self.belief, self.problem, phi, w, v)
+        table = as_table(rows)
+        values = aligned(table._replace(ids=None), self._items, self.names)
+        self.belief = self._with_rows(self.belief, values, weights, importance)
 
-    def explain(self, items: Any, features: Any = None, available: Any = None, *, draws: int = 1000) -> Explanation:
+    def explain(
+        self, items: Any, features: Any = None, available: Any = None, oracle: Any = None, *, draws: int = 1000
+    ) -> Explanation:
         """Why items are chosen, or not: score, contribution of each feature, probability of being chosen.
 
         The agent stays as it is: its randomness is copied, not used.
 
         Args:
             items: the items to explain, each once.
-            features: the features (L, d) of this call, as in `choose`.
-            available: a mask of L booleans, as in `choose`.
+            features: as in `choose`.
+            available: as in `choose`.
+            oracle: as in `choose`.
             draws: how many decisions to estimate the probability of being chosen from.
         """
-        problem, A = self._masked(features, available), self._items(items)
-        return explain(self.learner, self.belief, problem, A, rng=copy.deepcopy(self.rng), draws=draws)
+        problem, A = self._asked(features, available, oracle), self._items.positions(items)
+        found = explain(self.learner, self.belief, problem, A, rng=copy.deepcopy(self.rng), draws=draws)
+        return found._replace(items=self._items.ids_of(A), names=self.names)
+
+    def add_items(self, features: Any, items: Any = None, *, oracle: Any = None) -> None:
+        """Put more items behind those there are; what was learned stays.
+
+        Args:
+            features: one row a new item, as at the start.
+            items: their ids, as at the start; by default the numbers that come next.
+            oracle: the oracle over all items, if the one there is does not fit more of them.
+        """
+        table = as_table(features)
+        values = aligned(table._replace(ids=None), self._items, self.names)
+        more = as_features(values)
+        if more.shape[1:] != (self.problem.d,):
+            raise FeaturesError(f"features must have shape (n, {self.problem.d}), got {more.shape}")
+        Phi = joined_features(self.problem.Phi, more)
+        ids = table.ids if items is None else items
+        if ids is None and not self._items.plain:
+            raise ItemsError("the items have ids: give the new ones theirs, as items=")
+        new = more.shape[0]
+        both = range(Phi.shape[0]) if ids is None else [*self.items.tolist(), *as_items(ids, new).ids.tolist()]
+        self._move(Phi, Items(both), np.append(np.arange(self.problem.L), np.full(new, -1)), oracle)
+
+    def remove_items(self, items: Any, *, oracle: Any = None) -> None:
+        """Take items away; what was learned from them about features, and of all others, stays.
+
+        Args:
+            items: the items, each once. The others keep their ids.
+            oracle: the oracle over those that are left, if the one there is does not fit fewer.
+        """
+        gone = self._items.positions(items)
+        source = np.delete(np.arange(self.problem.L), gone)
+        if not len(source):
+            raise ItemsError("at least one item must be left")
+        if len(gone):
+            self._move(self.problem.Phi[source], Items(self._items.ids_of(source)), source, oracle)
+
+    def merge(self, other: "Agent") -> None:
+        """Learn all that another agent learned.
+
+        Both must have the same learner and have started from its prior, not one from a copy of the other, and have
+        observed different things. What they believe together is what one agent would that had observed it all, but for
+        scales that are "auto", which are chosen anew, and the logit link, whose approximations add up instead.
+        """
+        if not isinstance(other, Agent):
+            raise ParameterError(f"merging needs another agent, got {other!r:.100}")
+        if self.learner != other.learner:
+            raise ParameterError(f"merging needs the same learner, got {self.learner} and {other.learner}")
+        if self.problem.d != other.problem.d or self.names != other.names:
+            raise FeaturesError("merging needs the same features")
+        by_feature = self._rows is not None and not isinstance(self.belief, Mixed)
+        if not by_feature and not np.array_equal(self._items.ids, other._items.ids):
+            raise ItemsError("merging what was learned of items needs the same items in the same order")
+        ledger = self.ledger.merged(other.ledger)
+        self.belief = merged(self.learner, self.belief, other.belief, self.problem)
+        self.ledger = ledger
 
     def save(self, path: files.PathLike) -> None:
         """Write everything but the oracle to a file of arrays and JSON, atomically."""
@@ -145,9 +258,15 @@ class Agent:
             # the protocol cannot say that a learner is a dataclass
             "parameters": dataclasses.asdict(self.learner),  # type: ignore[call-overload]
             "generator": self.rng.bit_generator.state,
+            "names": self.names,
         }
+        Phi = self.problem.Phi
+        features = {"features.left": Phi.left, "features.right": Phi.right} if isinstance(Phi, Product) else {}
+        ids = {} if self._items.plain else {"items": self._items.ids}
         belief = {f"belief.{name}": np.asarray(value) for name, value in self.belief._asdict().items()}
-        files.write(path, "agent", meta, {"features": np.asarray(self.problem.Phi), **belief})
+        files.write(
+            path, "agent", meta, (features or {"features": np.asarray(Phi)}) | ids | belief | self.ledger.arrays()
+        )
 
     @classmethod
     def load(cls, path: files.PathLike, *, oracle: Oracle | Any, learner: Learner[Any] | None = None) -> "Agent":
@@ -160,38 +279,90 @@ class Agent:
         """
         meta, arrays = files.read(path, "agent")
         try:
-            learner = _saved_learner(path, meta["learner"], meta["parameters"], learner)
-            agent = cls(learner, features=arrays["features"], oracle=oracle)
-            agent.belief = _saved_belief(path, agent.belief, arrays, arrays["features"])
+            learner = saved_learner(path, meta["learner"], meta["parameters"], learner)
+            agent = cls(learner, features=saved_features(arrays), oracle=oracle, items=arrays.get("items"))
+            agent.names = None if meta.get("names") is None else tuple(map(str, meta["names"]))
+            if agent.names is not None and len(agent.names) != agent.problem.d:
+                raise FileError(f"{path} is damaged: it names {len(agent.names)} of {agent.problem.d} features")
+            agent.belief = saved_belief(path, agent.belief, arrays, agent.problem.Phi)
             agent.rng.bit_generator.state = meta["generator"]
+            agent.ledger = Ledger.of_arrays(arrays)
         except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, SuperarmError):
+            if isinstance(error, FileError):
                 raise
             raise FileError(f"{path} is damaged or does not fit this learner ({error})") from error
         return agent
 
     def _row_learner(self) -> RowLearner[Any]:
-        if not isinstance(self.learner, RowLearner):
+        if self._rows is None:
             raise FeaturesError(
                 f"{type(self.learner).__name__} learns an item at a time, each observation once, and nothing from "
                 "features: use observe() without importance"
             )
-        return self.learner
+        return self._rows
 
-    def _items(self, items: Any) -> Array:
+    def _updated(self, belief: Any, problem: Problem, A: Array, w: Array, importance: Any) -> Any:
+        """The belief after items, at their positions, showed weights."""
+        if importance is None:
+            return self.learner.update(belief, problem, A, w)
+        return self._row_learner().update(belief, problem, A, w, check_importance(importance, w))
+
+    def _with_rows(self, belief: Any, rows: Any, weights: Any, importance: Any) -> Any:
+        """The belief after feature rows showed weights."""
+        learner = self._row_learner()
         try:
-            A = np.asarray(items)
+            shape = np.shape(rows)
         except ValueError as error:
-            raise ItemsError(f"items must be a flat list ({error})") from error
-        if fault := find_fault(A, self.problem.L):
-            raise ItemsError(fault)
-        return A.astype(np.int64)
+            raise FeaturesError(f"rows must be numbers of shape (n, {self.problem.d}) ({error})") from error
+        if shape[1:] != (self.problem.d,) and shape != (0,):
+            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {shape}")
+        if not len(rows):
+            return belief
+        phi, w = check_features(rows), check_feedback(weights, len(rows), "row")
+        v = check_importance(1.0 if importance is None else importance, w)
+        return learner.learn(belief, self.problem, phi, w, v)
 
-    def _masked(self, features: Any, available: Any) -> Problem:
+    def _observe_decision(self, decision: Decision, weights: Any, importance: Any, again: bool) -> None:
+        if isinstance(weights, Mapping):
+            places, weights = decision.places(weights), list(weights.values())
+        else:
+            places = list(range(len(decision.items)))
+        w = check_feedback(weights, len(places), "item")
+        v = None if importance is None else check_importance(importance, w)
+        if not again:
+            self.ledger.refuse_observed(decision, places)
+        if not len(w):
+            return
+        at = np.array(places, dtype=np.int64)
+        rows = decision.features[at]
+        if self._rows is not None and rows.shape[1] != self.problem.d:
+            raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {self.problem.d}")
+        items = [decision.items[place] for place in places]
+        if isinstance(self.belief, Mixed):
+            self.belief = self._with_mixed(items, rows, w, v)
+        elif self._rows is not None:
+            self.belief = self._with_rows(self.belief, rows, w, v)
+        else:
+            self.belief = self._updated(self.belief, self.problem, self._items.positions(items), w, v)
+        self.ledger.note(decision, places)
+
+    def _with_mixed(self, items: list[Any], rows: Array, w: Array, v: Array | None) -> Any:
+        """The belief after items that are still there, and rows of those that are not, showed weights."""
+        found = [self._items.get(item) for item in items]
+        here, v = np.array([place is not None for place in found]), np.ones(len(w)) if v is None else v
+        belief, A = self.belief, np.array([place for place in found if place is not None], dtype=np.int64)
+        if len(A):
+            belief = self._updated(belief, self.problem, A, w[here], v[here])
+        return belief if here.all() else self._with_rows(belief, rows[~here], w[~here], v[~here])
+
+    def _asked(self, features: Any, available: Any, oracle: Any) -> Problem:
+        """The problem of one call."""
         problem = self._problem(features)
-        if available is None:
-            return problem
-        return problem._replace(oracle=Masked(problem.oracle, self._mask(available)))
+        if oracle is not None:
+            problem = problem._replace(oracle=as_oracle(oracle))
+        if available is not None:
+            problem = problem._replace(oracle=Masked(problem.oracle, self._mask(available)))
+        return problem
 
     def _problem(self, features: Any) -> Problem:
         if features is None:
@@ -201,65 +372,27 @@ class Agent:
                 f"{type(self.learner).__name__} learns how items deviate from what their features say: "
                 "the features must stay the same"
             )
-        return self.problem._replace(Phi=as_features(features, self.problem.Phi.shape))
+        values = aligned(as_table(features), self._items, self.names)
+        return self.problem._replace(Phi=as_features(values, self.problem.Phi.shape))
 
     def _mask(self, available: Any) -> Array:
+        if isinstance(available, set | frozenset):
+            mask = np.zeros(self.problem.L, dtype=np.bool_)
+            mask[self._items.positions(list(available))] = True
+            return mask
         try:
             mask = np.asarray(available)
         except ValueError as error:
             raise MaskError(f"available must be a flat mask of booleans ({error})") from error
         if mask.dtype != np.bool_ or mask.shape != (self.problem.L,):
             raise MaskError(
-                f"available must be a mask of {self.problem.L} booleans, one an item, "
+                f"available must be a mask of {self.problem.L} booleans, one an item, or a set of items, "
                 f"got {mask.dtype} of shape {mask.shape}"
             )
-        return mask
+        index = index_of(available)
+        return mask if index is None else mask[order_of(index, self._items)]
 
-
-def _saved_learner(path: files.PathLike, name: str, parameters: dict[str, Any], given: Any) -> Any:
-    """The learner a file was saved with; one that is given must be the same."""
-    if given is None:
-        if name not in learners.__all__:
-            raise FileError(f"{path} needs the learner {name}: pass it as learner=")
-        return getattr(learners, name)(**parameters)
-    if type(given).__name__ != name or given != type(given)(**parameters):
-        raise FileError(f"{path} was saved with the learner {name} of {parameters}, not with {given}")
-    return given
-
-
-def _saved_belief(path: files.PathLike, template: Any, arrays: dict[str, Array], Phi: Array) -> Any:
-    """The belief in a file, which must look like `template`."""
-    if isinstance(template, Widths) and "belief.squared" not in arrays:  # from before widths were kept
-        return with_widths(_saved_belief(path, Gaussian(*template[:2]), arrays, Phi), Phi)
-    saved = {name: arrays[f"belief.{name}"] for name in template._fields}
-    for name, value in saved.items():
-        like = np.asarray(getattr(template, name))
-        if value.shape != like.shape or value.dtype != like.dtype or not np.isfinite(value).all():
-            raise FileError(f"{path} is damaged: the {name} of its belief does not fit its features or is not finite")
-    return type(template)(**saved)
-
-
-def _check_importance(importance: Any, w: Array) -> Array:
-    try:
-        v = as_numbers(importance)
-    except ValueError as error:
-        raise ParameterError(f"importance must be positive numbers, or one ({error})") from error
-    if v.shape not in ((), w.shape) or not ((v > 0) & (v <= 1e12)).all():
-        raise ParameterError(
-            f"importance must be {len(w)} numbers above 0 and up to 1e12, or one; got {importance!r:.200}"
-        )
-    return np.broadcast_to(v, w.shape)
-
-
-def _check_feedback(weights: Any, n: int, what: str) -> Array:
-    try:
-        w = as_numbers(weights)
-    except ValueError as error:
-        raise WeightsError(f"weights must be numbers, one for each {what} ({error})") from error
-    if w.shape != (n,):
-        raise WeightsError(f"weights must be {n} numbers, one for each {what}, got shape {w.shape}")
-    finite = np.isfinite(w)
-    if not finite.all():
-        at = int(finite.argmin())
-        raise WeightsError(f"the weight at position {at} is {w[at]}: weights must be finite; leave out what is unknown")
-    return w
+    def _move(self, Phi: Features, items: Items, source: Array, oracle: Any) -> None:
+        problem = Problem(Phi, self.problem.oracle if oracle is None else as_oracle(oracle))
+        self.belief = moved(self.learner, self.belief, self.problem, problem, source)
+        self.problem, self._items = problem, items

@@ -53,6 +53,11 @@ Features: TypeAlias = Array | Product
 """The rows of all items: (*B, L, d)."""
 
 
+def formed(Phi: Features) -> Array:
+    """The rows themselves: a product is multiplied out."""
+    return np.asarray(Phi)
+
+
 def matvec(M: Features, v: Array) -> Array:
     """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L)."""
     if isinstance(M, Product):
@@ -141,7 +146,7 @@ def take_rows(Phi: Features, A: Array) -> Array:
         product: Array = take_rows(left, A) @ Phi.right
         return product
     L, d = Phi.shape[-2:]
-    rows: Array = Phi.reshape(-1, d)[_flat(A, L)]
+    rows: Array = Phi.reshape(math.prod(Phi.shape[:-1]), d)[_flat(A, L)]
     rows[A < 0] = 0
     return rows
 
@@ -298,6 +303,25 @@ def shrinkage(factor: Array, rows: Array) -> Array:
         Ct: Array = np.asarray(np.linalg.qr(np.vstack([np.eye(K), V.T]), mode="r"))  # Cholesky of I + VVᵀ could fail
         out[:] = dtrtrs(F[:d].T, dtrtrs(Ct, V, trans=1)[0].T)[0].T
     return U
+
+
+def qr_downdate(factor: Array, rows: Array) -> Array:
+    """The triangular factor of `factor` without `rows`, which are at most half of it: (*B, D, D) both.
+
+    With R = [S s; 0 r] and rows = [V v; 0 u], X = V S⁻¹ and C the Cholesky factor of I - XᵀX, whose eigenvalues are at
+    least a half: SᵀS - VᵀV = (CS)ᵀ(CS). What is to be taken away is never subtracted from what is large.
+    """
+    S, s, V, v = factor[..., :-1, :-1], factor[..., :-1, -1], rows[..., :-1, :-1], rows[..., :-1, -1]
+    Xt = solve_rows(factor, V).swapaxes(-1, -2)
+    Ct = np.linalg.cholesky(np.eye(S.shape[-1]) - Xt @ Xt.swapaxes(-1, -2))  # Cᵀ, lower
+    out = np.zeros_like(factor.swapaxes(-1, -2), order="C").swapaxes(-1, -2)
+    out[..., :-1, :-1] = np.triu(Ct.swapaxes(-1, -2) @ S)
+    z = np.linalg.solve(Ct, (s - matvec(Xt, v))[..., None])[..., 0]
+    out[..., :-1, -1] = z
+    before = (s**2).sum(-1) + factor[..., -1, -1] ** 2
+    r2 = before - (v**2).sum(-1) - rows[..., -1, -1] ** 2 - (z**2).sum(-1)
+    out[..., -1, -1] = np.sqrt(np.maximum(r2, 0.0))  # of a sum of squares: below 0 by rounding only
+    return out
 
 
 def qr_update(factor: Array, rows: Array, present: Array) -> Array:

@@ -18,13 +18,13 @@ from superarm import (
     SuperarmError,
     __version__,
     bench,
-    files,
     simulate,
 )
 from superarm.errors import ParameterError, require_count
 from superarm.experiments.longest_path import SWEEPS, BernoulliLongestPath, Case
 from superarm.experiments.study import Study
 from superarm.reproduction import EXPERIMENTS, QUICK_REPLICATES, QUICK_SWEEPS, Scale, reproduce, run_longest_path
+from superarm.saved import describe
 
 DEMO_LEARNERS: list[Learner[Any]] = [
     CombLinTS(lam=1.0, sigma=0.5),
@@ -88,12 +88,12 @@ def _add_inspect(commands: Any) -> None:
     inspect = commands.add_parser(
         "inspect",
         help="what a saved agent or trace holds",
-        description="Print what a file that superarm wrote holds: an agent's learner, items and belief, or a trace's "
-        "settings and results.",
+        description="Print what a file that superarm wrote holds: an agent's learner, items and coefficients, or a "
+        "trace's settings and results.",
         epilog="example: superarm inspect agent.npz",
     )
     inspect.add_argument("file", type=Path, help="a file of Agent.save or Trace.save")
-    inspect.set_defaults(command=lambda arguments: print(files.describe(arguments.file)))
+    inspect.set_defaults(command=lambda arguments: print(describe(arguments.file)))
 
 
 def _add_bench(commands: Any) -> None:

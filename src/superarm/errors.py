@@ -3,7 +3,8 @@
 SuperarmError
 ├── FeaturesError    (ValueError)       features of wrong shape, or not finite
 ├── WeightsError     (ValueError)       weights of wrong length, not finite, or out of the model's range
-├── ItemsError       (ValueError)       items out of range, repeated, or not integers
+├── ItemsError       (ValueError)       items that are unknown, repeated, or not ids
+├── DecisionError    (ValueError)       a decision record that is damaged, or was observed before
 ├── MaskError        (ValueError)       an availability mask of wrong shape or type
 ├── ParameterError   (ValueError)       a hyperparameter or setting out of its range
 ├── InfeasibleError  (ValueError)       no feasible set is left to choose
@@ -29,7 +30,11 @@ class WeightsError(SuperarmError, ValueError):
 
 
 class ItemsError(SuperarmError, ValueError):
-    """Items out of range, repeated, or not integers."""
+    """Items that are unknown, repeated, or not ids."""
+
+
+class DecisionError(SuperarmError, ValueError):
+    """A decision record that is damaged, or was observed before."""
 
 
 class MaskError(SuperarmError, ValueError):

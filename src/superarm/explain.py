@@ -26,17 +26,29 @@ class Explanation(NamedTuple):
     chosen: Array  # (n,) the probability of being chosen: the propensity
     chosen_se: Array  # (n,) its standard error
     draws: int  # decisions it was estimated from
+    names: tuple[str, ...] | None = None  # (d,) of the features
 
     def __str__(self) -> str:
-        lines = [f"{'item':>8}  {'score':>16}  {'chosen':>15}  contributions, the largest first"]
-        for row in zip(*self[:-1], strict=True):
+        wide = max([8, *(len(str(item)) for item in self.items)])
+        lines = [f"{'item':>{wide}}  {'score':>16}  {'chosen':>15}  contributions, the largest first"]
+        names = self.names or [f"[{j}]" for j in range(self.contributions.shape[1])]
+        for row in zip(*self[:7], strict=True):
             item, score, std_, parts, own, p, se = row
             order = np.argsort(-np.abs(parts), kind="stable")[:4]
-            terms = [f"[{j}] {parts[j]:+.3g}" for j in order] + ([f"own {own:+.3g}"] if own else [])
+            terms = [f"{names[j]} {parts[j]:+.3g}" for j in order] + ([f"own {own:+.3g}"] if own else [])
             lines.append(
-                f"{item:>8}  {f'{score:.3g} ± {std_:.2g}':>16}  {f'{p:.1%} ± {se:.1%}':>15}  {'  '.join(terms)}"
+                f"{item:>{wide}}  {f'{score:.3g} ± {std_:.2g}':>16}  {f'{p:.1%} ± {se:.1%}':>15}  {'  '.join(terms)}"
             )
         return "\n".join([*lines, f"chosen: the share of {self.draws:,} decisions under the present belief"])
+
+
+def times_chosen(learner: Learner[Any], belief: Any, problem: Problem, *, draws: int, rng: Rng) -> Array:
+    """How often each item of a single problem is chosen in `draws` decisions that are not acted on: (L,)."""
+    times = np.zeros(problem.L)
+    for _ in range(draws):
+        A = decide(learner, belief, problem, rng)
+        times[A[A >= 0]] += 1
+    return times
 
 
 def explain(
@@ -64,10 +76,6 @@ def explain(
     if isinstance(belief, Mixed):
         keep, pull, spread2 = shares(belief, belief.n[items], belief.total[items])
         own, width = pull - (1 - keep) * linear, np.sqrt((keep * width) ** 2 + spread2)
-    times = np.zeros(problem.L)
-    for _ in range(draws):
-        A = decide(learner, belief, problem, rng)
-        times[A[A >= 0]] += 1
-    p = times[items] / draws
+    p = times_chosen(learner, belief, problem, draws=draws, rng=rng)[items] / draws
     se = np.sqrt(p * (1 - p) / draws)
     return Explanation(items, linear + own, width, contributions, own, p, se, draws)

@@ -194,12 +194,12 @@ def plot_growth(cost: Mapping[str, list[dict[str, float]]]) -> Figure:
 
 
 def plot_explanation(explanation: Explanation, names: Sequence[str] | None = None) -> Figure:
-    """Contributions to each item's score as a bar, and how likely it is to be chosen; names are of the features."""
+    """Contributions to each item's score as a bar, and how likely it is to be chosen; `names` are of the features."""
     n, d = explanation.contributions.shape
     figure = Figure(figsize=(9, 1.4 + 0.45 * n), layout="constrained")
     bars, chosen = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
     parts = np.column_stack([explanation.contributions, explanation.deviation])
-    labels = [*(names or [f"feature {j}" for j in range(d)]), "own"]
+    labels = [*(names or explanation.names or [f"feature {j}" for j in range(d)]), "own"]
     shown = [j for j in np.argsort(-np.abs(parts).sum(0), kind="stable")[:10] if parts[:, j].any()]
     left = {1: np.zeros(n), -1: np.zeros(n)}  # where the bars to the right and to the left end
     for j in shown:

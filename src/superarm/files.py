@@ -13,7 +13,7 @@ from superarm.arrays import Array
 from superarm.errors import FileError, is_whole
 
 PathLike: TypeAlias = str | os.PathLike[str]
-VERSION = 1
+VERSION = 2
 _HEADER = "superarm.json"
 
 
@@ -39,7 +39,7 @@ def _plain(value: Any) -> Any:
 
 def describe(path: PathLike) -> str:
     """What a file holds, in words: its kind and version, its meta data, and the shapes of its arrays."""
-    header, arrays = _open(path)
+    header, arrays = open_file(path)
     lines = [f"superarm {header['superarm']}, format version {header['version']}"]
     lines += [f"  {name}: {value}" for name, value in header["meta"].items() if name != "generator"]
     lines += [f"  {name}: {array.dtype} {array.shape}" for name, array in arrays.items()]
@@ -48,14 +48,14 @@ def describe(path: PathLike) -> str:
 
 def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """The meta data and the arrays of a file that `write` made."""
-    header, arrays = _open(path)
+    header, arrays = open_file(path)
     if header["superarm"] != kind:
         article = "an" if kind[0] in "aeiou" else "a"
         raise FileError(f"{path} holds a superarm {header['superarm']}, {article} {kind} is needed")
     return header["meta"], arrays
 
 
-def _open(path: PathLike) -> tuple[dict[str, Any], dict[str, Array]]:
+def open_file(path: PathLike) -> tuple[dict[str, Any], dict[str, Array]]:
     """The header, whose version is known, and the arrays."""
     with Path(path).open("rb") as file:
         try:
@@ -67,7 +67,7 @@ def _open(path: PathLike) -> tuple[dict[str, Any], dict[str, Array]]:
             raise FileError(f"{path} is truncated, damaged or not a superarm file ({error})") from error
     try:
         header = json.loads(str(arrays.pop(_HEADER)))
-        version = header["version"]
+        version, _, _ = header["version"], header["superarm"], header["meta"]
         if not is_whole(version):
             raise TypeError(version)
     except (KeyError, TypeError, ValueError) as error:

@@ -28,6 +28,7 @@ from superarm.arrays import (
     log_det,
     nonzero_rows,
     normal,
+    qr_downdate,
     qr_update,
     scaled_identity,
     solve,
@@ -170,6 +171,21 @@ def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
     rows = math.sqrt(1 - keep) * start.factor
     factor = qr_update(math.sqrt(keep) * belief.factor, rows, nonzero_rows(rows))
     return Gaussian(factor, keep * belief.log_scale + (1 - keep) * start.log_scale)
+
+
+def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:
+    """What two beliefs learned apart from each other, each from the prior `start`: Σ⁻¹ = Σ_a⁻¹ + Σ_b⁻¹ - Σ₀⁻¹.
+
+    >>> import numpy as np
+    >>> from superarm import gaussian
+    >>> prior, rows, w = gaussian.prior(2, lam=1.0), np.array([[1.0, 2.0], [0.5, -1.0]]), np.array([3.0, 1.0])
+    >>> here, there = (gaussian.condition(prior, rows[[i]], w[[i]], sigma=0.1) for i in range(2))
+    >>> both = gaussian.condition(prior, rows, w, sigma=0.1)
+    >>> bool(np.allclose(gaussian.merge(here, there, prior).factor, both.factor, rtol=1e-12))
+    True
+    """
+    factor = qr_update(belief.factor, other.factor, nonzero_rows(other.factor))
+    return Gaussian(qr_downdate(factor, start.factor), belief.log_scale + other.log_scale - start.log_scale)
 
 
 def log_evidence(belief: Factored) -> Array:

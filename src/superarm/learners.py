@@ -13,14 +13,14 @@ from functools import cached_property
 from typing import ClassVar, Literal, TypeAlias
 
 from superarm import bounds
-from superarm.arrays import Array, Product, Rng, beta, log, matvec, normal, sigmoid, take, take_rows, where
+from superarm.arrays import Array, Product, Rng, beta, formed, log, matvec, normal, sigmoid, take, take_rows, where
 from superarm.errors import ParameterError, is_real, require_count, require_positive
-from superarm.gaussian import Gaussian, condition, forget, mean, prior, sample, std
+from superarm.gaussian import Gaussian, condition, forget, mean, merge, prior, sample, std
 from superarm.itemwise import Beta, Counts, beta_prior, count, no_counts, toss
 from superarm.logit import condition_logit
-from superarm.mixed import Mixed, drawn, mixed_condition, mixed_learn, mixed_prior, shares
+from superarm.mixed import Mixed, drawn, mixed_condition, mixed_learn, mixed_merge, mixed_prior, shares
 from superarm.problem import Problem
-from superarm.tuned import Tuned, tuned_condition, tuned_forget, tuned_prior
+from superarm.tuned import Tuned, tuned_condition, tuned_forget, tuned_merge, tuned_prior
 from superarm.widths import Widths, condition_widths, widths, with_widths
 
 __all__ = [
@@ -102,6 +102,12 @@ class _Linear:
             return condition_logit(belief, rows, w, importance)
         return condition(belief, rows, w, self._known["sigma"], importance)
 
+    def merge(self, belief: LinearBelief, other: LinearBelief, problem: Problem) -> LinearBelief:
+        """The belief after the feedback of both, each of which started from the prior."""
+        if isinstance(belief, Tuned) and isinstance(other, Tuned):
+            return tuned_merge(belief, other, self._known)
+        return merge(belief, other, prior(problem.d, self._known["lam"], problem.batch))
+
     def _inverse_link(self, score: Array) -> Array:
         """The mean weight of a score φ_e·θ: clicks add up, log-odds do not."""
         return sigmoid(score) if self.link == "logit" else score
@@ -163,6 +169,11 @@ class CombLinUCB(_Linear):
         if isinstance(belief, Widths):
             return condition_widths(belief, problem.Phi, rows, w, self._known["sigma"], importance)
         return super().learn(belief, problem, rows, w, importance)
+
+    def merge(self, belief: LinearBelief, other: LinearBelief, problem: Problem) -> LinearBelief:
+        """As of all, with the widths anew."""
+        both = super().merge(belief, other, problem)
+        return with_widths(both, formed(problem.Phi)) if isinstance(belief, Widths) else both
 
     def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e)."""
@@ -236,6 +247,10 @@ class _Mixed:
     def learn(self, belief: Mixed, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0) -> Mixed:
         """The same for feature rows (*B, n, d) of items that are not the problem's."""
         return mixed_learn(belief, problem, rows, w, importance, self._known)
+
+    def merge(self, belief: Mixed, other: Mixed, problem: Problem) -> Mixed:
+        """The belief after the feedback of both, each of which started from the prior."""
+        return mixed_merge(belief, other, problem, self._known)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from superarm.arrays import (
     full,
     log,
     nonzero_rows,
+    qr_update,
     seeds,
     take,
     take_rows,
@@ -129,6 +130,35 @@ def mixed_learn(
     return _counted(grown, problem, present.any(-1), known)
 
 
+def mixed_merge(belief: Mixed, other: Mixed, problem: Problem, known: dict[str, float]) -> Mixed:
+    """Counts, sums and loose rows of both, and the belief they make."""
+    both = belief._replace(
+        **{name: getattr(belief, name) + getattr(other, name) for name in ("n", "total", "squares", "rows", "t")},
+        data=qr_update(belief.data, other.data, nonzero_rows(other.data)),
+    )
+    return refit_where(both.t >= 0, both, lambda entry, b: _refitted(entry, problem.Phi[b], known))
+
+
+def mixed_without(belief: Mixed, Phi: Features, items: Array) -> Mixed:
+    """A single belief without what it knows of these items alone; what they said about θ stays.
+
+    To find scales later, the mean of each becomes a loose row: of variance τ² + σ²/n where loose rows have σ² + τ².
+    What the weights of an item varied around their mean is taken to be its share of all such variation.
+    """
+    items = items[belief.n[items] > 0]
+    n, mean = belief.n[items], belief.total[items] / belief.n[items]
+    seen = belief.n > 0
+    within = belief.squares - (belief.total[seen] ** 2 / belief.n[seen]).sum()
+    free = (belief.n[seen] - 1).sum()
+    share = (n - 1).sum() / free if free > 0 else 0.0
+    loose = (belief.sigma**2 + belief.tau**2) / (belief.tau**2 + belief.sigma**2 / n)
+    return belief._replace(
+        squares=belief.squares - (n * mean**2).sum() - share * within,
+        data=with_rows(belief.data, take_rows(Phi, items), mean, loose),
+        rows=belief.rows + len(items),
+    )
+
+
 def _counted(belief: Mixed, problem: Problem, observed: Any, known: dict[str, float]) -> Mixed:
     """One more episode where something was observed, and at times new scales."""
     belief = belief._replace(t=belief.t + observed)
@@ -137,13 +167,13 @@ def _counted(belief: Mixed, problem: Problem, observed: Any, known: dict[str, fl
 
 
 def _refitted(belief: Mixed, Phi: Features, known: dict[str, float]) -> Mixed:
-    """A single belief at the scales of the largest evidence, made anew from counts, sums and loose rows."""
-    if not belief.squares + (belief.data[:, -1] ** 2).sum() > 0:
-        return belief  # nothing but zeros says nothing about scales
+    """A single belief made anew from counts, sums and loose rows, at the scales of the largest evidence."""
     seen = flatnonzero(belief.n)
     n, phi, mean = belief.n[seen], take_rows(Phi, seen), belief.total[seen] / belief.n[seen]
     within = belief.squares - (n * mean**2).sum()
-    lam, sigma, tau = best_scales(summary_of_items(n, phi, mean, within, belief.data, float(belief.rows)), **known)
+    lam, sigma, tau = float(belief.lam), float(belief.sigma), float(belief.tau)
+    if belief.squares + (belief.data[:, -1] ** 2).sum() > 0:  # nothing but zeros says nothing about scales
+        lam, sigma, tau = best_scales(summary_of_items(n, phi, mean, within, belief.data, float(belief.rows)), **known)
     anew = condition(prior(Phi.shape[-1], lam), phi, mean, (tau**2 + sigma**2 / n) ** 0.5)
     anew = absorb(anew, belief.data, belief.rows, (sigma**2 + tau**2) ** 0.5)
     # p(w) = p(means) p(deviations from them), the latter without θ

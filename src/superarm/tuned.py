@@ -6,7 +6,7 @@ and noise. So it can start again at other scales with nothing lost. It does so a
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, full, nonzero_rows, scaled_identity, where
+from superarm.arrays import Array, full, nonzero_rows, qr_update, scaled_identity, where
 from superarm.gaussian import Gaussian, absorb, condition, forget, prior
 from superarm.scales import best_scales, refit_where, require_squares, summary_of_rows
 
@@ -69,6 +69,16 @@ def _refitted(belief: Tuned, known: dict[str, float]) -> Tuned:
     lam, sigma, _ = best_scales(summary_of_rows(belief.data, float(belief.rows)), **known, tau=0.0)
     anew = absorb(prior(belief.data.shape[-1] - 1, lam), belief.data, belief.rows, sigma)
     return belief._replace(**anew._asdict(), lam=full((), lam), sigma=full((), sigma))
+
+
+def tuned_merge(belief: Tuned, other: Tuned, known: dict[str, float]) -> Tuned:
+    """All rows of both, at the scales of the largest evidence."""
+    both = belief._replace(
+        data=qr_update(belief.data, other.data, nonzero_rows(other.data)),
+        rows=belief.rows + other.rows,
+        t=belief.t + other.t,
+    )
+    return refit_where(both.rows >= 0, both, lambda entry, _: _refitted(entry, known))
 
 
 def tuned_forget(belief: Tuned, keep: float) -> Tuned:

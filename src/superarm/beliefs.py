@@ -1,0 +1,59 @@
+"""What happens to a whole belief: it moves to another catalogue, or two become one."""
+
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Array
+from superarm.errors import ParameterError
+from superarm.itemwise import Beta, Counts
+from superarm.mixed import Mixed, mixed_without
+from superarm.problem import Learner, Problem
+from superarm.widths import Widths, with_widths
+
+
+def moved(learner: Learner[Any], belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
+    """The belief about another catalogue, where item i is what item source[i] was before, or new if that is -1.
+
+    The number of items must differ: that tells what a belief knows of each item from what it knows of features. New
+    items start as they do in `learner.init`.
+    """
+    if isinstance(belief, Widths):
+        return with_widths(belief, np.asarray(to.Phi))
+    if isinstance(belief, Mixed):
+        belief = mixed_without(belief, problem.Phi, np.setdiff1d(np.arange(problem.L), source))
+    start = learner.init(to)
+    return type(belief)(*(_gathered(x, fresh, source) for x, fresh in zip(belief, start, strict=True)))
+
+
+def _gathered(value: Any, fresh: Any, source: Array) -> Any:
+    """A field of a belief: as it is if it has the same shape for any number of items, else along the items' axis."""
+    value, out = np.asarray(value), np.array(fresh)
+    if value.shape == out.shape:
+        return value
+    axis = next(i for i, (a, b) in enumerate(zip(value.shape, out.shape, strict=True)) if a != b)
+    kept = source >= 0
+    np.moveaxis(out, axis, 0)[kept] = np.moveaxis(value, axis, 0)[source[kept]]
+    return out
+
+
+def merged(learner: Learner[Any], belief: Any, other: Any, problem: Problem) -> Any:
+    """The belief after the feedback of both, each of which started from `learner.init`.
+
+    >>> import numpy as np
+    >>> from superarm import CombTS, Problem, TopK
+    >>> from superarm.beliefs import merged
+    >>> learner, problem = CombTS(), Problem(np.eye(2), TopK(1))
+    >>> start = learner.init(problem)
+    >>> here = learner.update(start, problem, np.array([0]), np.array([1.0]))
+    >>> there = learner.update(start, problem, np.array([0]), np.array([0.0]))
+    >>> merged(learner, here, there, problem)
+    Beta(alpha=array([2., 1.]), beta=array([2., 1.]))
+    """
+    if hasattr(learner, "merge"):
+        return learner.merge(belief, other, problem)
+    if isinstance(belief, Beta | Counts):
+        return type(belief)(*(a + b - start for a, b, start in zip(belief, other, learner.init(problem), strict=True)))
+    raise ParameterError(
+        f"{type(learner).__name__} cannot merge beliefs: it has no method merge(belief, other, problem)"
+    )

@@ -1,0 +1,61 @@
+"""Parts of an agent in a file, checked as they come back, and a look at them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from superarm import files, learners
+from superarm.arrays import Array, Features, Product
+from superarm.errors import FileError
+from superarm.files import PathLike
+from superarm.gaussian import Gaussian, mean, std
+from superarm.problem import check_features
+from superarm.widths import Widths, with_widths
+
+SHOWN = 8
+"""Coefficients that `describe` shows."""
+
+
+def describe(path: PathLike) -> str:
+    """What a file of superarm's holds, in words; of an agent that has coefficients, also the clearest of those."""
+    text, (header, arrays) = files.describe(path), files.open_file(path)
+    if header["superarm"] != "agent" or not {"belief.factor", "belief.log_scale"} <= arrays.keys():
+        return text
+    belief = Gaussian(arrays["belief.factor"], arrays["belief.log_scale"])
+    theta = mean(belief)
+    width = std(belief, np.eye(len(theta)))
+    names = header["meta"].get("names") or [f"[{j}]" for j in range(len(theta))]
+    clearest = np.argsort(-np.abs(theta) / width, kind="stable")[:SHOWN]
+    lines = [f"  {names[j]} {theta[j]:+.3g} ± {width[j]:.2g}" for j in clearest]
+    return "\n".join([text, f"coefficients, the clearest of {len(theta)}:", *lines])
+
+
+def saved_learner(path: PathLike, name: str, parameters: dict[str, Any], given: Any) -> Any:
+    """The learner a file was saved with; one that is given must be the same."""
+    if given is None:
+        if name not in learners.__all__:
+            raise FileError(f"{path} needs the learner {name}: pass it as learner=")
+        return getattr(learners, name)(**parameters)
+    if type(given).__name__ != name or given != type(given)(**parameters):
+        raise FileError(f"{path} was saved with the learner {name} of {parameters}, not with {given}")
+    return given
+
+
+def saved_features(arrays: Mapping[str, Array]) -> Features:
+    """The features in a file, an array or a product."""
+    if "features" in arrays:
+        return arrays["features"]
+    return Product(check_features(arrays["features.left"]), arrays["features.right"])
+
+
+def saved_belief(path: PathLike, template: Any, arrays: Mapping[str, Array], Phi: Features) -> Any:
+    """The belief in a file, which must look like `template`."""
+    if isinstance(template, Widths) and "belief.squared" not in arrays:  # from before widths were kept
+        return with_widths(saved_belief(path, Gaussian(*template[:2]), arrays, Phi), np.asarray(Phi))
+    saved = {name: arrays[f"belief.{name}"] for name in template._fields}
+    for name, value in saved.items():
+        like = np.asarray(getattr(template, name))
+        if value.shape != like.shape or value.dtype != like.dtype or not np.isfinite(value).all():
+            raise FileError(f"{path} is damaged: the {name} of its belief does not fit its features or is not finite")
+    return type(template)(**saved)
