@@ -12,7 +12,7 @@ import numpy as np
 from superarm import files
 from superarm.arrays import Array, Features, Product, take_rows
 from superarm.beliefs import merged, moved
-from superarm.decide import decide
+from superarm.decide import decide, in_context
 from superarm.decisions import Decision, Ledger, as_time
 from superarm.errors import (
     DecisionError,
@@ -367,13 +367,8 @@ class Agent:
     def _problem(self, features: Any) -> Problem:
         if features is None:
             return self.problem
-        if isinstance(self.belief, Mixed):
-            raise FeaturesError(
-                f"{type(self.learner).__name__} learns how items deviate from what their features say: "
-                "the features must stay the same"
-            )
         values = aligned(as_table(features), self._items, self.names)
-        return self.problem._replace(Phi=as_features(values, self.problem.Phi.shape))
+        return in_context(self.learner, self.belief, self.problem, values)
 
     def _mask(self, available: Any) -> Array:
         if isinstance(available, set | frozenset):
