@@ -125,28 +125,29 @@ def _check_items(A: Array, L: int) -> None:
 def _features(features: Any, n: int) -> list[Features]:
     """Features for each of n decisions; those given once are held once."""
     if isinstance(features, list | tuple) and any(len(getattr(Phi, "shape", ())) == 2 for Phi in features):
-        given = list(features)
+        each = _checked(features)
     else:
         Phi = as_features(features)
-        if len(Phi.shape) == 2:
-            return [Phi] * n
-        if len(Phi.shape) != 3:
+        if len(Phi.shape) not in (2, 3):
             raise FeaturesError(
                 f"features must have shape (items, features) or ({n}, items, features), got {Phi.shape}"
             )
-        given = [Phi[i] for i in range(Phi.shape[0])]
-    if len(given) != n:
-        raise FeaturesError(
-            f"features of {len(given)} decisions, but items of {n}: give one (items, features) for each"
-        )
+        each = [Phi] * n if len(Phi.shape) == 2 else [Phi[i] for i in range(Phi.shape[0])]
+    if len(each) != n:
+        raise FeaturesError(f"features of {len(each)} decisions, but items of {n}: give one (items, features) for each")
+    return each
+
+
+def _checked(features: list[Any] | tuple[Any, ...]) -> list[Features]:
+    """Each once, however often it occurs."""
     checked: dict[int, Features] = {}
-    for i, Phi in enumerate(given):
+    for i, Phi in enumerate(features):
         if id(Phi) not in checked:
             try:
-                checked[id(Phi)] = as_features(Phi, np.shape(given[0]))
+                checked[id(Phi)] = as_features(Phi, np.shape(features[0]))
             except FeaturesError as error:
                 raise FeaturesError(f"decision {i}: {error}") from error
-    return [checked[id(Phi)] for Phi in given]
+    return [checked[id(Phi)] for Phi in features]
 
 
 def _mask(available: Any, A: Array, L: int) -> Array:

@@ -12,16 +12,19 @@ set, which may be minute, is never asked for. With
 
     M_i = Σ_e q_i ŵ_i     N_i = Σ_e q_i     R_i = Σ_{e ∈ A_i} q_i/p_i (w_i - ŵ_i)     S_i = Σ_{e ∈ A_i} q_i/p_i
 
-every estimate here is a mean over decisions, and its standard error that of a mean:
+the estimates and their terms, whose spread gives the standard error, are
 
-    M_i + R_i                            unbiased
-    M_i + r N_i + N̄/S̄ (R_i - r S_i)      self-normalized: the mean is M̄ + N̄ r with r = R̄/S̄, the terms its linearization
+    M̄ + R̄         M_i + R_i                                     unbiased
+    M̄ + r N̄       M_i + r N_i + j_i N̄/S̄ (R_i - r S_i)           self-normalized: r = R̄/S̄
 
-Decisions are taken as drawn alike, with their contexts: V is the mean over the contexts one may meet. Where the logging
-policy learned as it went, the terms R_i of `ips` and `replay` still are right given the past, and so are those of
-`doubly_robust` with `past=True`.
+With j_i = (1 - 1/n)/(1 - S_i/ΣS) the last term is the jackknife's: how far r moves without decision i. Intervals are
+Student's, with as many degrees of freedom as decisions count, less one: few that weigh much are few.
+
+Decisions are taken as drawn alike, contexts and all. Where the logging policy learned as it went, R_i is still right
+given the past (in `doubly_robust` with `past`), but weights that change along the log make intervals a little short.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +38,6 @@ from superarm.logs import Log, padded
 from superarm.mixed import Mixed
 from superarm.oracles import TopK
 from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_numbers, as_oracle, find_fault
-from superarm.simulate import mean_se
 
 __all__ = ["Estimate", "Log", "Replay", "doubly_robust", "ips", "probabilities", "propensities", "replay"]
 
@@ -52,9 +54,9 @@ class Estimate(NamedTuple):
     se: float
     low: float
     high: float
-    level: float  # of the interval (low, high), by Student's t
+    level: float  # of the interval
     n: int  # decisions
-    ess: float  # (Σ S_i)²/Σ S_i²: as many decisions of the target itself would weigh as much
+    ess: float  # (Σ S_i)²/Σ S_i²: how many decisions count
     support: float  # S̄/N̄, 1 in expectation; well below it, the target chooses what the log hardly ever does
 
     def __str__(self) -> str:
@@ -84,7 +86,7 @@ def ips(log: Log, target: Any, *, normalized: bool = True, level: float = 0.95) 
         target: the probability with which the policy chooses each item, (L,) or (n, L): for a fixed set of items
             np.isin(range(L), items), for another learner `probabilities`.
         normalized: divide by what the ratios q/p add up to, not by what they should: nearly always the smaller error,
-            for a bias of the order of 1/n. Without, the estimate is unbiased.
+            for a bias of the order of 1/ess. Without, the estimate is unbiased.
         level: of the interval.
 
     >>> import numpy as np
@@ -199,19 +201,27 @@ def replay(
 
 
 def _estimate(M: Array, N: Array, R: Array, S: Array, normalized: bool, level: float) -> Estimate:
-    """The mean of the module's terms; M and N are (n,) or (1,), R and S (n, K) item by item."""
+    """From M and N, (n,) or (1,), and the items' parts of R and S, (n, K)."""
     n = len(S)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         R, S = R.sum(-1), S.sum(-1)
-        if not S.any():
-            raise ParameterError("the target never chooses what was logged: this log says nothing about its value")
+        if np.count_nonzero(S) < 2:
+            raise ParameterError(
+                f"the target chooses what was logged in {np.count_nonzero(S)} of {n} decisions: "
+                "this log says too little about its value"
+            )
         r, scale = R.mean() / S.mean(), N.mean() / S.mean()
-        mean, error = mean_se(M + r * N + scale * (R - r * S) if normalized else M + R)
-        ess = S.sum() ** 2 / (S**2).sum()
-    if not np.isfinite([error, ess]).all():
-        raise NumericalError("the weights, or 1 over the propensities, are too large: their squares leave float64")
-    value, se, half = float(mean), float(error), float(error * stdtrit(n - 1, (1 + level) / 2))
-    return Estimate(value, se, value - half, value + half, level, n, float(ess), float(1 / scale))
+        j = (1 - 1 / n) / (1 - S / S.sum())
+        terms = M + r * N + j * scale * (R - r * S) if normalized else M + R
+        value = float(M.mean() + r * N.mean() if normalized else terms.mean())
+        se = float(np.sqrt(((terms - value) ** 2).mean() / (n - 1)))
+        ess = float(S.sum() ** 2 / (S**2).sum())
+        half = se * float(stdtrit(ess - 1, (1 + level) / 2))
+    if not math.isfinite(half):
+        raise NumericalError(
+            "no finite interval: weights or q/p are too large to square, or one decision outweighs all"
+        )
+    return Estimate(value, se, value - half, value + half, level, n, ess, float(1 / scale))
 
 
 def _predict(log: Log, q: Array, model: Learner[Any], folds: int, past: bool) -> tuple[Array, Array]:
