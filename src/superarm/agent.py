@@ -23,7 +23,7 @@ from superarm.errors import (
     ParameterError,
     is_whole,
 )
-from superarm.explain import Explanation, explain, times_chosen
+from superarm.explain import Explanation, explain, propensities
 from superarm.feedback import check_feedback, check_importance
 from superarm.items import Items, aligned, as_items, as_table, index_of, joined_features, order_of
 from superarm.mixed import Mixed
@@ -129,7 +129,7 @@ class Agent:
             rng = np.random.default_rng(seed)
             A = decide(self.learner, self.belief, problem, rng)
             A = A[A >= 0]
-            times = times_chosen(self.learner, self.belief, problem, draws=draws, rng=rng) if draws else None
+            likely = propensities(self.learner, self.belief, problem, A, draws=draws, rng=rng) if draws else None
         except BaseException:
             self.rng.bit_generator.state = state
             raise
@@ -139,8 +139,7 @@ class Agent:
             features=take_rows(problem.Phi, A),
             time=as_time(datetime.now(UTC)),
             seed=seed,
-            # the decision itself is one more draw, and one that chose them: (X + 1)/(m + 1) is unbiased for 1/p
-            propensity=None if times is None else tuple(((times[A] + 1) / (draws + 1)).tolist()),
+            propensity=None if likely is None else tuple(likely.tolist()),
         )
 
     def observe(

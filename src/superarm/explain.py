@@ -6,10 +6,10 @@ import numpy as np
 
 from superarm.arrays import Array, Rng, double, take_rows
 from superarm.decide import decide
-from superarm.errors import FeaturesError, require_count
+from superarm.errors import FeaturesError, ItemsError, require_count
 from superarm.gaussian import mean, std
 from superarm.mixed import Mixed, shares
-from superarm.problem import Learner, Problem, RowLearner
+from superarm.problem import Learner, Problem, RowLearner, find_fault
 
 
 class Explanation(NamedTuple):
@@ -49,6 +49,28 @@ def times_chosen(learner: Learner[Any], belief: Any, problem: Problem, *, draws:
         A = decide(learner, belief, problem, rng)
         times[A[A >= 0]] += 1
     return times
+
+
+def propensities(learner: Learner[Any], belief: Any, problem: Problem, A: Any, *, rng: Rng, draws: int = 1000) -> Array:
+    """The propensities to log with a decision A that was made at this belief, from `draws` further ones.
+
+    Of m draws that choose an item X times, (X+1)/(m+1): the decision itself counts. For it is 1/p that is averaged, and
+    E[(m+1)/(X+1)] = (1 - (1-p)^(m+1))/p, short of 1/p by a share that vanishes once m p is above 5 or so. X/m would at
+    times be 0.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.explain import propensities
+    >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=0.1)
+    >>> propensities(learner, learner.init(problem), problem, [2, 0], rng=np.random.default_rng(0)).round(3)
+    array([0.476, 0.521])
+    """
+    require_count(draws=draws)
+    items = np.asarray(A)
+    if fault := find_fault(items[items != -1], problem.L):
+        raise ItemsError(fault)
+    p = (times_chosen(learner, belief, problem, draws=draws, rng=rng) + 1) / (draws + 1)
+    return np.where(items >= 0, p[items], 1.0)
 
 
 def explain(
