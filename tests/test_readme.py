@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 PAGES = ("README", "CONTRIBUTING", *sorted(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")))
-STORIES = ("docs/tutorial",)
+STORIES = ("docs/offline", "docs/tutorial")
 """Pages whose blocks build on each other, and run as one."""
 
 
