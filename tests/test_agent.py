@@ -31,6 +31,7 @@ from superarm import (
     minimize,
     with_gap,
 )
+from superarm.contexts import Outer
 from superarm.errors import (
     FeaturesError,
     InfeasibleError,
@@ -409,3 +410,24 @@ def test_repr():
     learner = "CombLinTS(lam=1.0, sigma=0.3, forgetting=1.0, link='identity')"
     assert repr(make()) == f"Agent({learner}, 12 items, 4 features, TopK(k=3, at_most=False))"
     assert gaussian.mean(make().belief).tolist() == [0.0] * D
+
+
+def test_what_is_no_learner_no_seed_or_no_memory():
+    for learner in (CombLinTS, None, "CombLinTS"):
+        with pytest.raises(ParameterError, match=r"learner must be a learner, as CombLinTS\(\)"):
+            Agent(learner, features=FEATURES, oracle=TopK(K))
+    for seed in (-1, "x", 1.5):
+        with pytest.raises(ParameterError, match="seed must be a whole number"):
+            make(seed=seed)
+    with pytest.raises(ParameterError, match="remembered must be"):
+        Agent(CombLinTS(), features=FEATURES, oracle=TopK(K), remembered=0)
+
+
+def test_rows_of_a_product_and_no_items_to_explain():
+    agent, formed = (Agent(CombLinTS(), features=np.eye(8), oracle=TopK(2), seed=0) for _ in range(2))
+    rows = Outer(FEATURES[:3])([1.0, 0.5])
+    agent.learn(rows, [0.0, 1.0, 0.5])
+    formed.learn(np.asarray(rows), [0.0, 1.0, 0.5])
+    np.testing.assert_array_equal(agent.belief.factor, formed.belief.factor)
+    with pytest.raises(ItemsError, match="at least one item to explain"):
+        agent.explain([])

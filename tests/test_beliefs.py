@@ -19,7 +19,7 @@ from superarm import (
     gaussian,
 )
 from superarm.beliefs import merged, moved
-from superarm.errors import DecisionError, FeaturesError, ItemsError, ParameterError
+from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
 from superarm.mixed import Mixed
 from test_agent import FEATURES, D, K, L, Stubborn, make, play, state
 
@@ -270,3 +270,70 @@ def test_mixed_beliefs_without_observations_move_freely():
     assert isinstance(agent.belief, Mixed)
     assert agent.belief.rows == 0
     assert merged(agent.learner, agent.belief, agent.belief, agent.problem).t == 0
+
+
+def test_what_is_merged_of_nothing_but_zeros():
+    """Zeros say nothing about scales, and all the more about θ."""
+    for learner in (CombLinTS(), CombMixTS()):
+        agent, other, union = make(learner), make(learner), make(learner)
+        for _ in range(8):
+            other.observe([0, 1, 2], [0.0, 0.0, 0.0])
+            union.observe([0, 1, 2], [0.0, 0.0, 0.0])
+        agent.merge(other)
+        np.testing.assert_allclose(*(a.explain([0, 5], draws=1).std for a in (agent, union)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 1e-5, 1e-7, 1e-9])
+def test_the_residual_of_data_that_the_model_explains(sigma):
+    rng = np.random.default_rng(0)
+    rows, theta = rng.standard_normal((120, 4)), rng.standard_normal(4)
+    w = rows @ theta + sigma * rng.standard_normal(120)
+    prior = gaussian.prior(4, 10.0)
+    a, b = (gaussian.condition(prior, rows[s], w[s], sigma) for s in (slice(60), slice(60, None)))
+    both, union = gaussian.merge(a, b, prior), gaussian.condition(prior, rows, w, sigma)
+    np.testing.assert_allclose(both.factor[-1, -1], union.factor[-1, -1], rtol=1e-7)
+    np.testing.assert_allclose(gaussian.log_evidence(both), gaussian.log_evidence(union), rtol=1e-8)
+
+
+def test_beliefs_too_large_to_merge_stay_as_they_are():
+    agent, other = (make(CombLinTS(lam=1.0, sigma=1.0)) for _ in range(2))
+    agent.observe([0, 1, 2], [1e160, 0.0, 1.0])
+    before = state(agent)
+    with pytest.raises(NumericalError, match="too large to merge"):
+        agent.merge(other)
+    assert state(agent) == before
+
+
+def test_agents_of_other_features_or_the_same_agent():
+    learner = CombMixTS(lam=1.0, sigma=0.3, tau=0.2)
+    with pytest.raises(FeaturesError, match="needs the same features"):
+        make(learner).merge(Agent(learner, features=FEATURES[::-1], oracle=TopK(K)))
+    agent = make()
+    with pytest.raises(ParameterError, match="another agent"):
+        agent.merge(agent)
+
+
+def test_removing_items_whose_observations_count_less_than_one():
+    agent = make(CombMixTS())
+    agent.observe([0], [1.0], importance=0.8)
+    agent.observe([0], [3.0], importance=0.8)
+    agent.observe([1], [1.0], importance=0.5)
+    agent.remove_items([0])
+    np.testing.assert_allclose(agent.belief.squares, 0.5)
+    agent.remove_items([1])
+    np.testing.assert_allclose(agent.belief.squares, 0.0, atol=1e-12)
+    rng = np.random.default_rng(0)
+    few = Agent(CombMixTS(), features=rng.standard_normal((60, 3)), oracle=TopK(5), seed=0)
+    for t in range(64):
+        items = few.items[rng.choice(len(few.items), 10, replace=False)]
+        few.observe(items, rng.standard_normal(10), importance=0.2)
+        if t == 40:
+            few.remove_items(few.items[::2])
+    assert 0.2 < few.belief.sigma**2 + few.belief.tau**2 < 5
+
+
+def test_items_without_features_leave_no_loose_rows():
+    agent = Agent(CombMixTS(), features=np.zeros((4, 2)), oracle=TopK(2), seed=0)
+    agent.observe([0, 1], [1.0, 2.0])
+    agent.remove_items([0])
+    assert agent.belief.rows == 0

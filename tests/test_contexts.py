@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,3 +147,17 @@ def test_bad_columns():
         hashed({}, 4)
     with pytest.raises(ParameterError, match="buckets"):
         hashed({"a": [1]}, 0)
+
+
+def test_categories_of_data_frames_with_gaps():
+    frame = pd.DataFrame({"zip": [10115, None], "name": pd.array(["x", None], dtype="string")})
+    whole = pd.DataFrame({"zip": [10115], "name": ["x"]})
+    np.testing.assert_array_equal(hashed(frame, 64)[0], hashed(whole, 64)[0])
+    assert not hashed(frame, 64)[1].any()
+    assert not np.array_equal(hashed({"a": ["b=c"]}, 4096), hashed({"a=b": ["c"]}, 4096))
+
+
+@pytest.mark.parametrize("columns", [{"city": "Berlin"}, 5, {"a": None}, ["a", "b"]])
+def test_columns_that_are_no_lists(columns):
+    with pytest.raises(FeaturesError, match="columns must be lists"):
+        hashed(columns, 4)

@@ -175,7 +175,7 @@ def test_repeated_rows_and_masks_that_do_not_fit():
     agent = make(features=FRAME)
     with pytest.raises(ItemsError, match="'artist 0' is there twice"):
         agent.choose(features=pd.concat([FRAME.iloc[:1], FRAME.iloc[:-1]]))
-    with pytest.raises(FeaturesError, match="no row for item 'artist 0'"):
+    with pytest.raises(MaskError, match="no row for item 'artist 0'"):
         agent.choose(available=pd.Series([True] * L))
     with pytest.raises(MaskError, match="got float64"):
         agent.choose(available=pd.Series([1.0] * L, index=NAMES))
@@ -187,7 +187,7 @@ def test_tables_that_are_none():
     values = aligned(as_table(FRAME), Items(NAMES), None)
     np.testing.assert_array_equal(values, FEATURES)
     assert order_of(["b", "a"], Items(["a", "b"])).tolist() == [1, 0]
-    assert order_of([0, 1], Items(range(2))).tolist() == [0, 1]
+    assert order_of([0, 1], Items(range(2))) is None
     with pytest.raises(FeaturesError, match="for the same context"):
         joined_features(FEATURES, Outer(FEATURES)([1.0]))
 
@@ -252,7 +252,7 @@ def test_products_grow_by_products():
 
 
 BAD_MOVES = [
-    (lambda a: a.add_items(FRAME.iloc[:1]), ItemsError, "'artist 0' is there twice"),
+    (lambda a: a.add_items(FRAME.iloc[:1]), ItemsError, "'artist 0' is there already: give new items"),
     (lambda a: a.add_items(FRAME.iloc[:1], [3]), ItemsError, "all whole numbers or all text"),
     (lambda a: a.add_items(FEATURES[:1]), ItemsError, "give the new ones theirs"),
     (lambda a: a.add_items(FEATURES[:2], ["x"]), ItemsError, "2 rows of features need as many ids, got 1"),
@@ -280,3 +280,80 @@ def test_bad_moves_change_nothing(call, error, message):
     assert agent.items.tolist() == items
     agent.remove_items([])
     assert state(agent) == before
+
+
+def test_a_series_is_put_in_order_by_its_index():
+    by_series, by_list = make(items=NAMES), make(items=NAMES)
+    items, w = ["artist 3", "artist 1", "artist 8"], [1.0, 0.0, 5.0]
+    series = pd.Series(w, index=items)
+    by_series.observe(items, series.iloc[::-1], importance=pd.Series([1.0, 2.0, 3.0], index=items).iloc[::-1])
+    by_list.observe(items, w, importance=[1.0, 2.0, 3.0])
+    decision = by_series.decide()
+    by_series.observe(decision, pd.Series([0.0, 1.0], index=list(decision.items[:2])).iloc[::-1])
+    by_list.observe(decision, dict(zip(decision.items[:2], [0.0, 1.0], strict=True)))
+    by_series.observe(items, pd.Series(w))  # an index of 0, 1, 2, ... is none
+    by_list.observe(items, w)
+    np.testing.assert_allclose(by_series.belief.factor, by_list.belief.factor, rtol=1e-12, atol=1e-12)
+    before = state(by_series)
+    for bad, message in (("nobody", "for each, and for no other"), ("artist 1", "as its index, each once")):
+        with pytest.raises(WeightsError, match=message):
+            by_series.observe(items, series.rename({"artist 3": bad}))
+        with pytest.raises((ItemsError, WeightsError), match=f"{message}|was not chosen"):
+            by_series.observe(decision, series.rename({"artist 3": bad}))
+    assert state(by_series) == before
+
+
+@pytest.mark.parametrize("ids", [None, NAMES], ids=["numbers", "text"])
+def test_a_set_is_in_no_order(ids):
+    agent = make(items=ids)
+    first = set(agent.items[:2].tolist())
+    with pytest.raises(ItemsError):
+        agent.observe(first, [1.0, 0.0])
+    agent.remove_items(first)
+    assert agent.problem.L == L - 2
+
+
+def test_numbers_are_not_given_out_again(tmp_path):
+    agent = make(CombTS())
+    decision = agent.decide(available={9, 10, 11})
+    agent.remove_items([11])
+    agent.save(tmp_path / "agent.npz")
+    for again in (agent, Agent.load(tmp_path / "agent.npz", oracle=TopK(K))):
+        with pytest.raises(ItemsError, match="some were removed: give the new ones theirs"):
+            again.add_items(FEATURES[:1])
+        with pytest.raises(ItemsError, match="CombTS learns of items alone: give a mapping from the others"):
+            again.observe(decision, [1.0, 0.0, 1.0])
+        again.add_items(FEATURES[:1], [12])
+
+
+def test_an_item_that_came_back_as_another_is_not_taken_for_it():
+    agent = make(CombMixTS(lam=1.0, sigma=0.3, tau=0.2), items=NAMES)
+    decision = agent.decide()
+    agent.remove_items([decision.items[0]])
+    agent.add_items(np.full((1, 4), 9.0), [decision.items[0]])
+    agent.observe(decision, [1.0, 0.0, 1.0])
+    assert agent.belief.n[-1] == 0
+    assert agent.belief.n.sum() == 2
+    assert agent.belief.rows == 1
+
+
+def test_float32_catalogues_stay_float32():
+    agent = make(features=FEATURES.astype(np.float32))
+    agent.add_items(FEATURES[:1])
+    assert agent.problem.Phi.dtype == np.float32
+    with pytest.raises(FeaturesError, match="feature 0 of item 0 is inf"):
+        agent.add_items([[1e39, 0.0, 0.0, 0.0]])
+    products = make(features=Outer(FEATURES.astype(np.float32))([1.0, 0.5]))
+    products.add_items(Outer(FEATURES[:1])([1.0, 0.5]))
+    assert products.problem.Phi.left.dtype == np.float32
+
+
+def test_long_texts_take_the_room_they_need(tmp_path):
+    ids = ["x" * 100_000, *map(str, range(L - 1))]
+    agent = make(items=ids)
+    agent.save(tmp_path / "agent.npz")
+    assert (tmp_path / "agent.npz").stat().st_size < 200_000
+    assert Agent.load(tmp_path / "agent.npz", oracle=TopK(K)).items.tolist() == ids
+    odd = make(items=["", "ü", "\ud800", *map(str, range(L - 3))])
+    odd.save(tmp_path / "agent.npz")
+    assert Agent.load(tmp_path / "agent.npz", oracle=TopK(K)).items.tolist() == odd.items.tolist()

@@ -217,3 +217,39 @@ def test_a_look_at_a_file(tmp_path):
     assert lines[-5:-2] == ["coefficients, the clearest of 4:", "  age +2.97 ± 0.1", "  fame -0.99 ± 0.1"]
     make(CombTS()).save(path)
     assert "coefficients" not in describe(path)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        CombLinTS(lam=np.float32(1.0)),
+        CombLinTS(lam=np.int32(2)),
+        CombMixTS(lam=np.float32(1.0)),
+        CombTS(alpha=np.float32(0.5)),
+        CombLinUCB(lam=np.float16(1.0), sigma=np.float32(0.5), c=np.float32(1.0)),
+    ],
+    ids=repr,
+)
+def test_hyperparameters_of_any_type_of_number(tmp_path, learner):
+    agent = make(learner)
+    play(agent, 5)
+    agent.save(tmp_path / "agent.npz")
+    assert play(Agent.load(tmp_path / "agent.npz", oracle=TopK(K)), 20) == play(agent, 20)
+
+
+def test_a_belief_that_is_none(tmp_path):
+    path = tmp_path / "agent.npz"
+    make().save(path)
+    meta, arrays = files.read(path, "agent")
+    for factor in (np.zeros((D + 1, D + 1)), -arrays["belief.factor"]):
+        files.write(path, "agent", meta, arrays | {"belief.factor": factor})
+        with pytest.raises(FileError, match="the factor of its belief does not fit"):
+            Agent.load(path, oracle=TopK(K))
+    for changed in ({"observed.before": np.empty(0, np.uint8)}, {"observed.before": np.array([3])}):
+        files.write(path, "agent", meta, arrays | changed)
+        with pytest.raises(FileError, match="damaged"):
+            Agent.load(path, oracle=TopK(K))
+    generator = {**meta["generator"], "state": {"state": -1, "inc": -1}}
+    files.write(path, "agent", meta | {"generator": generator}, arrays)
+    with pytest.raises(FileError, match="damaged"):
+        Agent.load(path, oracle=TopK(K))

@@ -3,32 +3,33 @@
 import copy
 import dataclasses
 import uuid
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from superarm import files
-from superarm.arrays import Array, Features, Product, take_rows
+from superarm.arrays import Array, Features, Product, formed, take_rows
 from superarm.beliefs import merged, moved
 from superarm.decide import decide, in_context
-from superarm.decisions import Decision, Ledger, as_time
+from superarm.decisions import REMEMBERED, Decision, Ledger, as_time
 from superarm.errors import (
     DecisionError,
     FeaturesError,
     FileError,
     ItemsError,
     MaskError,
+    NumericalError,
     ParameterError,
     is_whole,
+    require_count,
 )
 from superarm.explain import Explanation, explain, propensities
-from superarm.feedback import check_feedback, check_importance
-from superarm.items import Items, aligned, as_items, as_table, index_of, joined_features, order_of
+from superarm.feedback import by_item, check_feedback, check_importance, in_order
+from superarm.items import Items, aligned, as_items, as_table, columns_of, index_of, joined_features, order_of
 from superarm.mixed import Mixed
 from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_features, as_oracle, check_features
-from superarm.saved import saved_belief, saved_features, saved_learner
+from superarm.saved import packed_ids, saved_belief, saved_features, saved_ids, saved_learner
 
 MOST_SEEDS = 2**53
 """Seeds lie below this, so that they survive JSON readers whose numbers are floats."""
@@ -45,6 +46,8 @@ class Agent:
         items: your ids of the items, all whole numbers or all text. By default the index of a pandas data frame, else
             0..L-1. Items go in and come out by these.
         seed: for the agent's own randomness; None draws one from the system.
+        remembered: how many observed decisions to remember, so that none is learned twice. Feedback on decisions older
+            than those is refused unless it is forced.
 
     A call that raises leaves the agent exactly as it was.
 
@@ -59,8 +62,18 @@ class Agent:
     """
 
     def __init__(
-        self, learner: Learner[Any], *, features: Any, oracle: Any, items: Any = None, seed: int | None = None
+        self,
+        learner: Learner[Any],
+        *,
+        features: Any,
+        oracle: Any,
+        items: Any = None,
+        seed: int | None = None,
+        remembered: int = REMEMBERED,
     ) -> None:
+        if isinstance(learner, type) or not hasattr(learner, "init"):
+            raise ParameterError(f"learner must be a learner, as CombLinTS(), got {learner!r:.100}")
+        require_count(remembered=remembered)
         table = as_table(features)
         problem = Problem(table.values, oracle).checked()
         if problem.batch:
@@ -69,10 +82,15 @@ class Agent:
         self._rows = learner if isinstance(learner, RowLearner) else None  # asked once, as the answer takes long
         self.problem = problem
         self.names = table.names
-        self._items = as_items(table.ids if items is None else items, problem.L)
+        ids = table.ids if items is None else items
+        self._items = as_items(ids, problem.L)
+        self._numbered = ids is None  # and so may more be; never the number of an item that is gone
         self.belief = learner.init(problem)
-        self.rng = np.random.default_rng(seed)
-        self.ledger = Ledger()
+        try:
+            self.rng = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"seed must be a whole number, 0 or more, or None; got {seed!r:.100}") from error
+        self.ledger = Ledger(remembered)
 
     def __repr__(self) -> str:
         return f"Agent({self.learner}, {self.problem.L} items, {self.problem.d} features, {self.problem.oracle})"
@@ -130,16 +148,20 @@ class Agent:
             A = decide(self.learner, self.belief, problem, rng)
             A = A[A >= 0]
             likely = propensities(self.learner, self.belief, problem, A, draws=draws, rng=rng) if draws else None
+            rows = take_rows(problem.Phi, A)
+            if not np.isfinite(rows).all():
+                raise NumericalError("the features of this context, multiplied out, leave the range of float64")
         except BaseException:
             self.rng.bit_generator.state = state
             raise
         return Decision(
             id=uuid.uuid4().hex,
             items=tuple(self._items.ids_of(A).tolist()),
-            features=take_rows(problem.Phi, A),
+            features=rows,
             time=as_time(datetime.now(UTC)),
             seed=seed,
             propensity=None if likely is None else tuple(likely.tolist()),
+            names=self.names,
         )
 
     def observe(
@@ -150,10 +172,11 @@ class Agent:
         Args:
             items: the items, each once; or a `Decision`, whose items are learned with the features of its time, and
                 no item of it twice.
-            weights: one number an item; for a decision also a mapping from some of its items to their weights.
+            weights: one number an item, in their order; or by item, as a mapping or a pandas Series, which for a
+                decision may be of some of its items.
             features: the features (L, d) that were given to `choose`, if any were; a decision has its own.
-            importance: how often each observation counts, one positive number or one an item. A mean of ten
-                observations counts 10; one with noise of std s where the learner has sigma counts (sigma/s)².
+            importance: how often each observation counts: a positive number, or one an item as in `weights`. A mean of
+                ten observations counts 10; one with noise of std s where the learner has sigma counts (sigma/s)².
             again: learn items of a decision even if they were observed before.
         """
         if isinstance(items, Decision):
@@ -162,7 +185,9 @@ class Agent:
             self._observe_decision(items, weights, importance, again)
             return
         A = self._items.positions(items)
-        w = check_feedback(weights, len(A), "item")
+        ids = self._items.ids_of(A).tolist()
+        w = check_feedback(in_order(weights, ids), len(A), "item")
+        importance = in_order(importance, ids)
         self.belief = self._updated(self.belief, self._problem(features), A, w, importance)
 
     def learn(self, rows: Any, weights: Any, *, importance: Any = None) -> None:
@@ -173,7 +198,7 @@ class Agent:
             weights: one number a row.
             importance: how often each row counts, as in `observe`.
         """
-        table = as_table(rows)
+        table = as_table(formed(rows) if isinstance(rows, Product) else rows)
         values = aligned(table._replace(ids=None), self._items, self.names)
         self.belief = self._with_rows(self.belief, values, weights, importance)
 
@@ -196,11 +221,11 @@ class Agent:
         return found._replace(items=self._items.ids_of(A), names=self.names)
 
     def add_items(self, features: Any, items: Any = None, *, oracle: Any = None) -> None:
-        """Put more items behind those there are; what was learned stays.
+        """Put more items behind those there are; what was learned stays. A catalogue on disk is read into memory.
 
         Args:
             features: one row a new item, as at the start.
-            items: their ids, as at the start; by default the numbers that come next.
+            items: their ids, as at the start; by default the numbers that come next, if no item was removed.
             oracle: the oracle over all items, if the one there is does not fit more of them.
         """
         table = as_table(features)
@@ -210,34 +235,43 @@ class Agent:
             raise FeaturesError(f"features must have shape (n, {self.problem.d}), got {more.shape}")
         Phi = joined_features(self.problem.Phi, more)
         ids = table.ids if items is None else items
-        if ids is None and not self._items.plain:
-            raise ItemsError("the items have ids: give the new ones theirs, as items=")
+        if ids is None and not self._numbered:
+            raise ItemsError("the items have ids, or some were removed: give the new ones theirs, as items=")
         new = more.shape[0]
-        both = range(Phi.shape[0]) if ids is None else [*self.items.tolist(), *as_items(ids, new).ids.tolist()]
+        added = range(self.problem.L, Phi.shape[0]) if ids is None else as_items(ids, new).ids.tolist()
+        if known := [x for x in added if self._items.get(x) is not None]:
+            raise ItemsError(
+                f"item {known[0]!r} is there already: give new items ids of their own, as items= or as index"
+            )
+        both = range(Phi.shape[0]) if ids is None else [*self.items.tolist(), *added]
         self._move(Phi, Items(both), np.append(np.arange(self.problem.L), np.full(new, -1)), oracle)
+        self._numbered = ids is None
 
     def remove_items(self, items: Any, *, oracle: Any = None) -> None:
         """Take items away; what was learned from them about features, and of all others, stays.
 
         Args:
-            items: the items, each once. The others keep their ids.
+            items: the items, a list or a set. The others keep their ids.
             oracle: the oracle over those that are left, if the one there is does not fit fewer.
         """
-        gone = self._items.positions(items)
+        gone = self._items.positions(list(items) if isinstance(items, set | frozenset) else items)
         source = np.delete(np.arange(self.problem.L), gone)
         if not len(source):
             raise ItemsError("at least one item must be left")
         if len(gone):
             self._move(self.problem.Phi[source], Items(self._items.ids_of(source)), source, oracle)
+            self._numbered = False
 
     def merge(self, other: "Agent") -> None:
         """Learn all that another agent learned.
 
         Both must have the same learner and have started from its prior, not one from a copy of the other, and have
-        observed different things. What they believe together is what one agent would that had observed it all, but for
-        scales that are "auto", which are chosen anew, and the logit link, whose approximations add up instead.
+        observed different things. What they believe together is what one agent would that had observed it all. But
+        scales that are "auto" are chosen anew; with forgetting, each keeps what it has not forgotten; the logit link's
+        approximations add up, near that of the whole; CombTS tosses other coins for weights between 0 and 1. Mixed
+        learners merge before items are removed, not after.
         """
-        if not isinstance(other, Agent):
+        if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"merging needs another agent, got {other!r:.100}")
         if self.learner != other.learner:
             raise ParameterError(f"merging needs the same learner, got {self.learner} and {other.learner}")
@@ -246,6 +280,8 @@ class Agent:
         by_feature = self._rows is not None and not isinstance(self.belief, Mixed)
         if not by_feature and not np.array_equal(self._items.ids, other._items.ids):
             raise ItemsError("merging what was learned of items needs the same items in the same order")
+        if isinstance(self.belief, Mixed) and not np.array_equal(formed(self.problem.Phi), formed(other.problem.Phi)):
+            raise FeaturesError("merging how items deviate from their features needs the same features")
         ledger = self.ledger.merged(other.ledger)
         self.belief = merged(self.learner, self.belief, other.belief, self.problem)
         self.ledger = ledger
@@ -258,14 +294,13 @@ class Agent:
             "parameters": dataclasses.asdict(self.learner),  # type: ignore[call-overload]
             "generator": self.rng.bit_generator.state,
             "names": self.names,
+            "remembered": self.ledger.limit,
         }
         Phi = self.problem.Phi
         features = {"features.left": Phi.left, "features.right": Phi.right} if isinstance(Phi, Product) else {}
-        ids = {} if self._items.plain else {"items": self._items.ids}
+        ids = {} if self._numbered else {"items": packed_ids(self._items.ids)}
         belief = {f"belief.{name}": np.asarray(value) for name, value in self.belief._asdict().items()}
-        files.write(
-            path, "agent", meta, (features or {"features": np.asarray(Phi)}) | ids | belief | self.ledger.arrays()
-        )
+        files.write(path, "agent", meta, (features or {"features": formed(Phi)}) | ids | belief | self.ledger.arrays())
 
     @classmethod
     def load(cls, path: files.PathLike, *, oracle: Oracle | Any, learner: Learner[Any] | None = None) -> "Agent":
@@ -279,14 +314,20 @@ class Agent:
         meta, arrays = files.read(path, "agent")
         try:
             learner = saved_learner(path, meta["learner"], meta["parameters"], learner)
-            agent = cls(learner, features=saved_features(arrays), oracle=oracle, items=arrays.get("items"))
+            agent = cls(
+                learner,
+                features=saved_features(arrays),
+                oracle=oracle,
+                items=saved_ids(arrays),
+                remembered=meta.get("remembered", REMEMBERED),
+            )
             agent.names = None if meta.get("names") is None else tuple(map(str, meta["names"]))
             if agent.names is not None and len(agent.names) != agent.problem.d:
                 raise FileError(f"{path} is damaged: it names {len(agent.names)} of {agent.problem.d} features")
             agent.belief = saved_belief(path, agent.belief, arrays, agent.problem.Phi)
             agent.rng.bit_generator.state = meta["generator"]
-            agent.ledger = Ledger.of_arrays(arrays)
-        except (KeyError, TypeError, ValueError) as error:
+            agent.ledger = Ledger.of_arrays(arrays, agent.ledger.limit)
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             if isinstance(error, FileError):
                 raise
             raise FileError(f"{path} is damaged or does not fit this learner ({error})") from error
@@ -301,7 +342,9 @@ class Agent:
         return self._rows
 
     def _updated(self, belief: Any, problem: Problem, A: Array, w: Array, importance: Any) -> Any:
-        """The belief after items, at their positions, showed weights."""
+        """The belief after items, at their positions, showed weights; nothing observed is nothing learned."""
+        if not len(A):
+            return belief
         if importance is None:
             return self.learner.update(belief, problem, A, w)
         return self._row_learner().update(belief, problem, A, w, check_importance(importance, w))
@@ -316,42 +359,52 @@ class Agent:
         if shape[1:] != (self.problem.d,) and shape != (0,):
             raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {shape}")
         if not len(rows):
+            check_feedback(weights, 0, "row")
             return belief
         phi, w = check_features(rows), check_feedback(weights, len(rows), "row")
         v = check_importance(1.0 if importance is None else importance, w)
         return learner.learn(belief, self.problem, phi, w, v)
 
     def _observe_decision(self, decision: Decision, weights: Any, importance: Any, again: bool) -> None:
-        if isinstance(weights, Mapping):
-            places, weights = decision.places(weights), list(weights.values())
-        else:
-            places = list(range(len(decision.items)))
-        w = check_feedback(weights, len(places), "item")
-        v = None if importance is None else check_importance(importance, w)
+        some = by_item(weights)
+        places = decision.places(decision.items if some is None else some)
+        items = [decision.items[place] for place in places]
+        w = check_feedback(weights if some is None else list(some.values()), len(places), "item")
+        v = None if importance is None else check_importance(in_order(importance, items), w)
         if not again:
             self.ledger.refuse_observed(decision, places)
         if not len(w):
             return
-        at = np.array(places, dtype=np.int64)
-        rows = decision.features[at]
+        rows = decision.features[np.array(places, dtype=np.int64)]
         if self._rows is not None and rows.shape[1] != self.problem.d:
             raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {self.problem.d}")
-        items = [decision.items[place] for place in places]
+        if self._rows is not None and decision.names is not None and self.names is not None:
+            rows = rows[:, columns_of(decision.names, self.names, DecisionError)]
         if isinstance(self.belief, Mixed):
-            self.belief = self._with_mixed(items, rows, w, v)
+            belief = self._with_mixed(items, rows, w, v)
         elif self._rows is not None:
-            self.belief = self._with_rows(self.belief, rows, w, v)
+            belief = self._with_rows(self.belief, rows, w, v)
         else:
-            self.belief = self._updated(self.belief, self.problem, self._items.positions(items), w, v)
+            belief = self._updated(self.belief, self.problem, self._still_here(items), w, v)
         self.ledger.note(decision, places)
+        self.belief = belief
+
+    def _still_here(self, items: list[Any]) -> Array:
+        """Where the items of a decision are."""
+        if gone := [item for item in items if self._items.get(item) is None]:
+            raise ItemsError(
+                f"item {gone[0]!r} of this decision is not one of the {self.problem.L} items, and "
+                f"{type(self.learner).__name__} learns of items alone: give a mapping from the others to their weights"
+            )
+        return self._items.positions(items)
 
     def _with_mixed(self, items: list[Any], rows: Array, w: Array, v: Array | None) -> Any:
-        """The belief after items that are still there, and rows of those that are not, showed weights."""
+        """The belief after items that are still what they were, and rows of those that are not, showed weights."""
+        v = np.ones(len(w)) if v is None else v
         found = [self._items.get(item) for item in items]
-        here, v = np.array([place is not None for place in found]), np.ones(len(w)) if v is None else v
-        belief, A = self.belief, np.array([place for place in found if place is not None], dtype=np.int64)
-        if len(A):
-            belief = self._updated(belief, self.problem, A, w[here], v[here])
+        A = np.array([-1 if place is None else place for place in found], dtype=np.int64)
+        here = (A >= 0) & (take_rows(self.problem.Phi, A) == rows).all(axis=-1)
+        belief = self._updated(self.belief, self.problem, A[here], w[here], v[here])
         return belief if here.all() else self._with_rows(belief, rows[~here], w[~here], v[~here])
 
     def _asked(self, features: Any, available: Any, oracle: Any) -> Problem:
@@ -384,7 +437,8 @@ class Agent:
                 f"got {mask.dtype} of shape {mask.shape}"
             )
         index = index_of(available)
-        return mask if index is None else mask[order_of(index, self._items)]
+        order = None if index is None else order_of(index, self._items, MaskError)
+        return mask if order is None else mask[order]
 
     def _move(self, Phi: Features, items: Items, source: Array, oracle: Any) -> None:
         problem = Problem(Phi, self.problem.oracle if oracle is None else as_oracle(oracle))

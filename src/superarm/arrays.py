@@ -309,18 +309,22 @@ def qr_downdate(factor: Array, rows: Array) -> Array:
     """The triangular factor of `factor` without `rows`, which are at most half of it: (*B, D, D) both.
 
     With R = [S s; 0 r] and rows = [V v; 0 u], X = V S⁻¹ and C the Cholesky factor of I - XᵀX, whose eigenvalues are at
-    least a half: SᵀS - VᵀV = (CS)ᵀ(CS). What is to be taken away is never subtracted from what is large.
+    least a half: SᵀS - VᵀV = (CS)ᵀ(CS). With e = Vθ - v, what θ misses the rows by once they are gone, r² becomes
+    r² - u² - ‖e‖² + ‖Xᵀe‖². So nothing large is ever subtracted from what is large.
     """
     S, s, V, v = factor[..., :-1, :-1], factor[..., :-1, -1], rows[..., :-1, :-1], rows[..., :-1, -1]
     Xt = solve_rows(factor, V).swapaxes(-1, -2)
     Ct = np.linalg.cholesky(np.eye(S.shape[-1]) - Xt @ Xt.swapaxes(-1, -2))  # Cᵀ, lower
     out = np.zeros_like(factor.swapaxes(-1, -2), order="C").swapaxes(-1, -2)
     out[..., :-1, :-1] = np.triu(Ct.swapaxes(-1, -2) @ S)
-    z = np.linalg.solve(Ct, (s - matvec(Xt, v))[..., None])[..., 0]
-    out[..., :-1, -1] = z
-    before = (s**2).sum(-1) + factor[..., -1, -1] ** 2
-    r2 = before - (v**2).sum(-1) - rows[..., -1, -1] ** 2 - (z**2).sum(-1)
-    out[..., -1, -1] = np.sqrt(np.maximum(r2, 0.0))  # of a sum of squares: below 0 by rounding only
+    z = np.linalg.solve(Ct, (s - matvec(Xt, v))[..., None])
+    out[..., :-1, -1] = z[..., 0]
+    e = matvec(Xt.swapaxes(-1, -2), np.linalg.solve(Ct.swapaxes(-1, -2), z)[..., 0]) - v
+    with np.errstate(over="ignore", invalid="ignore"):
+        r2 = factor[..., -1, -1] ** 2 - rows[..., -1, -1] ** 2 - (e**2).sum(-1) + (matvec(Xt, e) ** 2).sum(-1)
+    out[..., -1, -1] = np.sqrt(np.where(r2 < 0, 0.0, r2))  # of a sum of squares: below 0 by rounding only
+    if not np.isfinite(out).all():
+        raise NumericalError("beliefs are too large to merge: their squares leave the range of float64")
     return out
 
 

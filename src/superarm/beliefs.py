@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array
+from superarm.arrays import Array, formed
 from superarm.errors import ParameterError
 from superarm.itemwise import Beta, Counts
 from superarm.mixed import Mixed, mixed_without
@@ -19,7 +19,7 @@ def moved(learner: Learner[Any], belief: Any, problem: Problem, to: Problem, sou
     items start as they do in `learner.init`.
     """
     if isinstance(belief, Widths):
-        return with_widths(belief, np.asarray(to.Phi))
+        return with_widths(belief, formed(to.Phi))
     if isinstance(belief, Mixed):
         belief = mixed_without(belief, problem.Phi, np.setdiff1d(np.arange(problem.L), source))
     start = learner.init(to)

@@ -85,7 +85,7 @@ def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
 
     New categories need no new features. Two may meet in one bucket, with random signs, so that on average they do not
     disturb each other: take several times as many buckets as there are categories that matter. None and NaN add
-    nothing. The hash is that of the texts "column=category", the same in any process.
+    nothing. The hash is that of the column's name and of the category as text, the same in any process; 7.0 is as 7.
 
     Args:
         columns: a list of categories, one a row, for each column; a data frame will do.
@@ -93,26 +93,44 @@ def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
 
     >>> from superarm.contexts import hashed
     >>> hashed({"genre": ["jazz", "folk", "jazz"], "live": [True, None, True]}, buckets=4)
-    array([[ 0., -1.,  0.,  1.],
-           [ 1.,  0.,  0.,  0.],
-           [ 0., -1.,  0.,  1.]])
+    array([[-1.,  0.,  1.,  0.],
+           [ 0.,  0., -1.,  0.],
+           [-1.,  0.,  1.,  0.]])
     """
     require_count(buckets=buckets)
-    table = {str(name): list(columns[name]) for name in getattr(columns, "columns", columns)}
+    try:
+        table = {str(name): _categories(columns[name]) for name in getattr(columns, "columns", columns)}
+    except (IndexError, TypeError) as error:
+        raise FeaturesError(f"columns must be lists of categories, by the names of the columns ({error})") from error
     if len(lengths := {len(values) for values in table.values()}) != 1:
         raise FeaturesError(f"columns must be lists of one length, got lengths {sorted(lengths)}")
     out = np.zeros((lengths.pop(), buckets))
     for name, values in table.items():
-        place = {value: _bucket(f"{name}={value}", buckets) for value in set(values) if not _missing(value)}
+        place = {value: _bucket(f"{len(name)} {name}={value}", buckets) for value in set(values) if value is not None}
         for row, value in enumerate(values):
-            if value in place:
+            if value is not None:
                 bucket, sign = place[value]
                 out[row, bucket] += sign
     return out
 
 
+def _categories(values: Iterable[Any]) -> list[str | None]:
+    """Categories as texts, None for those that are missing."""
+    if isinstance(values, str | bytes):
+        raise TypeError(f"{values!r:.60} is one category, not a list of them")
+    return [None if _missing(value) else _text(value) for value in values]
+
+
 def _missing(value: Any) -> bool:
-    return value is None or value != value
+    try:
+        return value is None or bool(value != value)  # NaN
+    except TypeError:  # pandas' NA is neither equal nor unequal
+        return True
+
+
+def _text(value: Any) -> str:
+    """As text; a whole number alike whether a gap in its column made it a float or not."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _bucket(text: str, buckets: int) -> tuple[int, float]:

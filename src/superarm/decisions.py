@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.errors import DecisionError, ItemsError, is_real, is_whole
+from superarm.errors import DecisionError, ItemsError
+from superarm.files import packed, unpacked
 
 VERSION = 1
 REMEMBERED = 2**17
-"""Observed decisions that an agent remembers. What was decided before the last it has forgotten is refused."""
+"""Observed decisions that an agent remembers if it is not told otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +41,12 @@ class Decision:
     time: str  # UTC, ISO 8601
     seed: int  # agent.decide(..., seed=seed) decides alike, if it believes and is asked the same
     propensity: tuple[float, ...] | None = None  # (K,) how likely each item was to be chosen, if that was asked for
+    names: tuple[str, ...] | None = None  # (d,) of the features, if they have any
 
     def to_json(self) -> str:
         """As JSON, with a checksum."""
         features = np.asarray(self.features, np.float64).tolist()
-        content = {name: getattr(self, name) for name in ("id", "items", "time", "seed", "propensity")}
+        content = {name: getattr(self, name) for name in ("id", "items", "time", "seed", "propensity", "names")}
         header = {"superarm": "decision", "version": VERSION, "check": self._check()}
         return json.dumps({**header, **content, "features": features}, allow_nan=False)
 
@@ -53,31 +55,39 @@ class Decision:
         """The decision that `to_json` wrote, from the text or from what it was parsed to."""
         try:
             content = record if isinstance(record, Mapping) else json.loads(record)
-        except (TypeError, ValueError) as error:
+        except (RecursionError, TypeError, ValueError) as error:
             raise DecisionError(f"a decision is a JSON text of Decision.to_json, got {record!r:.60}") from error
         if not isinstance(content, Mapping) or content.get("superarm") != "decision":
             raise DecisionError(f"a decision is a JSON object of Decision.to_json, got {record!r:.60}")
-        if not is_whole(content.get("version")) or content["version"] > VERSION:
-            raise DecisionError(f"this decision has version {content.get('version')}: upgrade superarm to read it")
         try:
-            decision = cls(
-                _text(content["id"]),
-                tuple(_id(item) for item in content["items"]),
-                _rows(content["features"], len(content["items"])),
-                as_time(datetime.fromisoformat(_text(content["time"]))),
-                _whole(content["seed"]),
-                None if content["propensity"] is None else tuple(_probability(p) for p in content["propensity"]),
-            )
-            whole = decision._check() == content["check"]
+            newer = _whole(content.get("version")) > VERSION
+            decision = None if newer else cls._parsed(content)
+            whole = decision is not None and decision._check() == content["check"]
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise DecisionError(f"this decision record is damaged ({type(error).__name__}: {error})") from error
-        if not whole or len(decision.propensity or decision.items) != len(decision.items):
+        if decision is None:
+            raise DecisionError(f"this decision has version {content['version']}: upgrade superarm to read it")
+        if not whole:
             raise DecisionError("this decision record is damaged: its checksum is that of other content")
         return decision
 
+    @classmethod
+    def _parsed(cls, content: Mapping[str, Any]) -> "Decision":
+        items = tuple(x if isinstance(x, str) else _whole(x) for x in content["items"])
+        propensity, names = content["propensity"], content["names"]
+        return cls(
+            _text(content["id"]),
+            items,
+            _rows(content["features"], len(items)),
+            as_time(datetime.fromisoformat(_text(content["time"]))),
+            _whole(content["seed"]),
+            None if propensity is None else tuple(_probability(p) for p in propensity),
+            None if names is None else tuple(_text(name) for name in names),
+        )
+
     def _check(self) -> str:
         """Of the content, not of its text: others may write the same numbers otherwise."""
-        words = json.dumps([self.id, self.items, self.time, self.seed, self.propensity])
+        words = json.dumps([self.id, self.items, self.time, self.seed, self.propensity, self.names])
         numbers = np.ascontiguousarray(self.features, np.float64) + 0.0  # -0.0 becomes 0.0
         return f"{zlib.crc32(numbers.tobytes(), zlib.crc32(words.encode())):08x}"
 
@@ -101,17 +111,14 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
-    if not is_whole(value):
+    """A whole number, which some readers of JSON make a float or a Decimal."""
+    if isinstance(value, bool | str) or int(value) != value:
         raise TypeError(f"{value!r:.60} is not a whole number")
     return int(value)
 
 
-def _id(value: Any) -> int | str:
-    return value if isinstance(value, str) else _whole(value)
-
-
 def _probability(value: Any) -> float:
-    if not (is_real(value) and 0 < value <= 1):
+    if isinstance(value, bool | str) or not 0 < float(value) <= 1:
         raise TypeError(f"{value!r:.60} is not a probability above 0")
     return float(value)
 
@@ -126,9 +133,13 @@ def _rows(values: Any, n: int) -> Array:
 
 
 class Ledger:
-    """Which items of which decisions were observed, so that none is learned twice."""
+    """Which items of which decisions were observed, so that none is learned twice.
 
-    def __init__(self) -> None:
+    When there are more than `limit`, the oldest tenth is forgotten, and what was decided before then is refused.
+    """
+
+    def __init__(self, limit: int = REMEMBERED) -> None:
+        self.limit = limit
         self.observed: dict[str, tuple[str, int]] = {}  # decision: its time, and its observed places as bits
         self.before = ""  # the time of the last decision forgotten
 
@@ -148,13 +159,13 @@ class Ledger:
             )
 
     def note(self, decision: Decision, places: list[int]) -> None:
-        """Remember; the oldest tenth is forgotten when there are too many."""
+        """Remember these."""
         _, bits = self.observed.get(decision.id, ("", 0))
         for place in places:
             bits |= 1 << place
         self.observed[decision.id] = (decision.time, bits)
-        if len(self.observed) > REMEMBERED:
-            oldest = sorted(self.observed, key=lambda key: self.observed[key])[: 1 + REMEMBERED // 10]
+        if len(self.observed) > self.limit:
+            oldest = sorted(self.observed, key=lambda key: self.observed[key])[: 1 + self.limit // 10]
             self.before = self.observed[oldest[-1]][0]
             for key in oldest:
                 del self.observed[key]
@@ -164,7 +175,7 @@ class Ledger:
         for key in self.observed.keys() & other.observed.keys():
             if self.observed[key][1] & other.observed[key][1]:
                 raise DecisionError(f"both agents observed the same items of decision {key}: merge what is disjoint")
-        both = Ledger()
+        both = Ledger(self.limit)
         both.before = max(self.before, other.before)
         for ledger in (self, other):
             for key, (time, bits) in ledger.observed.items():
@@ -175,14 +186,16 @@ class Ledger:
         """For a file."""
         times, bits = zip(*self.observed.values(), strict=True) if self.observed else ((), ())
         texts = {"decision": self.observed, "time": times, "places": [f"{b:x}" for b in bits], "before": [self.before]}
-        return {f"observed.{name}": np.array(list(values), dtype=str) for name, values in texts.items()}
+        return {f"observed.{name}": packed(values) for name, values in texts.items()}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Array]) -> "Ledger":
-        """From a file; files of the first version have none."""
-        ledger = cls()
+    def of_arrays(cls, arrays: Mapping[str, Array], limit: int) -> "Ledger":
+        """From a file; those of version 1 have none."""
+        ledger = cls(limit)
         if "observed.decision" in arrays:
-            columns = [arrays[f"observed.{name}"].tolist() for name in ("decision", "time", "places")]
-            ledger.observed = {key: (time, int(bits, 16)) for key, time, bits in zip(*columns, strict=True)}
-            ledger.before = arrays["observed.before"].tolist()[0]
+            decisions, times, places = (unpacked(arrays[f"observed.{x}"]) for x in ("decision", "time", "places"))
+            ledger.observed = {
+                key: (time, int(bits, 16)) for key, time, bits in zip(decisions, times, places, strict=True)
+            }
+            (ledger.before,) = unpacked(arrays["observed.before"])
         return ledger

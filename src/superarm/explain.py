@@ -88,6 +88,8 @@ def explain(
     (array([4.95, 0.  ]), array([1., 0.]))
     """
     require_count(draws=draws)
+    if not len(items):
+        raise ItemsError("give at least one item to explain")
     if not isinstance(learner, RowLearner):
         raise FeaturesError(
             f"{type(learner).__name__} knows nothing of features, so there is nothing to explain by them"

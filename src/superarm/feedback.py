@@ -1,11 +1,13 @@
 """What comes back, checked before anything is learned from it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.errors import ParameterError, WeightsError
+from superarm.items import index_of
 from superarm.problem import as_numbers
 
 
@@ -22,6 +24,31 @@ def check_feedback(weights: Any, n: int, what: str) -> Array:
         at = int(finite.argmin())
         raise WeightsError(f"the weight at position {at} is {w[at]}: weights must be finite; leave out what is unknown")
     return w
+
+
+def by_item(values: Any) -> Mapping[Any, Any] | None:
+    """A mapping from items, or a pandas Series with an index of items, as a mapping; None for anything else.
+
+    An index of 0, 1, 2, ... is the one a series has that was given none.
+    """
+    if isinstance(values, Mapping):
+        return values
+    index = index_of(values)
+    if index is None or index.tolist() == list(range(len(values))):
+        return None
+    if not index.is_unique:
+        raise WeightsError("a series must have the items as its index, each once")
+    return dict(zip(index.tolist(), values.tolist(), strict=True))
+
+
+def in_order(values: Any, items: list[Any]) -> Any:
+    """Values by item in the order of the items; anything else, in their order already, as it is."""
+    mapping = by_item(values)
+    if mapping is None:
+        return values
+    if mapping.keys() != set(items):
+        raise WeightsError("what is given by item must be given for these items: for each, and for no other")
+    return [mapping[item] for item in items]
 
 
 def check_importance(importance: Any, w: Array) -> Array:

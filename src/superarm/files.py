@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,6 +28,18 @@ def write(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[st
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def packed(texts: Iterable[str]) -> Array:
+    """Texts without NUL as an array of bytes: each takes the room it needs, where NumPy's take that of the longest."""
+    return np.frombuffer("\0".join(["", *texts]).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+
+
+def unpacked(array: Array) -> list[str]:
+    """The texts that `packed` put there."""
+    if array.dtype != np.uint8:
+        raise ValueError(f"texts are kept as bytes, not as {array.dtype}")
+    return array.tobytes().decode("utf-8", "surrogatepass").split("\0")[1:]
 
 
 def _plain(value: Any) -> Any:

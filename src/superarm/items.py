@@ -4,18 +4,17 @@ Inside, an item is its position 0..L-1 and a feature its column. Ids are all who
 survive files and JSON.
 """
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from superarm.arrays import Array, Features, Product
-from superarm.errors import FeaturesError, ItemsError, is_whole
-from superarm.problem import find_fault
+from superarm.errors import FeaturesError, ItemsError, SuperarmError, is_whole
+from superarm.problem import check_features, find_fault, first_repeated
 
 
 class Items:
-    """L items by their ids, which are the positions themselves if none are given.
+    """L items by their ids, which may be the positions themselves.
 
     >>> from superarm.items import Items
     >>> artists = Items(["abba", "bowie", "cher"])
@@ -24,11 +23,13 @@ class Items:
     """
 
     def __init__(self, ids: Any) -> None:
-        given = ids if isinstance(ids, range) and ids == range(len(ids)) else _as_list(ids)
-        self.L, self._ids = len(given), _as_ids(given)
+        given = ids if isinstance(ids, range) and ids == range(len(ids)) else _as_array(ids)
+        self.L = len(given)
+        # where ids are positions, of which there may be millions, nothing is kept of them
+        self._ids = None if isinstance(given, range) or np.array_equal(given, np.arange(self.L)) else given
         self._places = {} if self._ids is None else {x: place for place, x in enumerate(self._ids.tolist())}
         if self._ids is not None and len(self._places) < self.L:
-            raise ItemsError(f"item {_first_repeated(given)!r} is there twice")
+            raise ItemsError(f"item {first_repeated(self._ids.tolist())!r} is there twice")
 
     @property
     def ids(self) -> Array:
@@ -41,7 +42,7 @@ class Items:
 
     @property
     def plain(self) -> bool:
-        """Whether the ids are the positions; there may be millions, so nothing is kept of them."""
+        """Whether the ids are the positions."""
         return self._ids is None
 
     def positions(self, items: Any) -> Array:
@@ -55,14 +56,13 @@ class Items:
                 raise ItemsError(fault)
             return A.astype(np.int64)
         given = _as_list(items)
-        found = [self.place(item) for item in given]
+        found = [self._place(item) for item in given]
         if len(set(found)) < len(found):
-            raise ItemsError(f"item {_first_repeated(given)!r} is repeated")
+            raise ItemsError(f"item {first_repeated(given)!r} is repeated")
         return np.array(found, dtype=np.int64)
 
-    def place(self, item: Any) -> int:
-        """Where one item is."""
-        text = self.ids.dtype.kind == "U"
+    def _place(self, item: Any) -> int:
+        text = self.ids.dtype == object
         if not (isinstance(item, str) if text else is_whole(item)):
             kind = "text" if text else "whole numbers"
             raise ItemsError(f"items must be a flat list of {kind}, as the ids are; got {item!r:.100}")
@@ -78,27 +78,28 @@ class Items:
         return int(item) if is_whole(item) and 0 <= item < self.L else None
 
 
-def _as_ids(given: Any) -> Array | None:
-    """Ids as an array; None if they are 0, 1, 2, ..."""
-    if isinstance(given, range):
-        return None
+def _as_array(ids: Any) -> Array:
+    """Ids as an array of int64, or of texts as they are."""
+    array = ids.to_numpy() if hasattr(ids, "to_numpy") else ids
+    if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind == "i":
+        return array.astype(np.int64)
+    given = _as_list(array)
     kinds = {"whole" if is_whole(x) else "text" if isinstance(x, str) else type(x).__name__ for x in given}
     if len(kinds) > 1 or not kinds <= {"whole", "text"}:
         raise ItemsError(f"ids of items must be all whole numbers or all text, got {', '.join(sorted(kinds))}")
     if kinds == {"text"}:
         if any("\0" in x for x in given):
             raise ItemsError("ids of items must not hold the character NUL")
-        return np.array(given, dtype=str)
+        return np.array(given, dtype=object)
     try:
-        ids = np.array(given, dtype=np.int64)
+        return np.array(given, dtype=np.int64)
     except OverflowError as error:
         raise ItemsError(f"ids of items must fit into 64 bits ({error})") from error
-    return None if np.array_equal(ids, np.arange(len(ids))) else ids
 
 
 def _as_list(items: Any) -> list[Any]:
-    """A list, array, index or series of ids as a list; text alone is not a list of items."""
-    if isinstance(items, str | bytes):
+    """A list, array, index or series as a list. Text alone is no list of items, and a set is in no order."""
+    if isinstance(items, str | bytes | set | frozenset):
         raise ItemsError(f"items must be a flat list, got {items!r:.100}")
     try:
         listed = items.tolist() if hasattr(items, "tolist") else list(items)
@@ -109,9 +110,12 @@ def _as_list(items: Any) -> list[Any]:
     return listed
 
 
-def _first_repeated(items: Iterable[Any]) -> Any:
-    seen: set[Any] = set()
-    return next(x for x in items if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+def as_items(ids: Any, L: int) -> Items:
+    """Items with these ids, which must be L; 0..L-1 if there are none."""
+    items = Items(range(L) if ids is None else ids)
+    if items.L != L:
+        raise ItemsError(f"{L} rows of features need as many ids, got {items.L}")
+    return items
 
 
 class Table(NamedTuple):
@@ -134,7 +138,7 @@ def as_table(features: Any) -> Table:
         return Table(features)
     names = tuple(map(str, features.columns))
     if len(set(names)) < len(names):
-        raise FeaturesError(f"feature {_first_repeated(list(names))!r} is there twice")
+        raise FeaturesError(f"feature {first_repeated(names)!r} is there twice")
     columns = [_numbers(features[column], str(column)) for column in features.columns]
     values = np.column_stack(columns) if columns else np.empty((len(features), 0))
     return Table(values, index_of(features), names)
@@ -158,43 +162,47 @@ def _numbers(column: Any, name: str) -> Array:
 
 def aligned(table: Table, items: Items, names: tuple[str, ...] | None) -> Any:
     """The values of a table with its rows in the order of the items and its columns in that of the names."""
-    values = table.values
-    if table.names is not None and names is not None and table.names != names:
-        if set(table.names) != set(names):
-            odd = sorted(set(table.names) ^ set(names))[0]
-            raise FeaturesError(f"feature {odd!r} is {'missing' if odd in names else 'not one of those learned from'}")
-        values = values[:, [table.names.index(name) for name in names]]
-    return values if table.ids is None else values[order_of(table.ids, items)]
+    values = table.values if table.names is None or names is None else table.values[:, columns_of(table.names, names)]
+    order = None if table.ids is None else order_of(table.ids, items)
+    return values if order is None else values[order]
 
 
-def order_of(ids: Any, items: Items) -> Array:
-    """Which row of a table with these ids is which item: every item once, and nothing else."""
+def columns_of(given: tuple[str, ...], names: tuple[str, ...], error: type[SuperarmError] = FeaturesError) -> Any:
+    """Which of the given columns has which of the names: all of them, and no other."""
+    if given == names:
+        return slice(None)
+    if set(given) != set(names):
+        odd = sorted(set(given) ^ set(names))[0]
+        raise error(f"feature {odd!r} is {'missing' if odd in names else 'not one of those learned from'}")
+    return [given.index(name) for name in names]
+
+
+def order_of(ids: Any, items: Items, error: type[SuperarmError] = FeaturesError) -> Array | None:
+    """Which row of a table with these ids is which item: every item once, and nothing else; None if row i is item i."""
+    if np.array_equal(np.asarray(ids), items.ids):
+        return None
     rows = Items(ids)
-    if np.array_equal(rows.ids, items.ids):
-        return np.arange(items.L)
     missing = [x for x in items.ids.tolist() if rows.get(x) is None]
     if missing:
-        raise FeaturesError(
+        raise error(
             f"there is no row for item {missing[0]!r}; if the rows are in the order of agent.items, give .to_numpy()"
         )
     if rows.L > items.L:
         extra = next(x for x in rows.ids.tolist() if items.get(x) is None)
-        raise FeaturesError(f"there is a row for item {extra!r}, which the agent does not have: use add_items first")
+        raise error(f"there is a row for item {extra!r}, which the agent does not have: use add_items first")
     return rows.positions(items.ids)
 
 
-def as_items(ids: Any, L: int) -> Items:
-    """Items with these ids, which must be L; 0..L-1 if there are none."""
-    items = Items(range(L) if ids is None else ids)
-    if items.L != L:
-        raise ItemsError(f"{L} rows of features need as many ids, got {items.L}")
-    return items
-
-
 def joined_features(Phi: Features, more: Features) -> Features:
-    """The rows of both."""
+    """The rows of both, in the dtype of the first."""
     if isinstance(Phi, Product) and isinstance(more, Product) and np.array_equal(Phi.right, more.right):
-        return Product(np.concatenate([Phi.left, more.left]), Phi.right)
+        return Product(joined_rows(Phi.left, more.left), Phi.right)
     if isinstance(Phi, Product) or isinstance(more, Product):
         raise FeaturesError("new items need features made as those of the agent were, for the same context")
-    return np.concatenate([Phi, more.astype(Phi.dtype)])
+    return joined_rows(Phi, more)
+
+
+def joined_rows(rows: Array, more: Array) -> Array:
+    """The rows of both, in the dtype of the first, which the others must fit into."""
+    with np.errstate(over="ignore"):
+        return np.concatenate([rows, check_features(more.astype(rows.dtype))])

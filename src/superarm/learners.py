@@ -10,7 +10,7 @@ A learner is hyperparameters and three pure functions; all state is the belief t
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from superarm import bounds
 from superarm.arrays import Array, Product, Rng, beta, formed, log, matvec, normal, sigmoid, take, take_rows, where
@@ -44,11 +44,12 @@ LinearBelief: TypeAlias = Gaussian | Tuned | Widths
 
 def _known(**scales: Scale) -> dict[str, float]:
     """The scales that are numbers, which must be positive."""
-    known = {name: value for name, value in scales.items() if not isinstance(value, str)}
+    known: dict[str, Any] = {name: value for name, value in scales.items() if not isinstance(value, str)}
     for name, value in scales.items():
         if isinstance(value, str) and value != "auto":
             raise ParameterError(f'{name} must be a positive number or "auto", got {value!r}')
     require_positive(**known)
+    known = {name: float(value) for name, value in known.items()}  # NumPy's are kept in the dtype they have
     if len(known) < len(scales) and any(not 1e-100 < value < 1e100 for value in known.values()):
         raise ParameterError(f'beside a scale that is "auto", others must lie between 1e-100 and 1e100, got {known}')
     return known
@@ -316,7 +317,7 @@ class CombTS:
 
     def init(self, problem: Problem) -> Beta:
         """Beta(alpha, beta) for each item."""
-        return beta_prior(problem, self.alpha, self.beta)
+        return beta_prior(problem, float(self.alpha), float(self.beta))
 
     def weights(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ Beta."""

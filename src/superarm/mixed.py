@@ -145,17 +145,16 @@ def mixed_without(belief: Mixed, Phi: Features, items: Array) -> Mixed:
     To find scales later, the mean of each becomes a loose row: of variance τ² + σ²/n where loose rows have σ² + τ².
     What the weights of an item varied around their mean is taken to be its share of all such variation.
     """
-    items = items[belief.n[items] > 0]
-    n, mean = belief.n[items], belief.total[items] / belief.n[items]
-    seen = belief.n > 0
-    within = belief.squares - (belief.total[seen] ** 2 / belief.n[seen]).sum()
-    free = (belief.n[seen] - 1).sum()
-    share = (n - 1).sum() / free if free > 0 else 0.0
+    seen, items = belief.n[belief.n > 0], items[belief.n[items] > 0]
+    n, mean, phi = belief.n[items], belief.total[items] / belief.n[items], take_rows(Phi, items)
+    within = belief.squares - (belief.total[belief.n > 0] ** 2 / seen).sum()
+    repeats, all_repeats = (where(x > 1, x - 1, 0.0).sum() for x in (n, seen))
+    share = repeats / all_repeats if len(n) < len(seen) and all_repeats > 0 else float(len(n) == len(seen))
     loose = (belief.sigma**2 + belief.tau**2) / (belief.tau**2 + belief.sigma**2 / n)
     return belief._replace(
         squares=belief.squares - (n * mean**2).sum() - share * within,
-        data=with_rows(belief.data, take_rows(Phi, items), mean, loose),
-        rows=belief.rows + len(items),
+        data=with_rows(belief.data, phi, mean, loose),
+        rows=belief.rows + nonzero_rows(phi).sum(),
     )
 
 

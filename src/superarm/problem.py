@@ -8,7 +8,7 @@ A^t             A        (*B, K) int     chosen items, -1 pads
 w̄, w_t          mean, w  (*B, L)         mean weights, weights of episode t
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -221,6 +221,16 @@ def refuse_weights(w: Array, first: int = 0) -> None:
     raise WeightsError(f"the weight of item {item} is {w[at]}: weights must be finite, or -inf for 'not available'")
 
 
+def first_repeated(values: Iterable[Any]) -> Any:
+    """The first of the values that was there before; one must have been."""
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    raise ValueError("no value is repeated")
+
+
 def find_fault(items: Array, L: int) -> str | None:
     """What keeps `items` from being a set of items 0..L-1, in words; None if nothing does."""
     if items.ndim != 1:
@@ -233,7 +243,7 @@ def find_fault(items: Array, L: int) -> str | None:
     if min(values) < 0 or max(values) >= L:
         return f"item {next(e for e in values if not 0 <= e < L)} is not one of the items 0..{L - 1}"
     if len(set(values)) < len(values):
-        return f"item {next(e for i, e in enumerate(values) if e in values[:i])} is repeated"
+        return f"item {first_repeated(values)} is repeated"
     return None
 
 

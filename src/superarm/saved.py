@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from superarm import files, learners
-from superarm.arrays import Array, Features, Product
+from superarm.arrays import Array, Features, Product, formed
 from superarm.errors import FileError
 from superarm.files import PathLike
 from superarm.gaussian import Gaussian, mean, std
@@ -42,6 +42,17 @@ def saved_learner(path: PathLike, name: str, parameters: dict[str, Any], given: 
     return given
 
 
+def packed_ids(ids: Array) -> Array:
+    """Ids of items for a file: numbers as they are, texts as bytes."""
+    return files.packed(ids.tolist()) if ids.dtype == object else ids
+
+
+def saved_ids(arrays: Mapping[str, Array]) -> Any:
+    """The ids in a file; None if it has none."""
+    ids = arrays.get("items")
+    return files.unpacked(ids) if ids is not None and ids.dtype == np.uint8 else ids
+
+
 def saved_features(arrays: Mapping[str, Array]) -> Features:
     """The features in a file, an array or a product."""
     if "features" in arrays:
@@ -52,10 +63,12 @@ def saved_features(arrays: Mapping[str, Array]) -> Features:
 def saved_belief(path: PathLike, template: Any, arrays: Mapping[str, Array], Phi: Features) -> Any:
     """The belief in a file, which must look like `template`."""
     if isinstance(template, Widths) and "belief.squared" not in arrays:  # from before widths were kept
-        return with_widths(saved_belief(path, Gaussian(*template[:2]), arrays, Phi), np.asarray(Phi))
+        return with_widths(saved_belief(path, Gaussian(*template[:2]), arrays, Phi), formed(Phi))
     saved = {name: arrays[f"belief.{name}"] for name in template._fields}
     for name, value in saved.items():
         like = np.asarray(getattr(template, name))
-        if value.shape != like.shape or value.dtype != like.dtype or not np.isfinite(value).all():
+        fits = value.shape == like.shape and np.can_cast(value.dtype, like.dtype) and np.isfinite(value).all()
+        if not fits or (name == "factor" and not (value.diagonal()[:-1] > 0).all()):
             raise FileError(f"{path} is damaged: the {name} of its belief does not fit its features or is not finite")
+        saved[name] = value.astype(like.dtype, copy=False)
     return type(template)(**saved)

@@ -63,10 +63,10 @@ def tuned_condition(belief: Tuned, phi: Array, w: Array, importance: Array | flo
 
 
 def _refitted(belief: Tuned, known: dict[str, float]) -> Tuned:
-    """A single belief at the scales of the largest evidence; nothing but zeros says nothing about scales."""
-    if not (belief.data[:, -1] ** 2).sum() > 0:
-        return belief
-    lam, sigma, _ = best_scales(summary_of_rows(belief.data, float(belief.rows)), **known, tau=0.0)
+    """A single belief made anew from its rows, at the scales of the largest evidence."""
+    lam, sigma = float(belief.lam), float(belief.sigma)
+    if (belief.data[:, -1] ** 2).sum() > 0:  # nothing but zeros says nothing about scales
+        lam, sigma, _ = best_scales(summary_of_rows(belief.data, float(belief.rows)), **known, tau=0.0)
     anew = absorb(prior(belief.data.shape[-1] - 1, lam), belief.data, belief.rows, sigma)
     return belief._replace(**anew._asdict(), lam=full((), lam), sigma=full((), sigma))
 
