@@ -8,7 +8,7 @@ demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
 
 test: .venv/installed
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2
 
 lint: .venv/installed
 	$(BIN)/ruff check .
