@@ -10,7 +10,7 @@ import numpy as np
 
 from superarm import files
 from superarm.arrays import Array, Features, Product, formed, take_rows
-from superarm.beliefs import merged, moved
+from superarm.beliefs import learned, merged, moved
 from superarm.decide import decide, in_context
 from superarm.decisions import REMEMBERED, Decision, Ledger, as_time
 from superarm.errors import (
@@ -198,9 +198,19 @@ class Agent:
             weights: one number a row.
             importance: how often each row counts, as in `observe`.
         """
+        learner = self._row_learner()
         table = as_table(formed(rows) if isinstance(rows, Product) else rows)
         values = aligned(table._replace(ids=None), self._items, self.names)
-        self.belief = self._with_rows(self.belief, values, weights, importance)
+        try:
+            shape = np.shape(values)
+        except ValueError as error:
+            raise FeaturesError(f"rows must be numbers of shape (n, {self.problem.d}) ({error})") from error
+        if shape[1:] != (self.problem.d,) and shape != (0,):
+            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {shape}")
+        w = check_feedback(weights, shape[0], "row")
+        if len(w):
+            v = check_importance(1.0 if importance is None else importance, w)
+            self.belief = learner.learn(self.belief, self.problem, check_features(values), w, v)
 
     def explain(
         self, items: Any, features: Any = None, available: Any = None, oracle: Any = None, *, draws: int = 1000
@@ -349,28 +359,14 @@ class Agent:
             return self.learner.update(belief, problem, A, w)
         return self._row_learner().update(belief, problem, A, w, check_importance(importance, w))
 
-    def _with_rows(self, belief: Any, rows: Any, weights: Any, importance: Any) -> Any:
-        """The belief after feature rows showed weights."""
-        learner = self._row_learner()
-        try:
-            shape = np.shape(rows)
-        except ValueError as error:
-            raise FeaturesError(f"rows must be numbers of shape (n, {self.problem.d}) ({error})") from error
-        if shape[1:] != (self.problem.d,) and shape != (0,):
-            raise FeaturesError(f"rows must have shape (n, {self.problem.d}), got {shape}")
-        if not len(rows):
-            check_feedback(weights, 0, "row")
-            return belief
-        phi, w = check_features(rows), check_feedback(weights, len(rows), "row")
-        v = check_importance(1.0 if importance is None else importance, w)
-        return learner.learn(belief, self.problem, phi, w, v)
-
     def _observe_decision(self, decision: Decision, weights: Any, importance: Any, again: bool) -> None:
         some = by_item(weights)
         places = decision.places(decision.items if some is None else some)
         items = [decision.items[place] for place in places]
         w = check_feedback(weights if some is None else list(some.values()), len(places), "item")
         v = None if importance is None else check_importance(in_order(importance, items), w)
+        if v is not None:
+            self._row_learner()
         if not again:
             self.ledger.refuse_observed(decision, places)
         if not len(w):
@@ -380,32 +376,16 @@ class Agent:
             raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {self.problem.d}")
         if self._rows is not None and decision.names is not None and self.names is not None:
             rows = rows[:, columns_of(decision.names, self.names, DecisionError)]
-        if isinstance(self.belief, Mixed):
-            belief = self._with_mixed(items, rows, w, v)
-        elif self._rows is not None:
-            belief = self._with_rows(self.belief, rows, w, v)
-        else:
-            belief = self._updated(self.belief, self.problem, self._still_here(items), w, v)
-        self.ledger.note(decision, places)
-        self.belief = belief
-
-    def _still_here(self, items: list[Any]) -> Array:
-        """Where the items of a decision are."""
-        if gone := [item for item in items if self._items.get(item) is None]:
-            raise ItemsError(
-                f"item {gone[0]!r} of this decision is not one of the {self.problem.L} items, and "
-                f"{type(self.learner).__name__} learns of items alone: give a mapping from the others to their weights"
-            )
-        return self._items.positions(items)
-
-    def _with_mixed(self, items: list[Any], rows: Array, w: Array, v: Array | None) -> Any:
-        """The belief after items that are still what they were, and rows of those that are not, showed weights."""
-        v = np.ones(len(w)) if v is None else v
         found = [self._items.get(item) for item in items]
         A = np.array([-1 if place is None else place for place in found], dtype=np.int64)
-        here = (A >= 0) & (take_rows(self.problem.Phi, A) == rows).all(axis=-1)
-        belief = self._updated(self.belief, self.problem, A[here], w[here], v[here])
-        return belief if here.all() else self._with_rows(belief, rows[~here], w[~here], v[~here])
+        if self._rows is None and None in found:
+            raise ItemsError(
+                f"item {items[found.index(None)]!r} of this decision is not one of the {self.problem.L} items, and "
+                f"{type(self.learner).__name__} learns of items alone: give a mapping from the others to their weights"
+            )
+        belief = learned(self.learner, self.belief, self.problem, A, rows, w, v)
+        self.ledger.note(decision, places)
+        self.belief = belief
 
     def _asked(self, features: Any, available: Any, oracle: Any) -> Problem:
         """The problem of one call."""

@@ -1,15 +1,34 @@
-"""What happens to a whole belief: it moves to another catalogue, or two become one."""
+"""What happens to a belief in the life of an agent: late feedback, another catalogue, two that become one."""
 
 from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, formed
+from superarm.arrays import Array, formed, take_rows
 from superarm.errors import ParameterError
 from superarm.itemwise import Beta, Counts
 from superarm.mixed import Mixed, mixed_without
-from superarm.problem import Learner, Problem
+from superarm.problem import Learner, Problem, check_features
 from superarm.widths import Widths, with_widths
+
+
+def learned(
+    learner: Any, belief: Any, problem: Problem, A: Array, rows: Array, w: Array, v: Array | None = None
+) -> Any:
+    """The belief after items of an earlier decision, with feature rows of their time, showed weights w, each v times.
+
+    They are now at the positions A, or nowhere if that is -1. What is known of an item itself grows if it is still here
+    with the same features; what is known of features always does.
+    """
+    if not hasattr(learner, "learn"):
+        return learner.update(belief, problem, A, w)
+    rows, v = check_features(rows), np.ones(len(w)) if v is None else v
+    if isinstance(belief, Mixed):
+        here = (A >= 0) & (take_rows(problem.Phi, A) == rows).all(axis=-1)
+        if here.any():
+            belief = learner.update(belief, problem, A[here], w[here], v[here])
+        rows, w, v = rows[~here], w[~here], v[~here]
+    return learner.learn(belief, problem, rows, w, v) if len(w) else belief
 
 
 def moved(learner: Learner[Any], belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
