@@ -2,12 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint check docs endurance bench gallery clean
+.PHONY: demo test test-torch lint check docs endurance bench gallery clean
 
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
 
 test: .venv/installed
+	$(BIN)/pytest --numprocesses 2
+
+# the tests of tensors too, which `test` skips where PyTorch is not installed; it is large
+test-torch: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,torch]"
 	$(BIN)/pytest --numprocesses 2
 
 lint: .venv/installed

@@ -115,6 +115,7 @@ def test_reproduce_longest_path(tmp_path, capsys):
         (["longest-path", "--replicates", "-1"], "replicates must be a whole number"),
         (["longest-path", *TINY, "--learner", "Nobody"], "no learner 'Nobody'"),
         (["ads", "--m", "3"], "are for longest-path only"),
+        (["ads", "--device", "cuda"], "--device is for longest-path only"),
         (["longest-path", "--m", "0"], "m must be a whole number"),
         (["longest-path", "--sigma", "-1"], "sigma must be a positive"),
     ],
@@ -124,6 +125,16 @@ def test_reproduce_refuses_in_one_line(tmp_path, capsys, arguments, message):
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+def test_reproduce_on_a_device(tmp_path, capsys):
+    pytest.importorskip("torch")
+    command = ["reproduce", "longest-path", *TINY, "--learner", "CombLinTS", "--sweep", "sigma", "--out", str(tmp_path)]
+    assert main([*command, "--device", "cpu"]) == 0
+    assert len(list((tmp_path / "traces").glob("* CombLinTS cpu.npz"))) == 12
+    assert len(list((tmp_path / "traces").glob("* LiteralCombLinTS.npz"))) == 12  # which knows NumPy only
+    assert main(["reproduce", "longest-path", *TINY, "--device", "nowhere", "--out", str(tmp_path)]) == 2
+    assert "device 'nowhere' is not to be had here" in capsys.readouterr().err
 
 
 def test_reproduce_refuses_an_unwritable_folder(tmp_path, capsys):

@@ -32,7 +32,7 @@ def mpmath_posterior(phi, w, lam, sigma, importance=1.0):
         noise, count = (np.broadcast_to(x, w.shape).ravel() for x in (sigma, importance))
         weighted = X.copy()  # each row times its precision
         for i, (s, v) in enumerate(zip(noise, count, strict=True)):
-            weighted[i, :] *= mpmath.mpf(v) / mpmath.mpf(s) ** 2
+            weighted[i, :] *= mpmath.mpf(float(v)) / mpmath.mpf(float(s)) ** 2
         Sigma = mpmath.inverse(weighted.T * X + mpmath.eye(X.cols) / mpmath.mpf(lam) ** 2)
         mean = Sigma * (weighted.T * y)
         return np.array(mean.tolist(), dtype=float)[:, 0], np.array(Sigma.tolist(), dtype=float)

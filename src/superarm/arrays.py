@@ -1,5 +1,7 @@
 """The one seam between array backends: everything the algorithms need beyond plain array operators.
 
+A function that meets a Torch tensor is its namesake in `torch_arrays`.
+
 Shapes carry a leading batch `*B` (a single run has `B = ()`), and `-1` in `A` pads sets of fewer than K items.
 
     v       (*B, L)         a number an item
@@ -8,10 +10,13 @@ Shapes carry a leading batch `*B` (a single run has `B = ()`), and `-1` in `A` p
     factor  (*B, D, D)      upper triangular; R is its leading d x d block
 """
 
+import functools
+import importlib
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -52,12 +57,45 @@ class Product:
 Features: TypeAlias = Array | Product
 """The rows of all items: (*B, L, d)."""
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def is_tensor(x: object) -> bool:
+    """Whether it is a Torch tensor. Asking does not import Torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def or_torch(module: str) -> Callable[[Function], Function]:
+    """For a function that gives way to its namesake in `module` where an argument is a tensor, or draws them.
+
+    Arguments go by position: this is on the way of every small decision.
+    """
+    modules = sys.modules
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            if "torch" in modules:
+                for x in args:
+                    if isinstance(x, modules["torch"].Tensor) or hasattr(x, "draws_tensors"):
+                        return getattr(importlib.import_module(module), function.__name__)(*args)
+            return function(*args)
+
+        return cast(Function, call)
+
+    return decorate
+
+
+_or_torch = or_torch("superarm.torch_arrays")
+
 
 def formed(Phi: Features) -> Array:
     """The rows themselves: a product is multiplied out."""
     return np.asarray(Phi)
 
 
+@_or_torch
 def matvec(M: Features, v: Array) -> Array:
     """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L)."""
     if isinstance(M, Product):
@@ -66,22 +104,26 @@ def matvec(M: Features, v: Array) -> Array:
     return product[..., 0]
 
 
+@_or_torch
 def double(x: Array) -> Array:
     """In float64."""
     return x.astype(np.float64, copy=False)
 
 
+@_or_torch
 def row_norms(M: Array) -> Array:
     """Euclidean norm of each row: (*B, L, d) -> (*B, L)."""
     norms: Array = np.sqrt(np.einsum("...ld,...ld->...l", M, M))
     return norms
 
 
+@_or_torch
 def nonzero_rows(M: Array) -> Array:
     """Whether each row has an entry that is not zero: (*B, K, d) -> (*B, K) bool."""
     return np.asarray(M.any(axis=-1))
 
 
+@_or_torch
 def joined(M: Array, v: Array, scale: Array | float) -> Array:
     """[M v] / scale, as rows for `qr_update`, which refuses what overflows: (*B, K, d), (*B, K) -> (*B, K, d+1)."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -89,32 +131,67 @@ def joined(M: Array, v: Array, scale: Array | float) -> Array:
     return rows
 
 
-def full(shape: tuple[int, ...], value: Array | float) -> Array:
-    """An array of one value, or of the values of an array that are repeated to fill the shape."""
+@_or_torch
+def full(shape: tuple[int, ...], value: Array | float, like: Features | None = None) -> Array:
+    """One value, or the values of an array repeated to fill the shape, in an array of the kind of `like`."""
     return np.full(shape, value)
 
 
+@_or_torch
 def log(x: Array | float) -> Array:
     """Natural logarithm, elementwise."""
     y: Array = np.log(x, dtype=np.float64)
     return y
 
 
+@_or_torch
 def sigmoid(x: Array) -> Array:
     """1/(1 + exp(-x)), elementwise, without overflow."""
     p: Array = expit(x)
     return p
 
 
+@_or_torch
 def log_sigmoid(x: Array) -> Array:
     """The logarithm of `sigmoid`, exact far out in both tails."""
     p: Array = log_expit(x)
     return p
 
 
+@_or_torch
 def where(condition: Array, x: Array | float, y: Array | float) -> Array:
     """X where the condition holds, y elsewhere."""
     return np.where(condition, x, y)
+
+
+@_or_torch
+def largest(x: Array) -> float:
+    """The largest absolute value, 0 if there is none."""
+    return float(abs(x).max(initial=0.0))
+
+
+@_or_torch
+def all_finite(x: Array) -> bool:
+    """Whether all are floating point numbers, and finite."""
+    return bool(x.dtype.kind == "f" and np.isfinite(x).all())
+
+
+@_or_torch
+def below_infinity(x: Array) -> bool:
+    """Whether none is NaN or +inf."""
+    return bool(x.max(initial=-np.inf) < np.inf)  # NaN or +inf as soon as one is
+
+
+@_or_torch
+def host(x: Array) -> Array:
+    """As a NumPy array."""
+    return np.asarray(x)
+
+
+@_or_torch
+def beside(like: Features, x: Array) -> Array:
+    """X as an array of the kind of `like`, where that is."""
+    return x
 
 
 def where_features(condition: Array, x: Features, y: Features) -> Features:
@@ -125,6 +202,7 @@ def where_features(condition: Array, x: Features, y: Features) -> Features:
     return np.where(of, np.asarray(x), np.asarray(y))
 
 
+@_or_torch
 def flatnonzero(x: Array) -> Array:
     """Where a flat array is not zero."""
     return np.flatnonzero(x)
@@ -139,6 +217,7 @@ def _flat(A: Array, L: int) -> Array:
     return A + np.arange(0, L * math.prod(batch), L).reshape(*batch, 1)
 
 
+@_or_torch
 def take_rows(Phi: Features, A: Array) -> Array:
     """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
     if isinstance(Phi, Product):
@@ -151,11 +230,13 @@ def take_rows(Phi: Features, A: Array) -> Array:
     return rows
 
 
+@_or_torch
 def take(v: Array, A: Array) -> Array:
     """The numbers of the chosen items, zero where A pads: (*B, L), (*B, K) -> (*B, K)."""
     return take_rows(v[..., None], A)[..., 0]
 
 
+@_or_torch
 def add_at(v: Array, A: Array, x: Array) -> Array:
     """A copy of v with x added at the chosen items: (*B, L), (*B, K), (*B, K) -> (*B, L)."""
     out = v.copy()
@@ -175,16 +256,19 @@ def _draw(rng: Rng, draw: Callable[..., Array], *parameters: Array) -> Array:
     return np.stack([draw(g, *p) for g, *p in zip(rng, *parameters, strict=True)])
 
 
+@_or_torch
 def normal(rng: Rng, like: Array) -> Array:
     """Independent N(0, 1), in the shape of `like`."""
     return _draw(rng, lambda g, x: g.standard_normal(x.shape), like)
 
 
+@_or_torch
 def uniform(rng: Rng, like: Array) -> Array:
     """Independent uniforms on [0, 1), in the shape of `like`."""
     return _draw(rng, lambda g, x: g.random(x.shape), like)
 
 
+@_or_torch
 def beta(rng: Rng, a: Array, b: Array) -> Array:
     """Independent Beta(a, b)."""
     return _draw(rng, lambda g, a, b: g.beta(a, b), a, b)
@@ -195,6 +279,7 @@ def seeds(rng: Rng, like: Array) -> Array:
     return _draw(rng, lambda g, x: g.integers(2**64, size=np.shape(x), dtype=np.uint64), like)
 
 
+@_or_torch
 def spawn(rng: Rng, n: int) -> list[Rng]:
     """N independent streams, each shaped like `rng`.
 
@@ -205,6 +290,7 @@ def spawn(rng: Rng, n: int) -> list[Rng]:
     return list(zip(*(spawn(g, n) for g in rng), strict=True))
 
 
+@_or_torch
 def hashed_uniform(*keys: Array) -> Array:
     """Uniforms on [0, 1) that are a pure function of the keys' bits (SplitMix64, a round a key)."""
     h = np.zeros(1, np.uint64)
@@ -220,13 +306,24 @@ def hashed_uniform(*keys: Array) -> Array:
 # LAPACK wants Fortran order, so each D x D slice is kept as the transpose of a C-ordered one: no copies on the way in.
 
 
-def scaled_identity(scale: Array | float, d: int, D: int, batch: tuple[int, ...]) -> Array:
+@_or_torch
+def scaled_identity(
+    scale: Array | float, d: int, D: int, batch: tuple[int, ...], like: Features | None = None
+) -> Array:
     """A D x D matrix an entry, zero but for `scale` (*B) on the first d places of the diagonal: (*B, D, D)."""
     out = np.zeros((*batch, D, D))
     np.einsum("...ii->...i", out)[..., :d] = np.asarray(scale)[..., None]
     return out.swapaxes(-1, -2)
 
 
+@_or_torch
+def is_steep(R: Array, ratio: float) -> Array:
+    """Whether the largest entry on the diagonal exceeds the least by more than the ratio: (*B, d, d) -> (*B,) bool."""
+    diagonal = R.diagonal(axis1=-2, axis2=-1)
+    return np.asarray(diagonal.max(-1) > ratio * diagonal.min(-1))
+
+
+@_or_torch
 def log_det(R: Array) -> Array:
     """Log det of an upper triangle with positive diagonal: (*B, d, d) -> (*B,)."""
     total: Array = np.log(R.diagonal(axis1=-2, axis2=-1)).sum(-1)
@@ -238,6 +335,7 @@ def _slices(factor: Array) -> Array:
     return factor.swapaxes(-1, -2).reshape(-1, D, D)
 
 
+@_or_torch
 def solve(factor: Array, b: Array) -> Array:
     """X with R x = b, where R is the leading block of `factor` of b's length: (*B, D, D), (*B, d) -> (*B, d)."""
     d = b.shape[-1]
@@ -247,6 +345,7 @@ def solve(factor: Array, b: Array) -> Array:
     return x
 
 
+@_or_torch
 def solve_rows(factor: Array, Phi: Array) -> Array:
     """X with X R = Phi, a row an item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
     L, d = Phi.shape[-2:]
@@ -255,6 +354,7 @@ def solve_rows(factor: Array, Phi: Array) -> Array:
     return X[0].reshape(Phi.shape) if len(X) == 1 else np.stack(X).reshape(Phi.shape)
 
 
+@_or_torch
 def solved_row_norms(factor: Array, Phi: Features) -> Array:
     """The norms of the rows of `solve_rows`, a part at a time that stays in the cache: (*B, L).
 
@@ -266,6 +366,7 @@ def solved_row_norms(factor: Array, Phi: Features) -> Array:
     return _by_parts(Phi, lambda rows: row_norms(solve_rows(factor, rows)))
 
 
+@_or_torch
 def probe_direction(Phi: Array) -> Array:
     """A direction with a share of every column, of no simple relation to one another: (*B, L, d) -> (*B, d)."""
     largest = np.abs(Phi).max(axis=-2).astype(np.float64)
@@ -273,11 +374,13 @@ def probe_direction(Phi: Array) -> Array:
     return direction
 
 
+@_or_torch
 def probe(Phi: Array, direction: Array) -> Array:
     """The part of each row along the direction, in float64: (*B, L, d), (*B, d) -> (*B, L)."""
     return _by_parts(Phi, lambda rows: (rows @ direction[..., None])[..., 0])
 
 
+@_or_torch
 def product_norms(Phi: Array, U: Array) -> Array:
     """The norms of the rows of ΦUᵀ, likewise: (*B, L, d), (*B, K, d) -> (*B, L)."""
     return _by_parts(Phi, lambda rows: row_norms(rows @ U.swapaxes(-1, -2)))
@@ -291,6 +394,7 @@ def _by_parts(Phi: Array, function: Callable[[Array], Array]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
+@_or_torch
 def shrinkage(factor: Array, rows: Array) -> Array:
     """U with Σ - UᵀU the covariance (RᵀR)⁻¹ = Σ after rows are added to R: (*B, D, D), (*B, K, d) -> (*B, K, d).
 
@@ -328,6 +432,7 @@ def qr_downdate(factor: Array, rows: Array) -> Array:
     return out
 
 
+@_or_torch
 def qr_update(factor: Array, rows: Array, present: Array) -> Array:
     """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are present (LAPACK tpqrt).
 

@@ -18,11 +18,13 @@ from superarm import (
     SuperarmError,
     __version__,
     bench,
+    device_bench,
     simulate,
 )
 from superarm.errors import ParameterError, require_count
 from superarm.experiments.longest_path import SWEEPS, BernoulliLongestPath, Case
 from superarm.experiments.study import Study
+from superarm.lockstep import find_device
 from superarm.reproduction import EXPERIMENTS, QUICK_REPLICATES, QUICK_SWEEPS, Scale, reproduce, run_longest_path
 from superarm.saved import describe
 
@@ -107,13 +109,21 @@ def _add_bench(commands: Any) -> None:
     )
     bench.add_argument("--quick", action="store_true", help="small sizes only, in half a minute")
     bench.add_argument("--repeats", type=int, default=9, help="turns of the slowest contestants")
+    bench.add_argument("--device", help="measure lock-step simulation on it instead, such as cuda: time by phase")
     bench.add_argument("--out", type=Path, default=Path("bench"), metavar="DIR", help="where to write")
     bench.set_defaults(command=_bench)
 
 
 def _bench(arguments: argparse.Namespace) -> None:
     require_count(repeats=arguments.repeats)
+    if arguments.device is not None:
+        find_device(arguments.device)
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.device is not None:
+        sizes = device_bench.SIZES[:1] if arguments.quick else device_bench.SIZES
+        print(device_bench.as_text(device_bench.run(arguments.out, arguments.device, sizes=sizes)))
+        print(f"\nJSON: {arguments.out}")
+        return
     rows, missing = bench.run(arguments.out, repeats=arguments.repeats, quick=arguments.quick)
     print(bench.as_text(rows))
     for line in missing:
@@ -140,6 +150,7 @@ def _add_reproduce(commands: Any) -> None:
         "  superarm reproduce ads --replicates 20\n"
         "  superarm reproduce longest-path --m 50 --learner CombLinTS --learner RandomChoice\n"
         "  superarm reproduce longest-path --sweep sigma --replicates 50\n"
+        "  superarm reproduce longest-path --m 250 --replicates 200 --device cuda\n"
         "  superarm reproduce all --full                       the paper's 200 replicates and all sweeps",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -155,6 +166,7 @@ def _add_reproduce(commands: Any) -> None:
     path.add_argument("--sigma", type=float, help="the learner's σ (default: 1)")
     path.add_argument("--c", type=float, help="optimism of CombLinUCB (default: 1)")
     path.add_argument("--learner", action="append", metavar="CLASS", help="a learner by its class name; repeatable")
+    path.add_argument("--device", help="play all replicates in lock-step on it, such as cuda (needs superarm[torch])")
     path.add_argument("--sweep", action="append", choices=list(SWEEPS), help="vary one parameter; repeatable")
     parser.set_defaults(command=_reproduce)
 
@@ -167,12 +179,16 @@ def _reproduce(arguments: argparse.Namespace) -> None:
     names = EXPERIMENTS if arguments.experiment == "all" else (arguments.experiment,)
     if "longest-path" not in names and (given or arguments.learner or arguments.sweep):
         raise ParameterError("--m, --d, --lam, --sigma, --c, --learner and --sweep are for longest-path only")
+    if arguments.device is not None:
+        if names != ("longest-path",):
+            raise ParameterError("--device is for longest-path only")
+        find_device(arguments.device)
     asked: dict[str, Any] = {"learners": arguments.learner or ["CombLinTS", "CombLinUCB"]}
     if arguments.sweep:
         asked["sweeps"] = {name: SWEEPS[name] for name in arguments.sweep}
     elif arguments.experiment == "all" and not arguments.full:
         asked |= {"sweeps": QUICK_SWEEPS, "most": QUICK_REPLICATES}
-    study = Study(out=arguments.out, seed=arguments.seed, workers=arguments.workers)
+    study = Study(out=arguments.out, seed=arguments.seed, workers=arguments.workers, device=arguments.device)
     scale = Scale(full=arguments.full, **counts)
     case = Case(**given) if given else None
     study.out.mkdir(parents=True, exist_ok=True)

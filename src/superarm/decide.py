@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, Rng
+from superarm.arrays import Array, Rng, is_tensor
 from superarm.errors import FeaturesError
 from superarm.mixed import Mixed
 from superarm.oracles import TopK
@@ -34,7 +34,7 @@ def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Ar
     oracle, available = (masked.oracle, masked.available) if masked else (problem.oracle, None)
     # of the class itself: a subclass may weigh items otherwise
     by_row = vars(type(learner)).get("by_row", False) and not problem.batch
-    if isinstance(oracle, TopK) and by_row and problem.L > LARGE:
+    if isinstance(oracle, TopK) and by_row and problem.L > LARGE and not is_tensor(problem.Phi):
         return oracle.of_parts(_parts(learner, belief, problem, available, rng))
     return problem.oracle(learner.weights(belief, problem, rng))
 

@@ -16,14 +16,29 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import Array, Features, Rng, full, matvec, normal, sigmoid, take, uniform, where, where_features
+from superarm.arrays import (
+    Array,
+    Features,
+    Rng,
+    all_finite,
+    double,
+    full,
+    is_tensor,
+    matvec,
+    normal,
+    sigmoid,
+    take,
+    uniform,
+    where,
+    where_features,
+)
 from superarm.errors import FeaturesError, ParameterError, WeightsError, is_real, require_count, require_positive
 from superarm.problem import Choose, Oracle, as_features, as_numbers, as_oracle
 
 
 def _finite(mean: Array) -> Array:
-    mean = np.asarray(mean, dtype=np.float64)
-    if mean.ndim == 0 or not np.isfinite(mean).all():
+    mean = double(mean) if is_tensor(mean) else np.asarray(mean, dtype=np.float64)
+    if mean.ndim == 0 or not all_finite(mean):
         raise WeightsError("mean weights must be finite, one an item")
     return mean
 
@@ -68,7 +83,7 @@ class GaussianEnvironment:
     def coherent(cls, Phi: Array, *, lam: float, sigma: float, rng: Rng) -> "GaussianEnvironment":
         """The paper's coherent Gaussian case: θ* ~ N(0, λ²I), w̄ = Φθ*."""
         require_positive(lam=lam)
-        theta = lam * normal(rng, full((*Phi.shape[:-2], Phi.shape[-1]), 0.0))
+        theta = lam * normal(rng, full((*Phi.shape[:-2], Phi.shape[-1]), 0.0, Phi))
         return cls(matvec(Phi, theta), sigma=sigma)
 
     def draw(self, rng: Rng) -> Array:

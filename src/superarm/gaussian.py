@@ -33,6 +33,7 @@ from superarm.arrays import (
     scaled_identity,
     solve,
     solved_row_norms,
+    where,
 )
 from superarm.errors import FeaturesError, ParameterError, is_real, require_positive
 
@@ -61,8 +62,8 @@ class Gaussian(NamedTuple):
         return self.factor[..., :-1, :-1]
 
 
-def prior(d: int, lam: Array | float, batch: tuple[int, ...] = ()) -> Gaussian:
-    """θ ~ N(0, λ²I), with one λ for all entries of the batch or one for each.
+def prior(d: int, lam: Array | float, batch: tuple[int, ...] = (), like: Features | None = None) -> Gaussian:
+    """θ ~ N(0, λ²I), with one λ for all entries of the batch or one for each, in arrays of the kind of `like`.
 
     >>> from superarm import gaussian
     >>> gaussian.mean(gaussian.prior(3, lam=10.0))
@@ -71,7 +72,7 @@ def prior(d: int, lam: Array | float, batch: tuple[int, ...] = ()) -> Gaussian:
     _check_scale("lam", lam, batch)
     if d < 1:
         raise ParameterError(f"a linear learner needs at least one feature an item, got d={d}")
-    return Gaussian(scaled_identity(1 / lam, d, d + 1, batch), full(batch, -d * log(lam)))
+    return Gaussian(scaled_identity(1 / lam, d, d + 1, batch, like), full(batch, -d * log(lam), like))
 
 
 def mean(belief: Factored) -> Array:
@@ -139,14 +140,14 @@ def condition(
     present = nonzero_rows(phi)
     factor = qr_update(belief.factor, joined(phi, w, sigma / importance**0.5), present)
     log_noise = importance * log(sigma * math.sqrt(2 * math.pi))
-    return Gaussian(factor, belief.log_scale - (present * log_noise).sum(-1))
+    return Gaussian(factor, belief.log_scale - where(present, log_noise, 0.0).sum(-1))
 
 
 def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | float) -> Gaussian:
     """`condition` on many rows at once, given the triangular factor of [φ w] (*B, d+1, d+1) and how many they are."""
     batch = belief.log_scale.shape
     _check_scale("sigma", sigma, batch)
-    scaled = data / full(batch, sigma)[..., None, None]
+    scaled = data / full(batch, sigma, data)[..., None, None]
     factor = qr_update(belief.factor, scaled, nonzero_rows(scaled))
     return Gaussian(factor, belief.log_scale - rows * log(sigma * math.sqrt(2 * math.pi)))
 

@@ -30,7 +30,7 @@ class Counts(NamedTuple):
 def beta_prior(problem: Problem, alpha: float, beta: float) -> Beta:
     """The same Beta for each item."""
     shape = (*problem.batch, problem.L)
-    return Beta(full(shape, alpha), full(shape, beta))
+    return Beta(full(shape, alpha, problem.Phi), full(shape, beta, problem.Phi))
 
 
 def toss(belief: Beta, A: Array, w: Array) -> Beta:
@@ -56,8 +56,8 @@ def toss(belief: Beta, A: Array, w: Array) -> Beta:
 
 def no_counts(problem: Problem) -> Counts:
     """Nothing observed yet."""
-    shape = (*problem.batch, problem.L)
-    return Counts(full(shape, 0.0), full(shape, 0.0), full(problem.batch, 0.0))
+    batch, L, Phi = problem.batch, problem.L, problem.Phi
+    return Counts(full((*batch, L), 0.0, Phi), full((*batch, L), 0.0, Phi), full(batch, 0.0, Phi))
 
 
 def count(belief: Counts, A: Array, w: Array) -> Counts:
@@ -67,4 +67,5 @@ def count(belief: Counts, A: Array, w: Array) -> Counts:
     >>> count(Counts(np.zeros(3), np.zeros(3), np.zeros(())), np.array([2, 0, -1]), np.array([0.5, 0.1, 0.0])).total
     array([0.1, 0. , 0.5])
     """
-    return Counts(add_at(belief.n, A, full(A.shape, 1.0)), add_at(belief.total, A, w), belief.t + (A >= 0).any(-1))
+    ones = full(A.shape, 1.0, belief.n)
+    return Counts(add_at(belief.n, A, ones), add_at(belief.total, A, w), belief.t + (A >= 0).any(-1))

@@ -80,8 +80,8 @@ class _Linear:
     def init(self, problem: Problem) -> LinearBelief:
         """Σ_1 = λ²I, θ̄_1 = 0."""
         if self.link == "identity" and "auto" in (self.lam, self.sigma):
-            return tuned_prior(problem.d, problem.batch, self._known)
-        return prior(problem.d, self._known["lam"], problem.batch)
+            return tuned_prior(problem, self._known)
+        return prior(problem.d, self._known["lam"], problem.batch, problem.Phi)
 
     def update(
         self, belief: LinearBelief, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
@@ -98,7 +98,7 @@ class _Linear:
             return tuned_condition(belief, rows, w, importance, self._known)
         if self.forgetting < 1:
             *batch, d = belief.factor.shape[:-1]
-            belief = forget(belief, prior(d - 1, self._known["lam"], tuple(batch)), self.forgetting)
+            belief = forget(belief, prior(d - 1, self._known["lam"], tuple(batch), belief.factor), self.forgetting)
         if self.link == "logit":
             return condition_logit(belief, rows, w, importance)
         return condition(belief, rows, w, self._known["sigma"], importance)
@@ -225,6 +225,7 @@ class _Mixed:
     sigma: Scale = "auto"
     tau: Scale = "auto"
     explore: float = 0.3
+    numpy_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _ = self._known  # which refuses what is not a scale

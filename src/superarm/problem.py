@@ -8,13 +8,26 @@ A^t             A        (*B, K) int     chosen items, -1 pads
 w̄, w_t          mean, w  (*B, L)         mean weights, weights of episode t
 """
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
-from superarm.arrays import Array, Features, Product, Rng
+from superarm.arrays import (
+    Array,
+    Features,
+    Product,
+    Rng,
+    all_finite,
+    below_infinity,
+    beside,
+    double,
+    host,
+    is_tensor,
+    where,
+)
 from superarm.errors import FeaturesError, InfeasibleError, OracleError, ParameterError, WeightsError, is_whole
 
 
@@ -70,7 +83,8 @@ class Problem(NamedTuple):
 
     def checked(self) -> "Problem":
         """The same problem with its features validated and its oracle wrapped if it is a plain function."""
-        return Problem(as_features(self.Phi), as_oracle(self.oracle))
+        Phi, oracle = as_features(self.Phi), as_oracle(self.oracle)
+        return Problem(Phi, on_host(oracle) if is_tensor(Phi) and not _takes_tensors(oracle) else oracle)
 
 
 Belief = TypeVar("Belief", bound=tuple[Any, ...])
@@ -144,6 +158,8 @@ World: TypeAlias = Environment | Changing | Adversary
 
 def as_numbers(values: Any) -> Array:
     """Real numbers as a float array; text, complex numbers and ragged lists are refused with a ValueError."""
+    if is_tensor(values):
+        return double(values)
     given = np.asarray(values)
     if given.dtype.kind not in "biuf":
         raise ValueError(f"got {given.dtype}")
@@ -165,6 +181,8 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
     Arrays of float32 or float64 are used as they are, in either order and also memory-mapped. Strided views are copied,
     so that products round as they will after a reload.
     """
+    if is_tensor(features):
+        return _check_tensor(features, shape)
     try:
         given = np.asarray(features)
         Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
@@ -173,6 +191,14 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
     _check_shape(Phi, shape)
     _check_finite(Phi)
     return Phi if Phi.flags.forc else np.ascontiguousarray(Phi)
+
+
+def _check_tensor(Phi: Array, shape: tuple[int, ...] | None) -> Array:
+    """The same for a tensor, on its device."""
+    _check_shape(Phi, shape)
+    if not all_finite(Phi):
+        raise FeaturesError("features must be finite numbers of a floating point type")
+    return Phi
 
 
 def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
@@ -208,14 +234,14 @@ def as_weights(weights: Any, L: int | None = None) -> Array:
 def check_weights(weights: Any, L: int | None = None) -> Array:
     """Weights an oracle may maximize: -inf is allowed, NaN and +inf are not."""
     w = as_weights(weights, L)
-    # max() is NaN or +inf as soon as one weight is
-    if not w.max(initial=-np.inf) < np.inf:
+    if not below_infinity(w):
         refuse_weights(w)
     return w
 
 
 def refuse_weights(w: Array, first: int = 0) -> None:
     """Raise for weights, of items from `first` on, that hold NaN or +inf, naming the first item at fault."""
+    w = host(w)
     at = tuple(np.argwhere(~(w < np.inf))[0])
     item = first + int(at[-1])
     raise WeightsError(f"the weight of item {item} is {w[at]}: weights must be finite, or -inf for 'not available'")
@@ -310,6 +336,41 @@ def as_oracle(oracle: Callable[[Array], Any], *, K: int | None = None, gap: floa
     return CheckedOracle(oracle, K, gap)
 
 
+@dataclass(frozen=True)
+class OnHost:
+    """An oracle for tensors that solves on the CPU; made by `on_host`."""
+
+    oracle: Oracle
+
+    @property
+    def K(self) -> int | None:
+        """As of the oracle itself."""
+        return self.oracle.K
+
+    @property
+    def gap(self) -> float | None:
+        """As of the oracle itself."""
+        return self.oracle.gap
+
+    def __call__(self, w: Array, /) -> Array:
+        """The best set for the weights (*B, L)."""
+        return beside(w, self.oracle(host(w)))
+
+
+def on_host(oracle: Oracle) -> OnHost:
+    """For an oracle without kernels for tensors; says so, and Python says it once."""
+    warnings.warn(f"{oracle} solves on the CPU: the weights of each episode are moved there and back", stacklevel=2)
+    return OnHost(oracle)
+
+
+def _takes_tensors(oracle: object) -> bool:
+    """Whether it solves where the weights are: those around others do if the others do."""
+    if isinstance(oracle, OnHost):
+        return True
+    inner = getattr(oracle, "oracle", None)
+    return getattr(oracle, "takes_tensors", False) if inner is None else _takes_tensors(inner)
+
+
 @dataclass(frozen=True, eq=False)
 class Masked:
     """An oracle that chooses among the available items only."""
@@ -329,7 +390,7 @@ class Masked:
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        return self.oracle(np.where(self.available, w, -np.inf))
+        return self.oracle(where(beside(w, self.available), w, -np.inf))
 
 
 def feasible(found: bool, oracle: object) -> None:

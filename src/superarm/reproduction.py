@@ -44,6 +44,7 @@ def run_longest_path(
     `most` limits the replicates in sweeps, of CombLinTS and of the slower learners.
     """
     replicates = scale.count(quick=20)
+    most_of_largest = LARGEST_REPLICATES if study.device is None else FULL_REPLICATES
 
     def sweep_replicates(learner: str) -> int:
         return min(replicates, most[0] if learner == "CombLinTS" else most[1])
@@ -56,7 +57,7 @@ def run_longest_path(
         replicates=replicates,
         sweeps=longest_path.SWEEPS if scale.full and sweeps is None else sweeps or {},
         sweep_replicates=sweep_replicates,
-        largest=min(replicates, LARGEST_REPLICATES) if scale.full and sweeps is None and case is None else 0,
+        largest=min(replicates, most_of_largest) if scale.full and sweeps is None and case is None else 0,
     )
 
 

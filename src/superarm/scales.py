@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from superarm.arrays import Array
+from superarm.arrays import Array, beside, host, largest
 from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
 from superarm.problem import Belief, as_numbers, check_features
 
@@ -273,7 +273,7 @@ def _sizes(summary: Summary) -> tuple[float, float]:
 
 def require_squares(*values: Array) -> None:
     """Refuse numbers whose squares would leave the range of float64, before they become part of a belief."""
-    if any(float(abs(value).max(initial=0.0)) > LARGEST for value in values):
+    if any(largest(value) > LARGEST for value in values):
         raise NumericalError(
             f"features or weights beyond {LARGEST:g} are too large to find scales for: use other units"
         )
@@ -285,6 +285,8 @@ def refit_where(due: Array, belief: Belief, refit: Callable[[Belief, tuple[int, 
         return belief
     if due.shape == ():
         return refit(belief, ())
-    entries = [type(belief)(*(np.asarray(x[b]) for x in belief)) for b in np.ndindex(due.shape)]
+    due, arrays = host(due), [host(x) for x in belief]
+    entries = [type(belief)(*(np.asarray(x[b]) for x in arrays)) for b in np.ndindex(due.shape)]
     new = [refit(entry, b) if due[b] else entry for entry, b in zip(entries, np.ndindex(due.shape), strict=True)]
-    return type(belief)(*(np.stack(xs).reshape(x.shape) for x, xs in zip(belief, zip(*new, strict=True), strict=True)))
+    together = (np.stack(xs).reshape(x.shape) for x, xs in zip(belief, zip(*new, strict=True), strict=True))
+    return type(belief)(*(beside(x, y) for x, y in zip(belief, together, strict=True)))

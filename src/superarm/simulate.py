@@ -9,12 +9,14 @@ R^γ_t             f(A^opt, ·) - f(A^t, ·)/(1-γ)
 
 import copy
 import dataclasses
+import functools
+import importlib.metadata
 import itertools
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import joblib
 import numpy as np
@@ -22,15 +24,18 @@ import scipy
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from superarm import files
-from superarm.arrays import Array, Features, Rng, spawn, take
+from superarm import files, lockstep
+from superarm.arrays import Array, Features, Rng, host, spawn, take
 from superarm.decide import decide, in_context
 from superarm.errors import FileError, ParameterError, WeightsError, is_whole, require_count
 from superarm.problem import Adversary, Changing, Environment, Learner, Oracle, Problem, World, as_oracle
 from superarm.version import __version__
 
 Instance: TypeAlias = Callable[[np.random.Generator], tuple[Problem, World]]
-"""Draws the problem and the world of one replicate."""
+"""Draws the problem and the world of one replicate.
+
+One that says `draws_batches` does so for a batch too, if its generator is a batch of streams on a device.
+"""
 
 
 class Step(NamedTuple):
@@ -231,6 +236,9 @@ def simulate(
     workers: int | None = None,
     progress: bool | str = True,
     exact: Oracle | None = None,
+    device: str | None = None,
+    chunk: int | None = None,
+    draws: Literal["device", "host"] = "device",
 ) -> Trace:
     """Play every learner on the same random instances.
 
@@ -238,6 +246,11 @@ def simulate(
     number of replicates, workers or other learners beside. `workers` is joblib's n_jobs; leave it None inside
     `joblib.parallel_config`. `progress` shows a bar with the time left, under a text if one is given. `exact` is an
     exact oracle for A^opt where the problem's own is approximate.
+
+    With a `device`, such as "cuda", replicates play in lock-step on it, by PyTorch; `chunk` at a time, by default as
+    many as fit in its memory. Replicate i is again a function of `seed` and i alone, but of numbers drawn on the
+    device, which are not the CPU's. With `draws="host"` they are, and the traces agree but for rounding; this is slower
+    where there are many items.
 
     >>> from superarm import CombLinTS, RandomChoice, simulate
     >>> from superarm.experiments.longest_path import LongestPath
@@ -253,24 +266,35 @@ def simulate(
         raise ParameterError("workers must not be 0: give a number of processes, or -1 for one a core")
     named = _named(learners)
     exact = None if exact is None else as_oracle(exact)
-    setting = (instance, named, episodes, seed, exact, os.getpid())
-    jobs = (joblib.delayed(_replicate)(i, *setting) for i in range(replicates))
-    # One BLAS thread: workers do not fight over cores, and rounding is the same with any number of them.
-    with threadpool_limits(limits=1):
-        done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
-        text = progress if isinstance(progress, str) else "simulate"
-        bar = tqdm(done, total=replicates, desc=text, unit="replicate", disable=not progress)
-        results = sorted(bar, key=lambda r: r.replicate)
+    text = progress if isinstance(progress, str) else "simulate"
+    bar = functools.partial(tqdm, total=replicates, desc=text, unit="replicate", disable=not progress)
+    if device is not None:
+        require_count(**({} if chunk is None else {"chunk": chunk}))
+        if draws not in ("device", "host"):
+            raise ParameterError(f"draws must be 'device' or 'host', got {draws!r}")
+        results = _in_lock_step(instance, named, episodes, seeds_of(seed, replicates), exact, device, chunk, draws, bar)
+    elif chunk is not None or draws != "device":
+        raise ParameterError("chunk and draws are for a device: give one, such as device='cuda'")
+    else:
+        setting = (instance, named, episodes, seed, exact, os.getpid())
+        jobs = (joblib.delayed(_replicate)(i, *setting) for i in range(replicates))
+        # One BLAS thread: workers do not fight over cores, and rounding is the same with any number of them.
+        with threadpool_limits(limits=1):
+            done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+            results = sorted(bar(done), key=lambda r: r.replicate)
+    settings = _settings(instance, named, episodes, replicates, seed, exact)
+    if device is not None:
+        settings |= {"device": device, "draws": draws, "versions": versions(device)}
     return Trace(
         learners=tuple(named),
-        expected=np.stack([r.expected for r in results], axis=1),
-        realized=np.stack([r.realized for r in results], axis=1),
-        oracle_expected=np.stack([r.oracle_expected for r in results], axis=1),
-        oracle_realized=np.stack([r.oracle_realized for r in results], axis=1),
-        optimum_expected=np.stack([r.optimum_expected for r in results], axis=1),
+        expected=np.concatenate([r.expected for r in results], axis=1),
+        realized=np.concatenate([r.realized for r in results], axis=1),
+        oracle_expected=np.concatenate([r.oracle_expected for r in results], axis=1),
+        oracle_realized=np.concatenate([r.oracle_realized for r in results], axis=1),
+        optimum_expected=np.concatenate([r.optimum_expected for r in results], axis=1),
         gap=results[0].gap,
         exact=exact is not None or results[0].gap == 0,
-        settings=_settings(instance, named, episodes, replicates, seed, exact),
+        settings=settings,
     )
 
 
@@ -294,13 +318,15 @@ def _settings(
     }
 
 
-def versions() -> dict[str, str]:
+def versions(device: str | None = None) -> dict[str, str]:
     """Of superarm and what its numbers depend on."""
+    torch = {} if device is None else {"torch": importlib.metadata.version("torch")}
     return {
         "superarm": __version__,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "python": platform.python_version(),
+        **torch,
     }
 
 
@@ -316,9 +342,11 @@ def _named(learners: Mapping[str, Learner[Any]] | Sequence[Learner[Any]]) -> dic
     return named
 
 
-class _Result(NamedTuple):
+class Result(NamedTuple):
+    """What learners and oracles earned, for one replicate or those of a batch."""
+
     replicate: int
-    expected: Array  # (learners, episodes)
+    expected: Array  # (learners, replicates, episodes)
     realized: Array
     oracle_expected: Array
     oracle_realized: Array
@@ -334,26 +362,83 @@ def _replicate(
     seed: int,
     exact: Oracle | None,
     parent: int,
-) -> _Result:
+) -> Result:
     with threadpool_limits(limits=None if os.getpid() == parent else 1):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,)))  # SeedSequence(seed).spawn(...)[i]
         problem, environment = instance(rng)
-        problem = problem.checked()
         if problem.batch:
             raise ParameterError(f"simulate plays one problem a replicate, got a batch {problem.batch}: use episodes")
+        return play(problem, environment, learners, n, rng, exact)._replace(replicate=i)
 
-        adversary, changing = isinstance(environment, Adversary), isinstance(environment, Changing)
-        best: dict[tuple[int, ...], tuple[Array, Array]] = {}  # A* and A^opt of learner j and episode t, if they differ
-        expected, realized, oracle_expected, oracle_realized, optimum_expected = np.empty((5, len(learners), n))
-        for j, learner in enumerate(learners.values()):
-            for step in episodes(learner, problem, environment, rng=copy.deepcopy(rng), n=n):
-                at = j, step.t - 1
-                key = at if adversary else at[1:] if changing else ()
-                if key not in best:
-                    star = problem.oracle(step.mean)
-                    best[key] = star, star if exact is None else exact(step.mean)
-                star, optimum = best[key]
-                expected[at], realized[at] = take(step.mean, step.A).sum(), step.w.sum()
-                oracle_expected[at], optimum_expected[at] = (take(step.mean, A).sum() for A in (star, optimum))
-                oracle_realized[at] = take(step.weights, star).sum()
-        return _Result(i, expected, realized, oracle_expected, oracle_realized, optimum_expected, problem.oracle.gap)
+
+def seeds_of(seed: int, replicates: int) -> list[np.random.SeedSequence]:
+    """One for each replicate."""
+    return [np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(replicates)]
+
+
+def play(
+    problem: Problem,
+    environment: World,
+    learners: Mapping[str, Learner[Any]],
+    n: int,
+    rng: Rng,
+    exact: Oracle | None = None,
+) -> Result:
+    """What the learners earn in n episodes, on one problem or a batch of them."""
+    problem = problem.checked()
+    exact = None if exact is None else problem._replace(oracle=exact).checked().oracle
+
+    adversary, changing = isinstance(environment, Adversary), isinstance(environment, Changing)
+    # A*, f(A*, w̄) and f(A^opt, w̄) of learner j and episode t, if they differ
+    best: dict[tuple[int, ...], tuple[Array, Array, Array]] = {}
+
+    def earned(j: int, step: Step) -> list[Array]:
+        key = (j, step.t) if adversary else (step.t,) if changing else ()
+        if key not in best:
+            star = problem.oracle(step.mean)
+            optimum = star if exact is None else exact(step.mean)
+            best[key] = star, take(step.mean, star).sum(-1), take(step.mean, optimum).sum(-1)
+        star, *of_best = best[key]
+        realized = step.w.sum(-1), take(step.weights, star).sum(-1)
+        return [take(step.mean, step.A).sum(-1), *of_best, *realized]
+
+    runs = [
+        [earned(j, step) for step in episodes(learner, problem, environment, rng=copy.deepcopy(rng), n=n)]
+        for j, learner in enumerate(learners.values())
+    ]
+    # (learners, episodes, 5, *B) -> (5, learners, replicates, episodes)
+    values: Array = np.array([[[host(x) for x in row] for row in run] for run in runs])
+    values = values.reshape(len(runs), n, 5, -1).transpose(2, 0, 3, 1)
+    expected, oracle_expected, optimum_expected, realized, oracle_realized = values
+    return Result(0, expected, realized, oracle_expected, oracle_realized, optimum_expected, problem.oracle.gap)
+
+
+def _in_lock_step(
+    instance: Instance,
+    learners: Mapping[str, Learner[Any]],
+    n: int,
+    seeds: Sequence[np.random.SeedSequence],
+    exact: Oracle | None,
+    name: str,
+    chunk: int | None,
+    draws: str,
+    bar: Callable[..., Any],
+) -> list[Result]:
+    """All replicates on a device, a chunk of them at a time."""
+    device = lockstep.find_device(name)
+    for label, learner in learners.items():
+        if getattr(learner, "numpy_only", False):
+            raise ParameterError(f"{label} runs on the CPU only: leave the device out")
+    most = chunk or lockstep.chunk_size(instance, seeds, device, draws)
+    size = -(-len(seeds) // -(-len(seeds) // most))  # as few chunks as fit, and alike
+
+    def played(first: int) -> Result:  # a function, so that a chunk's tensors are gone before the next is made
+        problem, environment, rng = lockstep.together(instance, seeds[first : first + size], device, draws)
+        return play(problem, environment, learners, n, rng, exact)
+
+    results = []
+    with bar() as shown, threadpool_limits(limits=1):  # as above, where the device is the CPU
+        for first in range(0, len(seeds), size):
+            results.append(played(first))
+            shown.update(results[-1].expected.shape[1])
+    return results

@@ -6,8 +6,9 @@ and noise. So it can start again at other scales with nothing lost. It does so a
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, full, nonzero_rows, qr_update, scaled_identity, where
+from superarm.arrays import Array, Features, full, nonzero_rows, qr_update, scaled_identity, where
 from superarm.gaussian import Gaussian, absorb, condition, forget, prior
+from superarm.problem import Problem
 from superarm.scales import best_scales, refit_where, require_squares, summary_of_rows
 
 WIDE = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
@@ -26,21 +27,23 @@ class Tuned(NamedTuple):
     t: Array  # (*B,) int, episodes
 
 
-def tuned_prior(d: int, batch: tuple[int, ...], known: dict[str, float]) -> Tuned:
+def tuned_prior(problem: Problem, known: dict[str, float]) -> Tuned:
     """Nothing observed; scales that are not `known` start wide."""
-    lam, sigma = (full(batch, (WIDE | known)[name]) for name in ("lam", "sigma"))
-    return Tuned(*prior(d, lam, batch), no_rows(d, batch), full(batch, 0.0), lam, sigma, full(batch, 0))
+    d, batch, Phi = problem.d, problem.batch, problem.Phi
+    lam, sigma = (full(batch, (WIDE | known)[name], Phi) for name in ("lam", "sigma"))
+    start, none = prior(d, lam, batch, Phi), full(batch, 0.0, Phi)
+    return Tuned(*start, no_rows(d, batch, Phi), none, lam, sigma, full(batch, 0, Phi))
 
 
-def no_rows(d: int, batch: tuple[int, ...]) -> Array:
+def no_rows(d: int, batch: tuple[int, ...], like: Features | None = None) -> Array:
     """The factor of [φ w] before any row."""
-    return scaled_identity(0.0, 0, d + 1, batch)
+    return scaled_identity(0.0, 0, d + 1, batch, like)
 
 
 def with_rows(data: Array, phi: Array, w: Array, importance: Array | float) -> Array:
     """The factor of [φ w] with rows added; those of zero features are padding."""
     require_squares(phi, where(nonzero_rows(phi), w, 0.0))
-    return condition(Gaussian(data, full(data.shape[:-2], 0.0)), phi, w, 1.0, importance).factor
+    return condition(Gaussian(data, full(data.shape[:-2], 0.0, data)), phi, w, 1.0, importance).factor
 
 
 def doubled(t: Array) -> Array:
@@ -55,7 +58,7 @@ def tuned_condition(belief: Tuned, phi: Array, w: Array, importance: Array | flo
     grown = belief._replace(
         **condition(belief, phi, w, belief.sigma[..., None], importance)._asdict(),
         data=with_rows(belief.data, phi, w, importance),
-        rows=belief.rows + (present * importance).sum(-1),
+        rows=belief.rows + where(present, importance, 0.0).sum(-1),
         t=belief.t + present.any(-1),
     )
     due = present.any(-1) & doubled(grown.t)
@@ -83,7 +86,7 @@ def tuned_merge(belief: Tuned, other: Tuned, known: dict[str, float]) -> Tuned:
 
 def tuned_forget(belief: Tuned, keep: float) -> Tuned:
     """`gaussian.forget`, of the belief and of what it was made from."""
-    start = prior(belief.data.shape[-1] - 1, belief.lam, belief.rows.shape)
+    start = prior(belief.data.shape[-1] - 1, belief.lam, belief.rows.shape, belief.data)
     return belief._replace(
         **forget(belief, start, keep)._asdict(), data=keep**0.5 * belief.data, rows=keep * belief.rows
     )

@@ -11,6 +11,7 @@ from superarm.arrays import (
     Features,
     Product,
     full,
+    is_steep,
     nonzero_rows,
     probe,
     probe_direction,
@@ -43,7 +44,7 @@ class Widths(NamedTuple):
 def with_widths(belief: Factored, Phi: Array) -> Widths:
     """The widths, computed anew."""
     squared, direction = std(belief, Phi) ** 2, probe_direction(Phi)
-    age = full(belief.log_scale.shape, 0.0)
+    age = full(belief.log_scale.shape, 0.0, Phi)
     return Widths(belief.factor, belief.log_scale, squared, squared, probe(Phi, direction), direction, age)
 
 
@@ -54,8 +55,7 @@ def widths(belief: Widths, Phi: Features) -> Array:
 
 
 def _steep(belief: Factored) -> bool:
-    diagonal = belief.factor[..., :-1, :-1].diagonal(axis1=-2, axis2=-1)
-    return bool((diagonal.max(-1) > STEEPEST * diagonal.min(-1)).any())
+    return bool(is_steep(belief.factor[..., :-1, :-1], STEEPEST).any())
 
 
 def _same(belief: Widths, Phi: Features) -> bool:
@@ -71,7 +71,7 @@ def condition_widths(
     if not present.any():
         return belief._replace(**after._asdict())
     K, d = phi.shape[-2:]
-    stale = belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0))
+    stale = belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0, belief.age))
     if d <= 2 * K:  # computing them at the next choice is as cheap, and may be the only time
         return stale
     if isinstance(Phi, Product):
@@ -81,7 +81,7 @@ def condition_widths(
         return stale._replace(probed=probe(Phi, direction), direction=direction)
     if (belief.age < 0).any() or _steep(belief) or _steep(after):
         return with_widths(after, Phi)
-    rows = where(present[..., None], phi * (full(w.shape, importance) ** 0.5 / sigma)[..., None], 0.0)
+    rows = where(present[..., None], phi * (full(w.shape, importance, w) ** 0.5 / sigma)[..., None], 0.0)
     squared = belief.squared - product_norms(Phi, shrinkage(belief.factor, rows)) ** 2
     kept = belief._replace(**after._asdict(), squared=squared, age=belief.age + 1)
     due = (squared < LEAST * belief.anew).any(-1) | (kept.age > OLDEST)

@@ -1,7 +1,7 @@
 """The paper's Algorithm 1 as printed, in float64: shows where the published cliff at tiny σ comes from. Not for use."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class LiteralCombLinTS:
 
     lam: float
     sigma: float
+    numpy_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)

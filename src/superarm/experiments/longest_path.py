@@ -6,7 +6,7 @@ The items are the edges of an (m+1) x (m+1) grid, L = 2m(m+1); the feasible sets
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class LongestPath:
     lam: float = 10.0
     sigma: float = 1.0
     tau: float = 0.0
+    draws_batches: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_count(m=self.m, d=self.d)

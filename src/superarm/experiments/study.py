@@ -40,6 +40,7 @@ class Study:
     out: Path
     seed: int = 0
     workers: int | None = None
+    device: str | None = None
     progress: bool = True
 
     def run(self, settings: Iterable[Setting]) -> dict[Setting, Trace]:
@@ -57,7 +58,8 @@ class Study:
 
     def _trace(self, setting: Setting, text: str) -> Trace:
         seed = f" seed={self.seed}" if self.seed else ""
-        path = self.out / "traces" / f"{setting.name}{seed}.npz"
+        device = f" {name.replace(':', '-')}" if (name := self._device_of(setting)) else ""
+        path = self.out / "traces" / f"{setting.name}{seed}{device}.npz"
         if (kept := self._kept(path, setting)) is not None:
             return kept
         trace = simulate(
@@ -68,9 +70,14 @@ class Study:
             seed=self.seed,
             workers=self.workers,
             progress=text if self.progress else False,
+            device=self._device_of(setting),
         )
         trace.save(path)
         return trace
+
+    def _device_of(self, setting: Setting) -> str | None:
+        """The device, unless the learner knows NumPy only."""
+        return None if getattr(setting.learner, "numpy_only", False) else self.device
 
     def _kept(self, path: Path, setting: Setting) -> Trace | None:
         """The finished trace of this setting, with as many replicates or more, if there is one."""
@@ -78,14 +85,16 @@ class Study:
             trace = Trace.load(path)
         except (FileNotFoundError, FileError):
             return None
+        device = self._device_of(setting)
         asked = {
             "episodes": setting.episodes,
             "seed": self.seed,
             "instance": repr(setting.instance),
             "learners": {setting.label: repr(setting.learner)},
-            "versions": versions(),
+            "versions": versions(device),
+            "device": device,
         }
-        same = all(trace.settings[key] == value for key, value in asked.items())
+        same = all(trace.settings.get(key) == value for key, value in asked.items())
         return trace if same and trace.settings["replicates"] >= setting.replicates else None
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> Path:

@@ -1,10 +1,11 @@
 """Longest paths across a grid: the paper's synthetic problem."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from superarm.arrays import Array
+from superarm.arrays import Array, or_torch
 from superarm.compiled import compiled, prange
 from superarm.errors import require_count
 from superarm.problem import as_weights, feasible, refuse_weights
@@ -93,11 +94,18 @@ def _longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
     return A, length
 
 
+@or_torch("superarm.torch_oracles")
+def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
+    """The same on rows that lie in any way."""
+    return _longest_grid_paths(np.ascontiguousarray(w), m)
+
+
 def _check_lengths(length: Array, w: Array, oracle: object) -> None:
     """Refuse weights that made a length NaN, and problems where no path is left."""
-    if np.isnan(length).any():
-        refuse_weights(w)
-    feasible(bool((length > -np.inf).all()), oracle)
+    if not (length > -np.inf).all():
+        if (length != length).any():
+            refuse_weights(w)
+        feasible(False, oracle)
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,7 @@ class GridPath:
     """
 
     m: int
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_count(m=self.m)
@@ -145,6 +154,6 @@ class GridPath:
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
         w = as_weights(w, self.L)
-        A, length = _longest_grid_paths(np.ascontiguousarray(w.reshape(-1, self.L)), self.m)
+        A, length = longest_grid_paths(w.reshape(-1, self.L), self.m)
         _check_lengths(length, w, self)
         return A.reshape(*w.shape[:-1], self.K)

@@ -1,11 +1,12 @@
 """Paths through networks: longest ones where there are no cycles, and cheapest ones where costs are not negative."""
 
 import itertools
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from superarm.arrays import Array
+from superarm.arrays import Array, or_torch
 from superarm.compiled import compiled, prange
 from superarm.errors import InfeasibleError, ParameterError, WeightsError, is_whole
 from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
@@ -52,6 +53,21 @@ def _longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> 
         for i in range(size[b]):
             A[b, i] = path[size[b] - 1 - i]
     return A, size
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Nodes along the arrows, the source first and the target last, and the edges into each, as in `_longest_path`."""
+
+    start: Array  # (N + 1,)
+    tail: Array  # (E,)
+    item: Array  # (E,)
+
+
+@or_torch("superarm.torch_oracles")
+def longest_paths(w: Array, network: Network, K: int) -> tuple[Array, Array]:
+    """The edges of a longest path, and how many they are, -1 if there is none, for each row of w (n, E)."""
+    return _longest_paths(np.ascontiguousarray(w), network.start, network.tail, network.item, K)
 
 
 def _check_network(edges: Any, source: int, target: int) -> tuple[Array, Any]:
@@ -132,6 +148,8 @@ class DagPath(_NetworkPath):
     array([ 2, -1])
     """
 
+    takes_tensors = True
+
     def __init__(self, edges: Any, source: int, target: int) -> None:
         from scipy.sparse.csgraph import breadth_first_order
 
@@ -146,11 +164,11 @@ class DagPath(_NetworkPath):
         position[order] = np.arange(len(order))
         tail, head = position[self._pairs].T
         used = np.flatnonzero((tail >= 0) & (head >= 0))
-        self._item = used[np.argsort(head[used], kind="stable")].astype(np.int32)
-        self._tail = tail[self._item].astype(np.int32)
-        self._start = np.searchsorted(head[self._item], np.arange(len(order) + 1))
+        item = used[np.argsort(head[used], kind="stable")].astype(np.int32)
+        start = np.searchsorted(head[item], np.arange(len(order) + 1))
+        self._network = Network(start, tail[item].astype(np.int32), item)
         steps = np.empty(len(order), np.int64)
-        self.K = _longest_path(np.ones(self.L), self._start, self._tail, self._item, steps)
+        self.K = _longest_path(np.ones(self.L), start, self._network.tail, item, steps)
 
     def __repr__(self) -> str:
         return f"DagPath({self.L} edges, at most {self.K} a path)"
@@ -158,8 +176,7 @@ class DagPath(_NetworkPath):
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
         w = check_weights(w, self.L)
-        rows = np.ascontiguousarray(w.reshape(-1, self.L))
-        A, size = _longest_paths(rows, self._start, self._tail, self._item, self.K)
+        A, size = longest_paths(w.reshape(-1, self.L), self._network, self.K)
         feasible(bool((size >= 0).all()), self)
         return A.reshape(*w.shape[:-1], self.K)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from superarm.arrays import Array, take
+from superarm.arrays import Array, beside, or_torch, take
 from superarm.compiled import compiled, prange
 from superarm.errors import InfeasibleError, ParameterError, is_whole, require_count
 from superarm.problem import as_weights, feasible, refuse_weights
@@ -91,10 +91,15 @@ def _select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, 
     return A, valid
 
 
+@or_torch("superarm.torch_oracles")
+def best_items(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, Array]:
+    """`_select` on rows that lie in any way."""
+    return _select(np.ascontiguousarray(w), group, start, floor)
+
+
 def best_by_group(w: Array, group: Array, start: Array, *, positive: bool = False) -> Array:
     """`_select` for any batch shape, among positive weights only if asked; refuses weights not below +inf."""
-    rows = np.ascontiguousarray(w.reshape(-1, w.shape[-1]))
-    A, valid = _select(rows, group, start, 0.0 if positive else -np.inf)
+    A, valid = best_items(w.reshape(-1, w.shape[-1]), group, start, 0.0 if positive else -np.inf)
     if not valid.all():
         refuse_weights(w)
     return A.reshape(*w.shape[:-1], A.shape[-1])
@@ -134,6 +139,14 @@ def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -
 _NO_GROUPS = np.empty(0, np.int64)
 
 
+@or_torch("superarm.torch_oracles")
+def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
+    """Of the best of each group: what the minimum asks for first, then the best of the rest, `total` in all."""
+    value = np.where(A < 0, -np.inf, take(w, A))
+    order = np.argsort(-np.where(needed, np.inf, value), axis=-1, kind="stable")
+    return np.take_along_axis(A, np.sort(order[..., :total], axis=-1), axis=-1)
+
+
 @dataclass(frozen=True)
 class TopK:
     """Sets of exactly k items, or of at most k items.
@@ -151,6 +164,7 @@ class TopK:
 
     k: int
     at_most: bool = field(default=False, kw_only=True)
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_count(k=self.k)
@@ -171,7 +185,7 @@ class TopK:
         if self.k > w.shape[-1] and not self.at_most:
             raise InfeasibleError(f"{self} asks for more items than the {w.shape[-1]} there are")
         A = best_by_group(w, _NO_GROUPS, np.array([0, self.k]), positive=self.at_most)
-        feasible(self.at_most or A.min(initial=0) >= 0, self)
+        feasible(self.at_most or bool((A >= 0).all()), self)
         return A
 
     def of_parts(self, parts: Iterable[Array]) -> Array:
@@ -216,6 +230,7 @@ class Quota:
     """
 
     gap = 0.0
+    takes_tensors = True
 
     def __init__(
         self,
@@ -266,11 +281,8 @@ class Quota:
         """The best set for the weights (*B, L)."""
         w = as_weights(w, len(self._group))
         A = best_by_group(w, self._group, self._start)
-        feasible(not (self._needed & (A < 0)).any(), self)
+        feasible(not (beside(A, self._needed) & (A < 0)).any(), self)
         if len(self._needed) > self._total:
-            # what the minimum asks for first, then the best of the rest
-            value = np.where(A < 0, -np.inf, take(w, A))
-            order = np.argsort(-np.where(self._needed, np.inf, value), axis=-1, kind="stable")
-            A = np.take_along_axis(A, np.sort(order[..., : self._total], axis=-1), axis=-1)
+            A = best_of_total(w, A, self._needed, self._total)
         feasible(bool((A >= 0).all()), self)
         return A

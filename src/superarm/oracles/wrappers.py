@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superarm.arrays import Array, hashed_uniform
+from superarm.arrays import Array, beside, hashed_uniform, where
 from superarm.errors import ParameterError
 from superarm.problem import Oracle, as_oracle, check_weights
 
@@ -23,7 +23,7 @@ class _Minimize:
 
     def __call__(self, w: Array, /) -> Array:
         w = check_weights(w)
-        return self.oracle(np.where(np.isneginf(w), w, -w))
+        return self.oracle(where(w == -np.inf, w, -w))
 
 
 def minimize(oracle: Oracle) -> Oracle:
@@ -54,7 +54,7 @@ class _WithGap:
         w = check_weights(w)
         items = np.arange(w.shape[-1])
         shrink = 1 - self.gap * hashed_uniform(items, np.full(len(items), self.seed))
-        return self.oracle(w * shrink)
+        return self.oracle(w * beside(w, shrink))
 
 
 def with_gap(oracle: Oracle, gamma: float, *, seed: int = 0) -> Oracle:
