@@ -28,9 +28,10 @@ docs: .venv/documents
 	$(BIN)/sphinx-build --fail-on-warning --quiet --builder html docs build/site
 	@echo "open build/site/index.html"
 
-# a million forgetting updates and a million idle steps, where the tests take a tenth
+# a million forgetting updates and as many idle steps, and 3,000 logs for each interval: ten times what the tests take
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest --no-cov tests/test_gaussian.py -k many_forgetting
+	SUPERARM_LOGS=3000 $(BIN)/pytest --no-cov tests/test_offline.py
 
 bench: .venv/installed
 	$(BIN)/superarm bench

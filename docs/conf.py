@@ -19,8 +19,8 @@ myst_heading_anchors = 3
 
 
 def _escape_batches(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """The batch shape *B is not the beginning of an emphasis."""
-    lines[:] = [line.replace("*B", "\\*B") for line in lines]
+    """The batch shape *B is not the beginning of an emphasis, and |x| is no substitution."""
+    lines[:] = [line.replace("*B", "\\*B").replace("|", "\\|") for line in lines]
 
 
 def setup(app: Any) -> None:

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from superarm import (
@@ -209,3 +210,16 @@ def test_adversarial_refusals():
         AdversarialEnvironment(FORMED, oracle=TopK(2))
     with pytest.raises(FeaturesError, match="context of episode 1"):
         adversary([np.eye(5)]).against(1, lambda Phi: np.array([0, 1]))
+
+
+def test_the_rows_of_a_data_frame_are_contexts():
+    users = pd.DataFrame([[1.0, 2.0], [30.0, 40.0]])
+    world = ContextualEnvironment(users, np.ones(2), sigma=0.1, features_of=Outer(np.ones((3, 1))))
+    np.testing.assert_array_equal(np.asarray(world.at(2).features), [[30.0, 40.0]] * 3)
+
+
+def test_a_drifting_world_refuses_what_others_do():
+    with pytest.raises(ParameterError, match="sigma must be"):
+        DriftingEnvironment(np.eye(2), np.ones((3, 2)), sigma=-1.0)
+    with pytest.raises(ParameterError, match="theta must be finite"):
+        DriftingEnvironment(np.eye(2), np.full((3, 2), np.nan), sigma=1.0)

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from superarm import Agent, CombLinTS, TopK
@@ -163,3 +164,32 @@ def test_decisions_without_propensities():
     decision = Agent(CombLinTS(), features=np.eye(4), oracle=TopK(2), seed=0).decide()
     with pytest.raises(DecisionError, match=r"decision 0 has no propensities: make it with agent.decide"):
         Log.of_decisions([decision], [[1.0, 0.0]], np.eye(4))
+
+
+def test_records_and_features_must_agree():
+    frame = pd.DataFrame(np.arange(8.0).reshape(4, 2), index=list("abcd"), columns=["x", "y"])
+    agent = Agent(CombLinTS(), features=frame, oracle=TopK(2), seed=0)
+    decision = agent.decide(draws=20)
+    record, w = decision.to_json(), pd.Series([1.0, 2.0], index=list(decision.items))
+    log = Log.of_decisions([record], [w.iloc[::-1]], frame.iloc[::-1])
+    assert log.w.tolist() == [[1.0, 2.0]]
+    assert [list("dcba")[e] for e in log.A[0]] == list(decision.items)
+    turned = Log.of_decisions([record], [w], frame[["y", "x"]], items=agent.items)
+    assert turned.Phi[0][0].tolist() == [1.0, 0.0]
+    for features, items in ((frame.to_numpy()[::-1], agent.items), (2 * frame.to_numpy() + 1, agent.items)):
+        with pytest.raises(DecisionError, match=r"decision 0: the features of item '.' are not those of the record"):
+            Log.of_decisions([record], [w], features, items=items)
+    with pytest.raises(DecisionError, match="decision 0 is of items with 2 features, not 3"):
+        Log.of_decisions([record], [w], np.ones((4, 3)), items=agent.items)
+    with pytest.raises(ItemsError, match=r"decision 0: item '.' is not one of the 1 items; give the items of its time"):
+        Log.of_decisions([record], [w], frame.iloc[:1])
+
+
+def test_parts_of_a_log():
+    log = Log.of([[0], [1], [2]], [[1.0], [2.0], [3.0]], [[0.5], [0.5], [0.5]], EYE, available=np.ones((3, 3), bool))
+    later = log.part(slice(1, None))
+    assert later.n == 2
+    assert later.w.tolist() == [[2.0], [3.0]]
+    assert later.available.shape == (2, 3)
+    assert log.part([2]).A.tolist() == [[2]]
+    assert log.part(log.w[:, 0] > 1.5).n == 2

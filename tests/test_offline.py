@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from superarm.contexts import Outer
 from superarm.errors import FeaturesError, ItemsError, NumericalError, ParameterError
 from superarm.offline import Log
 
-L, K, d, LOGS = 8, 3, 3, 300
+L, K, d, LOGS = 8, 3, 3, int(os.environ.get("SUPERARM_LOGS", "300"))
 SIGMA = 0.5
 THETA = np.array([0.5, -0.3, 0.4])
 PHI = np.random.default_rng(0).standard_normal((L, d))
@@ -213,14 +214,14 @@ def test_another_learner_by_few_draws():
     """Two draws a decision are a rough target, but their error is in the interval."""
     belief, truth = BELIEFS["other"], inclusion("TopK", belief="other") @ MEAN
     of, rng = logs(11, 60), np.random.default_rng(0)
-    targets = [offline.probabilities(LEARNER, belief, log, TopK(K), rng=rng, draws=2) for log in of]
+    targets = [offline.probabilities(log, LEARNER, belief, TopK(K), rng=rng, draws=2) for log in of]
     for estimate in (offline.ips, lambda log, q: offline.doubly_robust(log, q, model=MODEL)):
         assert_covers([estimate(log, q) for log, q in zip(of, targets, strict=True)], truth)
 
 
 def test_probabilities_are_those_of_the_learner():
     log = logs(12, 20, size=1)[0]
-    q = offline.probabilities(LEARNER, BELIEF, log, TopK(K), rng=np.random.default_rng(0), draws=200)
+    q = offline.probabilities(log, LEARNER, BELIEF, TopK(K), rng=np.random.default_rng(0), draws=200)
     p = inclusion("TopK")
     assert (np.abs(q.mean(0) - p) < 4 * np.sqrt(p * (1 - p) / 4000)).all()
     assert len({row.tobytes() for row in q}) > 1  # anew for each decision
@@ -322,7 +323,7 @@ def test_masks_are_kept():
     log = logs(18, 30, size=1)[0]
     mask = (np.arange(L) != 7) | (log.A == 7).any(-1)[:, None]
     log = Log.of(log.A, log.w, log.p, PHI, available=mask)
-    q = offline.probabilities(LEARNER, BELIEF, log, TopK(K), rng=np.random.default_rng(0), draws=20)
+    q = offline.probabilities(log, LEARNER, BELIEF, TopK(K), rng=np.random.default_rng(0), draws=20)
     run = offline.replay(log, LEARNER, TopK(K), rng=np.random.default_rng(0), belief=BELIEF)
     assert not q[~mask].any()
     assert np.take_along_axis(mask, run.A, -1).all()
@@ -356,7 +357,7 @@ def test_what_is_refused():
     with pytest.raises(NumericalError, match="one decision outweighs all"):
         offline.ips(Log.of([[0], [0], [1]], [[1.0]] * 3, [[1.0], [1e-20], [1.0]], PHI), BEST)
     with pytest.raises(ParameterError, match="draws"):
-        offline.probabilities(LEARNER, BELIEF, log, TopK(K), rng=state, draws=0)
+        offline.probabilities(log, LEARNER, BELIEF, TopK(K), rng=state, draws=0)
     with pytest.raises(ParameterError, match="level"):
         offline.replay(log, LEARNER, TopK(K), rng=state, level=0)
     with pytest.raises(ItemsError, match="item 8 is not one"):
@@ -399,3 +400,38 @@ def test_products_and_float32():
 def test_one_line():
     text = str(offline.ips(logs(23, 200, size=1)[0], BEST, level=0.999))
     assert "with 99.9 % confidence (200 decisions worth" in text and "\n" not in text
+
+
+def test_beliefs_and_learners_that_are_not_of_the_log():
+    log, rng = (
+        Log.of([[0, 1], [2, 3], [1, 2]], np.ones((3, 2)), np.full((3, 2), 0.5), PHI[:4]),
+        np.random.default_rng(0),
+    )
+    for learner, catalogue in ((CombTS(), 12), (CombTS(), 3), (LEARNER, None)):
+        features = np.eye(catalogue) if catalogue else np.eye(4)
+        other = learner.init(Problem(features, TopK(2)))
+        with pytest.raises(ParameterError, match=r"the belief is not one of .* for 4 items with 3 features"):
+            offline.probabilities(log, learner, other, TopK(2), rng=rng)
+        with pytest.raises(ParameterError, match="the belief is not one of"):
+            offline.replay(log, learner, TopK(2), rng=rng, belief=other)
+    for learner in (CombTS, None):
+        with pytest.raises(ParameterError, match="a learner is needed"):
+            offline.replay(log, learner, TopK(2), rng=rng)
+    with pytest.raises(ParameterError, match="a learner is needed"):
+        offline.doubly_robust(log, np.full(4, 0.5), model=Greedy, folds=2)
+    with pytest.raises(ParameterError, match="rng must be a generator"):
+        offline.replay(log, CombTS(), TopK(2), rng=7)
+
+
+def test_targets_that_choose_what_was_not_available():
+    mask = np.array([[True, True, False], [True, False, True], [True, True, True]])
+    log = Log.of([[0], [0], [1]], [[1.0], [0.0], [1.0]], [[0.5], [0.5], [0.5]], np.eye(3), available=mask)
+    with pytest.raises(ParameterError, match="target chooses item 1 in decision 1, where it was not available"):
+        offline.ips(log, [0.0, 1.0, 0.0])
+    assert offline.ips(log, [1.0, 0.0, 0.0]).n == 3
+
+
+def test_an_interval_of_no_width_is_refused():
+    log = Log.of([[0], [1]] * 15, np.zeros((30, 1)), np.full((30, 1), 0.5), np.eye(2))
+    with pytest.raises(ParameterError, match="all 30 decisions say 0, and an interval of no width would not be true"):
+        offline.ips(log, [1.0, 0.0])

@@ -28,7 +28,17 @@ from superarm.explain import Explanation, explain, propensities
 from superarm.feedback import by_item, check_feedback, check_importance, in_order
 from superarm.items import Items, aligned, as_items, as_table, columns_of, index_of, joined_features, order_of
 from superarm.mixed import Mixed
-from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_features, as_oracle, check_features
+from superarm.problem import (
+    Learner,
+    Masked,
+    Oracle,
+    Problem,
+    RowLearner,
+    as_features,
+    as_oracle,
+    check_features,
+    require_learner,
+)
 from superarm.saved import packed_ids, saved_belief, saved_features, saved_ids, saved_learner
 
 MOST_SEEDS = 2**53
@@ -49,7 +59,8 @@ class Agent:
         remembered: how many observed decisions to remember, so that none is learned twice. Feedback on decisions older
             than those is refused unless it is forced.
 
-    A call that raises leaves the agent exactly as it was.
+    A call that raises leaves the agent exactly as it was. Calls of several threads must not overlap: use a lock. What
+    the agent consists of can be read: its `learner`, `problem` (features and oracle), `belief`, `items` and `names`.
 
     >>> import numpy as np
     >>> from superarm import Agent, CombLinTS, TopK
@@ -71,8 +82,7 @@ class Agent:
         seed: int | None = None,
         remembered: int = REMEMBERED,
     ) -> None:
-        if isinstance(learner, type) or not hasattr(learner, "init"):
-            raise ParameterError(f"learner must be a learner, as CombLinTS(), got {learner!r:.100}")
+        require_learner(learner)
         require_count(remembered=remembered)
         table = as_table(features)
         problem = Problem(table.values, oracle).checked()

@@ -48,10 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"superarm: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "\nsuperarm: interrupted. Finished settings are kept: give the same command again to go on.",
-            file=sys.stderr,
-        )
+        kept = " Finished settings are kept: give the same command again to go on."
+        print(f"\nsuperarm: interrupted.{kept if arguments.command is _reproduce else ''}", file=sys.stderr)
         return 130
     return 0
 

@@ -100,7 +100,7 @@ def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
     require_count(buckets=buckets)
     try:
         table = {str(name): _categories(columns[name]) for name in getattr(columns, "columns", columns)}
-    except (IndexError, TypeError) as error:
+    except (IndexError, KeyError, TypeError) as error:
         raise FeaturesError(f"columns must be lists of categories, by the names of the columns ({error})") from error
     if len(lengths := {len(values) for values in table.values()}) != 1:
         raise FeaturesError(f"columns must be lists of one length, got lengths {sorted(lengths)}")

@@ -140,6 +140,8 @@ class DriftingEnvironment:
             raise ParameterError(
                 f"theta must be one row of {np.shape(self.Phi)[-1]} coefficients an episode, got {np.shape(self.theta)}"
             )
+        object.__setattr__(self, "theta", _coefficients(self.theta))
+        _require_noise(self.sigma)
 
     @classmethod
     def wandering(
@@ -196,6 +198,8 @@ class ContextualEnvironment:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "theta", _coefficients(self.theta))
+        if hasattr(self.contexts, "to_numpy"):  # a data frame, whose rows they are
+            object.__setattr__(self, "contexts", self.contexts.to_numpy())
         if not callable(self.contexts) and not (hasattr(self.contexts, "__len__") and len(self.contexts)):
             raise ParameterError("contexts must be a sequence, one an episode, or a function of the episode")
         if self.link not in ("identity", "logit"):

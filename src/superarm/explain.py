@@ -66,7 +66,7 @@ def propensities(learner: Learner[Any], belief: Any, problem: Problem, A: Any, *
     array([0.476, 0.521])
     """
     require_count(draws=draws)
-    items = np.asarray(A)
+    items = np.asarray(A, dtype=None if len(A) else np.int64)
     if fault := find_fault(items[items != -1], problem.L):
         raise ItemsError(fault)
     p = (times_chosen(learner, belief, problem, draws=draws, rng=rng) + 1) / (draws + 1)

@@ -8,12 +8,12 @@ p_i(e)    p            (n, K)       P(e ∈ A_i), with which each was chosen, 1 
 Φ_i       Phi          n of (L, d)  features
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Features
+from superarm.arrays import Array, Features, take_rows
 from superarm.decisions import Decision
 from superarm.errors import (
     DecisionError,
@@ -24,7 +24,8 @@ from superarm.errors import (
     SuperarmError,
     WeightsError,
 )
-from superarm.items import Items
+from superarm.feedback import by_item
+from superarm.items import Items, aligned, as_table, columns_of
 from superarm.problem import as_features
 
 
@@ -84,18 +85,31 @@ class Log(NamedTuple):
                 raise error(f"decision {i}: the {name} of item {A[i, k]} is {values[i, k]}: {remedy}")
         return cls(A, w, p, Phi, None if available is None else _mask(available, A, Phi[0].shape[-2]))
 
+    def part(self, decisions: Any) -> "Log":
+        """The log of some of its decisions, by an index, a slice or a mask."""
+        chosen = np.arange(self.n)[decisions]
+        available = None if self.available is None else self.available[chosen]
+        return Log(self.A[chosen], self.w[chosen], self.p[chosen], [self.Phi[i] for i in chosen], available)
+
     @classmethod
     def of_decisions(
-        cls, decisions: Iterable[Decision], weights: Iterable[Any], features: Any, *, items: Any = None, **options: Any
+        cls,
+        decisions: Iterable[Any],
+        weights: Iterable[Any],
+        features: Any,
+        *,
+        items: Any = None,
+        available: Any = None,
     ) -> "Log":
         """From records of decisions with propensities, as of `Agent.decide(..., draws=1000)`, and what came of them.
 
         Args:
-            decisions: the records.
-            weights: of each, what `Agent.observe` takes: a number an item, or a mapping from all its items to theirs.
-            features: as in `of`, of all items.
-            items: the ids of the items in the order of their features: `agent.items`, if they are not 0..L-1.
-            **options: as in `of`.
+            decisions: the records, or their JSON.
+            weights: of each, what `Agent.observe` takes, but for all its items: where no feedback means 0, say 0.
+            features: as in `of`, of all items, as they were. What does not agree with the records is refused.
+            items: the ids of the items in the order of their features, `agent.items`; by default the index of a data
+                frame, else 0..L-1.
+            available: as in `of`.
 
         >>> import numpy as np
         >>> from superarm import Agent, CombLinTS, TopK, offline
@@ -106,29 +120,59 @@ class Log(NamedTuple):
         >>> log.A.shape, log.p.min() > 0.5
         ((50, 2), np.True_)
         """
-        records, feedback = list(decisions), list(weights)
+        records = [d if isinstance(d, Decision) else Decision.from_json(d) for d in decisions]
+        feedback, table = list(weights), as_table(features)
         if len(records) != len(feedback):
             raise WeightsError(f"there are weights of {len(feedback)} decisions, but {len(records)} decisions")
-        for i, decision in enumerate(records):
-            if decision.propensity is None:
-                raise DecisionError(f"decision {i} has no propensities: make it with agent.decide(..., draws=1000)")
-        known = None if items is None else Items(items)
-        chosen = [list(d.items) if known is None else known.positions(d.items) for d in records]
+        ids = table.ids if items is None else items
+        known = None if ids is None else Items(ids)
+        values = table.values if known is None else aligned(table, known, None)
+        chosen = [_positions(i, decision, known) for i, decision in enumerate(records)]
         observed = [_in_order(i, d, w) for i, (d, w) in enumerate(zip(records, feedback, strict=True))]
-        return cls.of(chosen, observed, [d.propensity for d in records], features, **options)
+        log = cls.of(chosen, observed, [d.propensity for d in records], values, available=available)
+        for i, decision in enumerate(records):
+            _check_rows(i, decision, take_rows(log.Phi[i], log.A[i][: len(decision.items)]), table.names)
+        return log
+
+
+def _positions(i: int, decision: Decision, known: Items | None) -> Any:
+    """Where the items of a decision are."""
+    if decision.propensity is None:
+        raise DecisionError(f"decision {i} has no propensities: make it with agent.decide(..., draws=1000)")
+    if known is None:
+        return list(decision.items)
+    try:
+        return known.positions(decision.items)
+    except ItemsError as error:
+        raise ItemsError(f"decision {i}: {error}; give the items of its time") from error
 
 
 def _in_order(i: int, decision: Decision, weights: Any) -> Any:
     """Weights in the order of the decision's items."""
-    if not isinstance(weights, Mapping):
+    mapping = by_item(weights)
+    if mapping is None:
         return weights
-    decision.places(weights)
-    if missing := [item for item in decision.items if item not in weights]:
+    decision.places(mapping)
+    if missing := [item for item in decision.items if item not in mapping]:
         raise WeightsError(
             f"decision {i}: the weight of item {missing[0]!r} is missing: give what no feedback means, as 0, "
             "or leave the decision out as a whole"
         )
-    return [weights[item] for item in decision.items]
+    return [mapping[item] for item in decision.items]
+
+
+def _check_rows(i: int, decision: Decision, rows: Array, names: tuple[str, ...] | None) -> None:
+    """Refuse features that are not those of the record: of another order, or of another context."""
+    own = decision.features
+    if names is not None and decision.names is not None:
+        own = own[:, columns_of(decision.names, names, DecisionError)]
+    if own.shape != rows.shape:
+        raise DecisionError(f"decision {i} is of items with {own.shape[1]} features, not {rows.shape[1]}")
+    if not (off := ~np.isclose(rows, own, rtol=1e-5, atol=1e-7).all(axis=-1)).any():
+        return
+    raise DecisionError(
+        f"decision {i}: the features of item {decision.items[off.argmax()]!r} are not those of the record"
+    )
 
 
 def padded(rows: list[Array], fill: float) -> Array:

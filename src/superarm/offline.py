@@ -38,7 +38,7 @@ from superarm.learners import Greedy
 from superarm.logs import Log, padded
 from superarm.mixed import Mixed
 from superarm.oracles import TopK
-from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_numbers, as_oracle
+from superarm.problem import Learner, Masked, Oracle, Problem, RowLearner, as_numbers, as_oracle, require_learner
 
 __all__ = ["Estimate", "Log", "Replay", "doubly_robust", "ips", "probabilities", "propensities", "replay"]
 
@@ -117,8 +117,8 @@ def doubly_robust(
 ) -> Estimate:
     """The value of a policy by a model of the weights, and by inverse propensities of what the model got wrong.
 
-    The better the model, the smaller the error. However wrong it is, the interval holds: no decision is predicted from
-    itself.
+    The better the model, the smaller the error. However wrong it is, with the right propensities the interval holds: no
+    decision is predicted from itself.
 
     Args:
         log: the decisions.
@@ -186,8 +186,8 @@ def replay(
     """
     _check_log(log, level)
     oracle = as_oracle(oracle)
+    _check_learner(log, learner, belief, oracle, rng)
     belief = learner.init(_problem(log, 0, oracle)) if belief is None else belief
-    _check_features_stay(log, belief)
     ratio, chosen = np.zeros(log.A.shape), []
     for i, logged in enumerate(log.A):
         problem = _problem(log, i, oracle)
@@ -222,6 +222,10 @@ def _estimate(M: Array, N: Array, R: Array, S: Array, normalized: bool, level: f
         raise NumericalError(
             "no finite interval: weights or q/p are too large to square, or one decision outweighs all"
         )
+    if half == 0:
+        raise ParameterError(
+            f"all {n} decisions say {value:.4g}, and an interval of no width would not be true: log more decisions"
+        )
     return Estimate(value, se, value - half, value + half, level, n, ess, float(1 / scale))
 
 
@@ -230,6 +234,7 @@ def _predict(log: Log, q: Array, model: Learner[Any], folds: int, past: bool) ->
     require_count(folds=folds)
     if not 2 <= folds <= log.n:
         raise ParameterError(f"folds must lie between 2 and the number of decisions, {log.n}; got {folds}")
+    require_learner(model)
     if not isinstance(model, RowLearner):
         raise FeaturesError(f"{type(model).__name__} learns nothing from features: take a linear model, as Greedy()")
     rng = np.random.default_rng(0)  # for a model that draws: valid too, but Greedy predicts better
@@ -256,7 +261,7 @@ def _predict(log: Log, q: Array, model: Learner[Any], folds: int, past: bool) ->
 
 
 def probabilities(
-    learner: Learner[Any], belief: Any, log: Log, oracle: Any, *, rng: np.random.Generator, draws: int = 100
+    log: Log, learner: Learner[Any], belief: Any, oracle: Any, *, rng: np.random.Generator, draws: int = 100
 ) -> Array:
     """The target for a learner at a belief, (n, L): the share of `draws` decisions in which it chooses each item.
 
@@ -268,13 +273,13 @@ def probabilities(
     >>> log = offline.Log.of([[0], [1]], [[1.0], [0.0]], [[0.5], [0.5]], np.eye(2))
     >>> learner = CombLinTS(lam=1.0, sigma=0.1)
     >>> belief = learner.init(Problem(np.eye(2), TopK(1)))
-    >>> offline.probabilities(learner, belief, log, TopK(1), rng=np.random.default_rng(0), draws=1000)
+    >>> offline.probabilities(log, learner, belief, TopK(1), rng=np.random.default_rng(0), draws=1000)
     array([[0.506, 0.494],
            [0.495, 0.505]])
     """
     require_count(draws=draws)
     oracle = as_oracle(oracle)
-    _check_features_stay(log, belief)
+    _check_learner(log, learner, belief, oracle, rng)
     return (
         np.stack([times_chosen(learner, belief, _problem(log, i, oracle), draws=draws, rng=rng) for i in range(log.n)])
         / draws
@@ -300,6 +305,11 @@ def _target(log: Log, target: Any) -> Array:
     if q.shape not in ((log.L,), (log.n, log.L)):
         raise ParameterError(f"target must have shape {(log.L,)} or {(log.n, log.L)}, got {q.shape}")
     q = q.reshape(-1, log.L)
+    if log.available is not None and (barred := (q > 0) & ~log.available).any():
+        i, e = np.argwhere(barred)[0]
+        raise ParameterError(
+            f"target chooses item {e} in decision {i}, where it was not available: give (n, L) other probabilities"
+        )
     outside = ~((q >= 0) & (q <= 1))
     if outside.any():
         i, e = np.argwhere(outside)[0]
@@ -314,6 +324,18 @@ def _check_log(log: Log, level: float) -> None:
         raise ParameterError(f"level must lie between 0 and 1, got {level!r}")
 
 
-def _check_features_stay(log: Log, belief: Any) -> None:
-    if isinstance(belief, Mixed) and any(Phi is not log.Phi[0] for Phi in log.Phi):
+def _check_learner(log: Log, learner: Any, belief: Any, oracle: Oracle, rng: Any) -> None:
+    """Refuse what is no learner, and a belief about other items or features than the log's."""
+    require_learner(learner)
+    if not isinstance(rng, np.random.Generator):
+        raise ParameterError(f"rng must be a generator, as np.random.default_rng(0), got {rng!r:.60}")
+    start = learner.init(_problem(log, 0, oracle))
+    if isinstance(start, Mixed) and any(Phi is not log.Phi[0] for Phi in log.Phi):
         raise FeaturesError("a mixed-effects learner learns how items deviate from their features: they must stay")
+    if belief is None:
+        return
+    shapes = ([np.shape(x) for x in b] if type(b) is type(start) else None for b in (belief, start))
+    if len({str(x) for x in shapes}) > 1:
+        raise ParameterError(
+            f"the belief is not one of {type(learner).__name__} for {log.L} items with {log.Phi[0].shape[-1]} features"
+        )

@@ -106,6 +106,12 @@ class Learner(Protocol[Belief]):
         """The belief after the chosen items A showed the weights w, both (*B, K). Where A is -1, w is ignored."""
 
 
+def require_learner(learner: object) -> None:
+    """Refuse what is not a learner, such as its class."""
+    if isinstance(learner, type) or not hasattr(learner, "init"):
+        raise ParameterError(f"a learner is needed, as CombLinTS(), got {learner!r:.100}")
+
+
 @runtime_checkable
 class RowLearner(Protocol[Belief]):
     """A learner that knows items by their features: it also learns from rows alone, and some may count for more."""
