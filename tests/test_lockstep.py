@@ -150,8 +150,9 @@ class TestLockStep(OnTensors):
         from superarm import lockstep, torch_arrays
 
         instance, seeds = LongestPath(m=3, d=4), [np.random.SeedSequence(0)]
+        monkeypatch.setattr(torch_arrays, "free_bytes", lambda device: 1e9)
         many = lockstep.chunk_size(instance, seeds, torch.device("cpu"), "device")
-        monkeypatch.setattr(torch_arrays, "free_bytes", lambda device: 6e9)
+        monkeypatch.setattr(torch_arrays, "free_bytes", lambda device: 1e8)
         few = lockstep.chunk_size(instance, seeds, torch.device("cpu"), "device")
         assert 1 <= few < many
         monkeypatch.setattr(torch_arrays, "free_bytes", lambda device: 0)
@@ -294,3 +295,103 @@ class TestGpu(OnTensors):
         tensors = simulate(instance, learners, device="cuda", draws="host", **SETTINGS)
         np.testing.assert_allclose(tensors.expected, trace.expected, rtol=1e-9, atol=1e-9)
         simulate(instance, learners, device="cuda", chunk=4, **SETTINGS)
+
+
+def test_a_torch_that_is_not_there_or_not_there_yet(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    agent = superarm.Agent(CombLinTS(), features=np.eye(4), oracle=TopK(2), seed=0)
+    agent.observe(agent.choose(), [1.0, 0.0])
+
+
+def users(rng):
+    """Contexts whose noise differs by replicate."""
+    items, seen, theta = rng.standard_normal((8, 2)), rng.standard_normal((20, 2)), rng.standard_normal(4)
+    world = ContextualEnvironment(seen, theta, sigma=0.1 + float(rng.random()), features_of=Outer(items))
+    return Problem(np.asarray(world.at(1).features), TopK(2)), world
+
+
+def with_children(rng):
+    """An instance that spawns generators, which their seed counts."""
+    (child,) = rng.spawn(1)
+    Phi = child.standard_normal((6, 2))
+    return Problem(Phi, TopK(2)), GaussianEnvironment.coherent(Phi, lam=1.0, sigma=0.5, rng=rng)
+
+
+def with_quota(rng):
+    """A new oracle each time, always the same."""
+    Phi = rng.standard_normal((6, 2))
+    quota = superarm.Quota([0, 1] * 3, {0: 1, 1: 1})
+    return Problem(Phi, quota), GaussianEnvironment.coherent(Phi, lam=1.0, sigma=0.5, rng=rng)
+
+
+@dataclass
+class Cheapest:
+    """An oracle with an array, which == compares entry by entry."""
+
+    costs: np.ndarray
+
+    def __call__(self, w):
+        return [int(np.argmax(w - self.costs))]
+
+
+def with_costs(rng):
+    Phi = rng.standard_normal((6, 2))
+    return Problem(Phi, Cheapest(np.ones(6))), GaussianEnvironment.coherent(Phi, lam=1.0, sigma=0.5, rng=rng)
+
+
+class OtherPath(LongestPath):
+    """Draws as its parent does not."""
+
+    def __call__(self, rng):
+        rng.uniform()
+        return super().__call__(rng)
+
+
+class TestOtherPeoplesInstances(OnTensors):
+    @pytest.mark.filterwarnings("ignore:.*on the CPU")
+    @pytest.mark.parametrize("instance", [users, with_children, with_quota, with_costs, OtherPath(m=2, d=2)])
+    def test_play_as_on_the_cpu(self, instance):
+        learners = [CombLinTS(lam=1.0, sigma=0.5), CombLinUCB(lam=1.0, sigma=0.5, c=1.0)]
+        trace = simulate(instance, learners, **SETTINGS)
+        for chunk in (None, 2):
+            tensors = simulate(instance, learners, device="cpu", draws="host", chunk=chunk, **SETTINGS)
+            np.testing.assert_allclose(tensors.expected, trace.expected, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(tensors.oracle_expected, trace.oracle_expected, rtol=1e-9, atol=1e-9)
+
+    def test_equal_oracles_stay_on_the_device(self):
+        simulate(with_quota, [TS], device="cpu", **SETTINGS)  # where a warning is an error
+
+    def test_a_device_is_named_in_the_file(self, torch, tmp_path):
+        trace = simulate(LongestPath(m=2, d=2), [TS], device=torch.device("cpu"), **SETTINGS)
+        trace.save(tmp_path / "trace.npz")
+        with pytest.raises(ParameterError, match="device 'meta' is not to be had"):
+            simulate(LongestPath(m=2, d=2), [TS], device="meta", **SETTINGS)
+
+    def test_beliefs_of_almost_nothing(self):
+        trace = simulate(BernoulliLongestPath(m=2, d=2), [CombTS(alpha=1e-3, beta=1e-3)], device="cpu", **SETTINGS)
+        assert np.isfinite(trace.expected).all()
+
+
+class TestAgentsOfTensors(OnTensors):
+    def test_tensors_are_taken_as_arrays(self, torch, tmp_path):
+        features = np.random.default_rng(0).standard_normal((8, 3))
+        plain, given = (
+            superarm.Agent(CombLinTS(), features=x, oracle=TopK(2), seed=0) for x in (features, torch.tensor(features))
+        )
+        for context in (None, 2 * features):
+            items = plain.choose(features=context)
+            shown = None if context is None else torch.tensor(context)
+            assert given.choose(features=shown).tolist() == items.tolist()
+            plain.observe(items, [1.0, 0.0], context)
+            given.observe(torch.tensor(items), torch.tensor([1.0, 0.0]), shown)
+        plain.learn(features[:2], [0.5, 0.1])
+        given.learn(torch.tensor(features[:2]), torch.tensor([0.5, 0.1], dtype=torch.float64))
+        np.testing.assert_array_equal(plain.belief.factor, given.belief.factor)
+        given.save(tmp_path / "agent.npz")
+
+    def test_oracles_of_the_host_take_tensors_too(self, torch):
+        w = torch.tensor([0.3, 0.1, 0.5, 0.2], dtype=torch.float64)
+        assert PartitionMatroid([0, 0, 1, 1], {0: 1, 1: 1})(w).tolist() == [0, 2]
+        assert superarm.as_oracle(lambda w: [int(w.argmax())])(w).tolist() == [2]
+        with pytest.raises(superarm.errors.WeightsError, match="complex"):
+            PartitionMatroid([0, 0, 1, 1], {0: 1, 1: 1})(w + 1j)

@@ -62,8 +62,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def is_tensor(x: object) -> bool:
     """Whether it is a Torch tensor. Asking does not import Torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)  # None while Torch is being imported
+    return kind is not None and isinstance(x, kind)
 
 
 def or_torch(module: str) -> Callable[[Function], Function]:
@@ -78,7 +78,7 @@ def or_torch(module: str) -> Callable[[Function], Function]:
         def call(*args: Any) -> Any:
             if "torch" in modules:
                 for x in args:
-                    if isinstance(x, modules["torch"].Tensor) or hasattr(x, "draws_tensors"):
+                    if is_tensor(x) or hasattr(x, "draws_tensors"):
                         return getattr(importlib.import_module(module), function.__name__)(*args)
             return function(*args)
 
@@ -183,7 +183,7 @@ def below_infinity(x: Array) -> bool:
 
 
 @_or_torch
-def host(x: Array) -> Array:
+def host(x: Any) -> Array:
     """As a NumPy array."""
     return np.asarray(x)
 

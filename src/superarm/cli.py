@@ -106,7 +106,7 @@ def _add_bench(commands: Any) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     bench.add_argument("--quick", action="store_true", help="small sizes only, in half a minute")
-    bench.add_argument("--repeats", type=int, default=9, help="turns of the slowest contestants")
+    bench.add_argument("--repeats", type=int, default=9, help="turns of the slowest contestants; runs on a device")
     bench.add_argument("--device", help="measure lock-step simulation on it instead, such as cuda: time by phase")
     bench.add_argument("--out", type=Path, default=Path("bench"), metavar="DIR", help="where to write")
     bench.set_defaults(command=_bench)
@@ -119,7 +119,11 @@ def _bench(arguments: argparse.Namespace) -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.device is not None:
         sizes = device_bench.SIZES[:1] if arguments.quick else device_bench.SIZES
-        print(device_bench.as_text(device_bench.run(arguments.out, arguments.device, sizes=sizes)))
+        print(
+            device_bench.as_text(
+                device_bench.run(arguments.out, arguments.device, sizes=sizes, repeats=arguments.repeats)
+            )
+        )
         print(f"\nJSON: {arguments.out}")
         return
     rows, missing = bench.run(arguments.out, repeats=arguments.repeats, quick=arguments.quick)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, is_tensor
+from superarm.arrays import Array, Rng, host, is_tensor
 from superarm.errors import FeaturesError
 from superarm.mixed import Mixed
 from superarm.oracles import TopK
@@ -57,6 +57,8 @@ def in_context(learner: Learner[Any], belief: Any, problem: Problem, features: A
             f"{type(learner).__name__} learns how items deviate from what their features say: "
             "the features must stay the same"
         )
+    if is_tensor(features) and not is_tensor(problem.Phi):
+        features = host(features)
     return problem._replace(Phi=as_features(features, problem.Phi.shape))
 
 

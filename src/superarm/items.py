@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Features, Product
+from superarm.arrays import Array, Features, Product, host, is_tensor
 from superarm.errors import FeaturesError, ItemsError, SuperarmError, is_whole
 from superarm.problem import check_features, find_fault, first_repeated
 
@@ -135,7 +135,7 @@ def as_table(features: Any) -> Table:
     True
     """
     if not (hasattr(features, "columns") and hasattr(features, "to_numpy")):
-        return Table(features)
+        return Table(host(features) if is_tensor(features) else features)
     names = tuple(map(str, features.columns))
     if len(set(names)) < len(names):
         raise FeaturesError(f"feature {first_repeated(names)!r} is there twice")

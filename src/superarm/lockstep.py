@@ -1,6 +1,7 @@
 """Replicates side by side on one device: their instances as a batch of tensors, as many as fit in memory."""
 
 import math
+import pickle
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -35,8 +36,11 @@ def together(instance: Instance, seeds: Seeds, device: Any, draws: str) -> Batch
     """
     from superarm import torch_arrays
 
+    # anew, as a generator counts on its seed what it spawns
+    seeds = [np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key) for seed in seeds]
     streams = torch_arrays.Streams.of_seeds(seeds, device)
-    if draws == "device" and getattr(instance, "draws_batches", False):
+    # of the class itself: a subclass may draw otherwise
+    if draws == "device" and vars(type(instance)).get("draws_batches", False):
         return *instance(streams), streams
     generators = [np.random.default_rng(seed) for seed in seeds]
     problems, environments = zip(*map(instance, generators), strict=True)
@@ -47,7 +51,7 @@ def together(instance: Instance, seeds: Seeds, device: Any, draws: str) -> Batch
     environment = _environment(environments, Phi)
     first = environment.at(1) if isinstance(environment, Changing) else environment
     if draws == "device" and isinstance(first, _Together):
-        warnings.warn(f"{type(environments[0]).__name__} draws its weights on the CPU, one by one", stacklevel=2)
+        warnings.warn(f"{type(environments[0]).__name__} draws its weights on the CPU, one by one", stacklevel=1)
         draws = "host"
     problem = Problem(Phi, _oracle([problem.oracle for problem in problems]))
     return problem, environment, streams if draws == "device" else generators
@@ -57,13 +61,14 @@ def chunk_size(instance: Instance, seeds: Seeds, device: Any, draws: str) -> int
     """How many replicates fit into what memory is free, all but a fifth of it."""
     from superarm import torch_arrays
 
-    problem, _, _ = together(instance, seeds[:1], device, draws)
+    problem, world, _ = together(instance, seeds[:1], device, draws)
     L, d, K = problem.L, problem.d, problem.oracle.K or problem.L
-    # features, vectors over the items, and what the update holds of [R; φ/σ]
-    each = 8 * (L * d + 24 * L + 12 * (d + 1 + K) * (d + 1))
-    del problem
-    free = 0.8 * torch_arrays.free_bytes(device) - 4 * 8 * torch_arrays.PART
-    return max(1, math.floor(free / each))
+    # features, in contexts those of this episode and the last too, vectors over the items, and [R; φ/σ] in the update
+    tables = 3 if isinstance(world, Changing) else 1
+    each = 8 * (tables * L * d + 24 * L + 12 * (d + 1 + K) * (d + 1))
+    del problem, world
+    parts = 4 * 8 * min(torch_arrays.PART, len(seeds) * L * d)
+    return max(1, math.floor((0.8 * torch_arrays.free_bytes(device) - parts) / each))
 
 
 def _stacked(parts: Sequence[Any], what: str) -> Array:
@@ -104,7 +109,14 @@ class _Together:
     def mean(self) -> Array:
         return beside(self.like, _stacked([environment.mean for environment in self.each], "mean weights"))
 
+    @property
+    def features(self) -> Array | None:
+        shown = [getattr(environment, "features", None) for environment in self.each]
+        return None if shown[0] is None else beside(self.like, _stacked(shown, "features"))
+
     def draw(self, rng: Any) -> Array:
+        if hasattr(rng, "draws_tensors"):
+            raise ParameterError("these environments draw for themselves, on the CPU: use draws='host'")
         drawn = [environment.draw(g) for environment, g in zip(self.each, rng, strict=True)]
         return beside(self.like, np.stack(drawn))
 
@@ -122,7 +134,15 @@ class _Moving:
 
 def _oracle(oracles: Sequence[Oracle]) -> Oracle:
     """The one they have in common, or all of them."""
-    return oracles[0] if all(oracle == oracles[0] for oracle in oracles) else _EachItsOwn(oracles)
+    return oracles[0] if all(_alike(oracle, oracles[0]) for oracle in oracles) else _EachItsOwn(oracles)
+
+
+def _alike(oracle: Oracle, other: Oracle) -> bool:
+    """Whether they are equal, or made of the same."""
+    try:
+        return oracle is other or bool(oracle == other) or pickle.dumps(oracle) == pickle.dumps(other)
+    except (AttributeError, TypeError, ValueError, pickle.PicklingError):  # of what cannot be compared or pickled
+        return False
 
 
 @dataclass(frozen=True, eq=False)

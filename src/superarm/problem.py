@@ -164,16 +164,16 @@ World: TypeAlias = Environment | Changing | Adversary
 
 def as_numbers(values: Any) -> Array:
     """Real numbers as a float array; text, complex numbers and ragged lists are refused with a ValueError."""
-    if is_tensor(values):
-        return double(values)
-    given = np.asarray(values)
+    given = host(values) if is_tensor(values) else np.asarray(values)
     if given.dtype.kind not in "biuf":
         raise ValueError(f"got {given.dtype}")
     return given.astype(np.float64, copy=False)
 
 
 def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features:
-    """Features by `check_features`, or a `Product`, whose left side was checked when it was made."""
+    """Features by `check_features`, a tensor as it is, or a `Product`, whose left side was checked when it was made."""
+    if is_tensor(features):
+        return _check_tensor(features, shape)
     if not isinstance(features, Product):
         return check_features(features, shape)
     _check_shape(features, shape)
@@ -187,10 +187,8 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
     Arrays of float32 or float64 are used as they are, in either order and also memory-mapped. Strided views are copied,
     so that products round as they will after a reload.
     """
-    if is_tensor(features):
-        return _check_tensor(features, shape)
     try:
-        given = np.asarray(features)
+        given = host(features) if is_tensor(features) else np.asarray(features)
         Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row an item ({error})") from error
@@ -225,21 +223,21 @@ def _check_finite(Phi: Array) -> None:
             raise FeaturesError(f"features must be finite: feature {at[-1]} of item {at[-2]} is {Phi[at]}")
 
 
-def as_weights(weights: Any, L: int | None = None) -> Array:
-    """Weights as floats (*B, L), of the given length if one is given."""
+def as_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> Array:
+    """Weights as floats (*B, L), of the given length if one is given; tensors stay tensors only if asked."""
     try:
-        w = as_numbers(weights)
+        w = double(weights) if tensors and is_tensor(weights) else as_numbers(weights)
     except ValueError as error:
         raise WeightsError(f"weights must be numbers ({error})") from error
     if w.ndim == 0 or (L is not None and w.shape[-1] != L):
         wanted = "one weight an item" if L is None else f"{L} weights, one an item"
-        raise WeightsError(f"the oracle needs {wanted}, got shape {w.shape}")
+        raise WeightsError(f"the oracle needs {wanted}, got shape {tuple(w.shape)}")
     return w
 
 
-def check_weights(weights: Any, L: int | None = None) -> Array:
+def check_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> Array:
     """Weights an oracle may maximize: -inf is allowed, NaN and +inf are not."""
-    w = as_weights(weights, L)
+    w = as_weights(weights, L, tensors=tensors)
     if not below_infinity(w):
         refuse_weights(w)
     return w

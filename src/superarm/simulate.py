@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from superarm import files, lockstep
-from superarm.arrays import Array, Features, Rng, host, spawn, take
+from superarm.arrays import Array, Features, Rng, host, is_tensor, spawn, take
 from superarm.decide import decide, in_context
 from superarm.errors import FileError, ParameterError, WeightsError, is_whole, require_count
 from superarm.problem import Adversary, Changing, Environment, Learner, Oracle, Problem, World, as_oracle
@@ -249,8 +249,8 @@ def simulate(
 
     With a `device`, such as "cuda", replicates play in lock-step on it, by PyTorch; `chunk` at a time, by default as
     many as fit in its memory. Replicate i is again a function of `seed` and i alone, but of numbers drawn on the
-    device, which are not the CPU's. With `draws="host"` they are, and the traces agree but for rounding; this is slower
-    where there are many items.
+    device, which are not the CPU's. With `draws="host"` they are, and the traces agree but for rounding, which scales
+    that are "auto" can make much of where the evidence is flat; this is slower where there are many items.
 
     >>> from superarm import CombLinTS, RandomChoice, simulate
     >>> from superarm.experiments.longest_path import LongestPath
@@ -284,7 +284,7 @@ def simulate(
             results = sorted(bar(done), key=lambda r: r.replicate)
     settings = _settings(instance, named, episodes, replicates, seed, exact)
     if device is not None:
-        settings |= {"device": device, "draws": draws, "versions": versions(device)}
+        settings |= {"device": str(device), "draws": draws, "versions": versions(device)}
     return Trace(
         learners=tuple(named),
         expected=np.concatenate([r.expected for r in results], axis=1),
@@ -366,6 +366,7 @@ def _replicate(
     with threadpool_limits(limits=None if os.getpid() == parent else 1):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,)))  # SeedSequence(seed).spawn(...)[i]
         problem, environment = instance(rng)
+        problem = problem._replace(Phi=host(problem.Phi)) if is_tensor(problem.Phi) else problem
         if problem.batch:
             raise ParameterError(f"simulate plays one problem a replicate, got a batch {problem.batch}: use episodes")
         return play(problem, environment, learners, n, rng, exact)._replace(replicate=i)

@@ -33,9 +33,9 @@ def check_device(device: str) -> Tensor:
     """The torch.device of this name, if there is one."""
     try:
         found = torch.device(device)
-        torch.empty(1, device=found)
+        torch.zeros(1, device=found).item()
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0][:200]
         raise ParameterError(f"device {device!r} is not to be had here: {reason}") from error
     return found
 
@@ -296,15 +296,17 @@ def uniform(rng: Any, like: Any) -> Tensor:
 
 
 def beta(rng: Any, a: Tensor, b: Tensor) -> Tensor:
-    """Independent Beta(a, b) = X/(X + Y) with X ~ Gamma(a), Y ~ Gamma(b)."""
+    """Independent Beta(a, b) = X/(X + Y) with X ~ Gamma(a), Y ~ Gamma(b), whose logarithms do not underflow."""
     if not isinstance(rng, Streams):
         return _draw(rng, "beta", a, host(a), host(b))
-    x, y = _gamma(rng, a), _gamma(rng, b)
-    return x / (x + y)
+    return torch.sigmoid(_log_gamma(rng, a) - _log_gamma(rng, b))
 
 
-def _gamma(rng: Streams, a: Tensor) -> Tensor:
-    """Gamma(a) by Marsaglia and Tsang: d v with v = (1 + c z)³, where it is accepted; for a < 1, Gamma(a+1) U^(1/a)."""
+def _log_gamma(rng: Streams, a: Tensor) -> Tensor:
+    """The logarithm of Gamma(a), by Marsaglia and Tsang: d v with v = (1 + c z)³, where it is accepted.
+
+    For a < 1 it is that of Gamma(a+1) U^(1/a).
+    """
     (rng,) = rng.spawn(1)  # so that how often the slowest entry tries does not move the streams of the others
     small = a < 1
     d = torch.where(small, a + 1, a) - 1 / 3
@@ -313,8 +315,8 @@ def _gamma(rng: Streams, a: Tensor) -> Tensor:
         z, u = normal(rng, d), uniform(rng, d)
         v = (1 + z / (9 * d).sqrt()) ** 3
         accepted = waiting & (v > 0) & (u.log() < z**2 / 2 + d * (1 - v + v.clamp(min=1e-300).log()))
-        out, waiting = torch.where(accepted, d * v, out), waiting & ~accepted
-    return torch.where(small, out * power ** (1 / a), out)
+        out, waiting = torch.where(accepted, (d * v).log(), out), waiting & ~accepted
+    return torch.where(small, out + power.log() / a, out)
 
 
 def spawn(rng: Streams, n: int) -> list[Streams]:

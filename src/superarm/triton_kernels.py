@@ -19,9 +19,9 @@ def _mixed(h):  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["salt"])  # type: ignore[untyped-decorator, unused-ignore]
-def _uniform(out, keys, salt, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    b = tl.program_id(1).to(tl.int64)
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+def _uniform(out, keys, salt, n, blocks, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    program = tl.program_id(0).to(tl.int64)
+    b, at = program // blocks, program % blocks * BLOCK + tl.arange(0, BLOCK)
     state = _mixed((tl.load(keys + b) ^ salt).to(tl.uint64, bitcast=True))
     h = _mixed(state ^ at.to(tl.uint64, bitcast=True))
     tl.store(out + b * n + at, ((h >> 12).to(tl.float64) + 0.5) * 2.220446049250313e-16, at < n)
@@ -31,7 +31,8 @@ def uniform(keys: Tensor, salt: int, n: int) -> Tensor:
     """As `torch_arrays.plain_uniform`, in one kernel."""
     out = torch.empty((len(keys), n), dtype=torch.float64, device=keys.device)
     if out.numel():
-        _uniform[(triton.cdiv(n, 1024), len(keys))](out, keys, salt, n, BLOCK=1024)
+        blocks = triton.cdiv(n, 1024)
+        _uniform[(blocks * len(keys),)](out, keys, salt, n, blocks, BLOCK=1024)  # the other axes of a grid are short
     return out
 
 

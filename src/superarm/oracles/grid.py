@@ -153,7 +153,7 @@ class GridPath:
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        w = as_weights(w, self.L)
+        w = as_weights(w, self.L, tensors=True)
         A, length = longest_grid_paths(w.reshape(-1, self.L), self.m)
         _check_lengths(length, w, self)
         return A.reshape(*w.shape[:-1], self.K)

@@ -175,7 +175,7 @@ class DagPath(_NetworkPath):
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        w = check_weights(w, self.L)
+        w = check_weights(w, self.L, tensors=True)
         A, size = longest_paths(w.reshape(-1, self.L), self._network, self.K)
         feasible(bool((size >= 0).all()), self)
         return A.reshape(*w.shape[:-1], self.K)

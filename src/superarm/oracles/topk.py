@@ -181,7 +181,7 @@ class TopK:
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        w = as_weights(w)
+        w = as_weights(w, tensors=True)
         if self.k > w.shape[-1] and not self.at_most:
             raise InfeasibleError(f"{self} asks for more items than the {w.shape[-1]} there are")
         A = best_by_group(w, _NO_GROUPS, np.array([0, self.k]), positive=self.at_most)
@@ -279,7 +279,7 @@ class Quota:
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        w = as_weights(w, len(self._group))
+        w = as_weights(w, len(self._group), tensors=True)
         A = best_by_group(w, self._group, self._start)
         feasible(not (beside(A, self._needed) & (A < 0)).any(), self)
         if len(self._needed) > self._total:

@@ -22,7 +22,7 @@ class _Minimize:
         return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
 
     def __call__(self, w: Array, /) -> Array:
-        w = check_weights(w)
+        w = check_weights(w, tensors=True)
         return self.oracle(where(w == -np.inf, w, -w))
 
 
@@ -51,7 +51,7 @@ class _WithGap:
         return self.oracle.K
 
     def __call__(self, w: Array, /) -> Array:
-        w = check_weights(w)
+        w = check_weights(w, tensors=True)
         items = np.arange(w.shape[-1])
         shrink = 1 - self.gap * hashed_uniform(items, np.full(len(items), self.seed))
         return self.oracle(w * beside(w, shrink))
