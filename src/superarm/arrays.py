@@ -77,8 +77,9 @@ def or_torch(module: str) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def call(*args: Any) -> Any:
             if "torch" in modules:
+                tensor = getattr(modules["torch"], "Tensor", ())  # nothing yet while Torch is being imported
                 for x in args:
-                    if is_tensor(x) or hasattr(x, "draws_tensors"):
+                    if isinstance(x, tensor) or hasattr(x, "draws_tensors"):
                         return getattr(importlib.import_module(module), function.__name__)(*args)
             return function(*args)
 

@@ -24,6 +24,8 @@ PART = 2**27
 ROUNDING = 2.0**-53
 STEEPEST = 1e5
 """The ratio on the diagonal of R above which what cancels in a solve is computed to twice the digits."""
+FAMILIAR = 1e3
+"""The size of ‖V‖², and the ratio on the diagonal of R, below which an update by V loses at most three digits of 16."""
 LARGEST = 1e300
 """What can be added up without leaving the range of float64."""
 GOLDEN = 0x9E3779B97F4A7C15
@@ -406,9 +408,18 @@ def shrinkage(factor: Tensor, rows: Tensor) -> Tensor:
 
 
 def qr_update(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
-    """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are present."""
+    """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are present.
+
+    With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. That loses ‖V‖² roundings, and as many as R is steep: few, once the rows
+    X tell little that is new. Else [R; X] is made triangular anew.
+    """
     kept = torch.where(present[..., None], rows, 0)
-    updated = triangle(torch.cat([factor, kept], -2))
+    V = _divided(kept, factor)
+    little = ((V**2).sum((-1, -2)) < FAMILIAR).all() & ~is_steep(factor, FAMILIAR).any()
+    if little:
+        updated = _cholesky(torch.eye(V.shape[-1], dtype=V.dtype, device=V.device) + V.mT @ V) @ factor
+    else:
+        updated = triangle(torch.cat([factor, kept], -2))
     return torch.where(present.any(-1)[..., None, None], updated, factor)
 
 
