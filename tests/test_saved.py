@@ -4,9 +4,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from superarm import Agent, CombGaussianTS, CombLinTS, CombLinUCB, CombMixTS, CombMixUCB, CombTS, Greedy, TopK, files
+from superarm import (
+    Agent,
+    CombGaussianTS,
+    CombLinTS,
+    CombLinUCB,
+    CombMixTS,
+    CombMixUCB,
+    CombTS,
+    Greedy,
+    TopK,
+    files,
+    simulate,
+)
 from superarm.contexts import Concatenated, Outer
 from superarm.errors import DecisionError, FileError
+from superarm.experiments.longest_path import LongestPath
 from superarm.itemwise import Counts
 from superarm.saved import describe
 from test_agent import FEATURES, D, K, Stubborn, make, play, state
@@ -214,9 +227,14 @@ def test_a_look_at_a_file(tmp_path):
     agent.save(path)
     lines = describe(path).splitlines()
     assert lines[0] == "superarm agent, format version 2"
+    assert lines[-7] == f"12 items: {', '.join(NAMES[:8])}, ..."
+    assert lines[-6] == "0 observed decisions remembered"
     assert lines[-5:-2] == ["coefficients, the clearest of 4:", "  age +2.97 ± 0.1", "  fame -0.99 ± 0.1"]
     make(CombTS()).save(path)
     assert "coefficients" not in describe(path)
+    trace = simulate(LongestPath(m=2, d=2), [CombLinTS()], episodes=5, replicates=2, progress=False)
+    trace.save(path)
+    assert describe(path).endswith(str(trace))
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,10 @@ def describe(path: PathLike) -> str:
     header, arrays = open_file(path)
     lines = [f"superarm {header['superarm']}, format version {header['version']}"]
     lines += [f"  {name}: {value}" for name, value in header["meta"].items() if name != "generator"]
-    lines += [f"  {name}: {array.dtype} {array.shape}" for name, array in arrays.items()]
+    lines += [
+        f"  {name}: {array.item() if array.ndim == 0 else f'{array.dtype} {array.shape}'}"
+        for name, array in arrays.items()
+    ]
     return "\n".join(lines)
 
 

@@ -11,24 +11,37 @@ from superarm.errors import FileError
 from superarm.files import PathLike
 from superarm.gaussian import Gaussian, mean, std
 from superarm.problem import check_features
+from superarm.simulate import Trace
 from superarm.widths import Widths, with_widths
 
 SHOWN = 8
-"""Coefficients that `describe` shows."""
+"""Items and coefficients that `describe` shows."""
 
 
 def describe(path: PathLike) -> str:
-    """What a file of superarm's holds, in words; of an agent that has coefficients, also the clearest of those."""
+    """What a file of superarm's holds, in words: of an agent also items and coefficients, of a trace its results."""
     text, (header, arrays) = files.describe(path), files.open_file(path)
-    if header["superarm"] != "agent" or not {"belief.factor", "belief.log_scale"} <= arrays.keys():
-        return text
+    if header["superarm"] == "trace":
+        return f"{text}\n{Trace.load(path)}"
+    parts = [text]
+    if (ids := saved_ids(arrays)) is not None:
+        parts.append(f"{len(ids)} items: {', '.join(map(str, ids[:SHOWN]))}{', ...' if len(ids) > SHOWN else ''}")
+    if "observed.decision" in arrays:
+        parts.append(f"{len(files.unpacked(arrays['observed.decision']))} observed decisions remembered")
+    if {"belief.factor", "belief.log_scale"} <= arrays.keys():
+        parts.append(_coefficients(header["meta"].get("names"), arrays))
+    return "\n".join(parts)
+
+
+def _coefficients(names: list[str] | None, arrays: Mapping[str, Array]) -> str:
+    """The clearest coefficients of a belief."""
     belief = Gaussian(arrays["belief.factor"], arrays["belief.log_scale"])
     theta = mean(belief)
     width = std(belief, np.eye(len(theta)))
-    names = header["meta"].get("names") or [f"[{j}]" for j in range(len(theta))]
+    names = names or [f"[{j}]" for j in range(len(theta))]
     clearest = np.argsort(-np.abs(theta) / width, kind="stable")[:SHOWN]
     lines = [f"  {names[j]} {theta[j]:+.3g} ± {width[j]:.2g}" for j in clearest]
-    return "\n".join([text, f"coefficients, the clearest of {len(theta)}:", *lines])
+    return "\n".join([f"coefficients, the clearest of {len(theta)}:", *lines])
 
 
 def saved_learner(path: PathLike, name: str, parameters: dict[str, Any], given: Any) -> Any:

@@ -410,8 +410,8 @@ def shrinkage(factor: Tensor, rows: Tensor) -> Tensor:
 def qr_update(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
     """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are present.
 
-    With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. That loses ‖V‖² roundings, and as many as R is steep: few, once the rows
-    X tell little that is new. Else [R; X] is made triangular anew.
+    With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. That loses ‖V‖² roundings, and as many as R is steep: few, once rows X
+    tell little that is new. Else [R; X] is made triangular anew.
     """
     kept = torch.where(present[..., None], rows, 0)
     V = _divided(kept, factor)
