@@ -435,3 +435,23 @@ def test_an_interval_of_no_width_is_refused():
     log = Log.of([[0], [1]] * 15, np.zeros((30, 1)), np.full((30, 1), 0.5), np.eye(2))
     with pytest.raises(ParameterError, match="all 30 decisions say 0, and an interval of no width would not be true"):
         offline.ips(log, [1.0, 0.0])
+
+
+LINEAR_MODEL = functools.partial(offline.doubly_robust, model=Greedy(lam=1.0, sigma=0.5))
+
+
+@pytest.mark.parametrize("method", [offline.ips, LINEAR_MODEL], ids=["ips", "doubly robust"])
+@pytest.mark.parametrize("normalized", [True, False])
+def test_by_how_much_a_policy_is_worth_more(method, normalized):
+    """Two sets that share an item: the interval covers, and if normalized is shorter than theirs would make it."""
+    other = np.isin(range(L), np.argsort(MEAN)[[-1, -4, -5]]).astype(float)
+    of = logs(31, 200)
+    estimates = [method(log, BEST, against=other, normalized=normalized) for log in of]
+    assert_covers(estimates, (BEST - other) @ MEAN)
+    one, two = (method(of[0], q, normalized=normalized) for q in (BEST, other))
+    np.testing.assert_allclose(estimates[0].value, one.value - two.value)
+    if normalized:
+        apart = np.mean([np.hypot(method(log, BEST).se, method(log, other).se) for log in of[:20]])
+        assert np.mean([e.se for e in estimates[:20]]) < apart
+    with pytest.raises(ParameterError, match="interval of no width"):
+        method(of[0], BEST, against=BEST, normalized=normalized)

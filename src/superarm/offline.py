@@ -79,13 +79,14 @@ class Replay(NamedTuple):
 # --- estimates ------------------------------------------------------------------------------------------------
 
 
-def ips(log: Log, target: Any, *, normalized: bool = True, level: float = 0.95) -> Estimate:
+def ips(log: Log, target: Any, *, against: Any = None, normalized: bool = True, level: float = 0.95) -> Estimate:
     """The value of a policy by inverse propensities, one an item.
 
     Args:
         log: the decisions.
         target: the probability with which the policy chooses each item, (L,) or (n, L): for a fixed set of items
             np.isin(range(L), items), for another learner `probabilities`.
+        against: another policy, given alike: the estimate is then by how much the target is worth more.
         normalized: divide by what the ratios q/p add up to, not by what they should: mostly the smaller error, for
             a bias of the order of 1/ess. Without, the estimate is unbiased.
         level: of the interval.
@@ -100,15 +101,19 @@ def ips(log: Log, target: Any, *, normalized: bool = True, level: float = 0.95) 
     1.241 ± 0.046, between 1.15 and 1.331 with 95 % confidence (400 decisions worth 301, support 1.01)
     """
     _check_log(log, level)
-    q = _target(log, target)
-    ratio = _at(q, log.A) / log.p
-    return _estimate(np.zeros(1), q.sum(-1), ratio * log.w, ratio, normalized, level)
+
+    def parts(q: Array) -> tuple[Array, Array, Array, Array]:
+        ratio = _at(q, log.A) / log.p
+        return np.zeros(1), q.sum(-1), ratio * log.w, ratio
+
+    return _estimate([parts(q) for q in _targets(log, target, against)], normalized, level)
 
 
 def doubly_robust(
     log: Log,
     target: Any,
     *,
+    against: Any = None,
     model: Learner[Any] | None = None,
     folds: int = 5,
     past: bool = False,
@@ -123,6 +128,7 @@ def doubly_robust(
     Args:
         log: the decisions.
         target: as in `ips`.
+        against: as in `ips`.
         model: what predicts, by its `weights`, after it learned from the rows of other decisions: `Greedy()` by
             default, or Greedy(lam=1.0, link="logit") for clicks.
         folds: parts of the log; decisions of a part are predicted from the others.
@@ -141,10 +147,13 @@ def doubly_robust(
     1.214 ± 0.043, between 1.13 and 1.298 with 95 % confidence (400 decisions worth 301, support 1.01)
     """
     _check_log(log, level)
-    q = _target(log, target)
-    direct, predicted = _predict(log, q, Greedy() if model is None else model, folds, past)
-    ratio = _at(q, log.A) / log.p
-    return _estimate(direct, q.sum(-1), ratio * (log.w - predicted), ratio, normalized, level)
+
+    def parts(q: Array) -> tuple[Array, Array, Array, Array]:
+        direct, predicted = _predict(log, q, Greedy() if model is None else model, folds, past)
+        ratio = _at(q, log.A) / log.p
+        return direct, q.sum(-1), ratio * (log.w - predicted), ratio
+
+    return _estimate([parts(q) for q in _targets(log, target, against)], normalized, level)
 
 
 def replay(
@@ -197,26 +206,43 @@ def replay(
         belief = learner.update(belief, problem, np.where(both, logged, -1), log.w[i])
         ratio[i] = both / log.p[i]
     N = np.full(log.n, np.mean([len(A) for A in chosen]))  # of this run, whose sizes are as they are
-    estimate = _estimate(np.zeros(1), N, ratio * log.w, ratio, normalized, level)
+    estimate = _estimate([(np.zeros(1), N, ratio * log.w, ratio)], normalized, level)
     return Replay(estimate, padded(chosen, -1), float((ratio > 0).sum() / N.sum()), belief)
 
 
-def _estimate(M: Array, N: Array, R: Array, S: Array, normalized: bool, level: float) -> Estimate:
+class _Terms(NamedTuple):
+    """The value of a policy, and what each decision says of it."""
+
+    value: float
+    terms: Array  # (n,)
+    ess: float
+    support: float
+
+
+def _terms(M: Array, N: Array, R: Array, S: Array, normalized: bool) -> _Terms:
     """From M and N, (n,) or (1,), and the items' parts of R and S, (n, K)."""
-    n = len(S)
+    n, R, S = len(S), R.sum(-1), S.sum(-1)
+    if np.count_nonzero(S) < 2:
+        raise ParameterError(
+            f"the target chooses what was logged in {np.count_nonzero(S)} of {n} decisions: "
+            "this log says too little about its value"
+        )
+    r, scale = R.mean() / S.mean(), N.mean() / S.mean()
+    j = (1 - 1 / n) / (1 - S / S.sum())
+    terms = M + r * N + j * scale * (R - r * S) if normalized else M + R
+    value = float(M.mean() + r * N.mean() if normalized else terms.mean())
+    return _Terms(value, terms, float(S.sum() ** 2 / (S**2).sum()), float(1 / scale))
+
+
+def _estimate(of: list[tuple[Array, Array, Array, Array]], normalized: bool, level: float) -> Estimate:
+    """The value of a policy from its M, N, R and S, or by how much the first of two is worth more."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        R, S = R.sum(-1), S.sum(-1)
-        if np.count_nonzero(S) < 2:
-            raise ParameterError(
-                f"the target chooses what was logged in {np.count_nonzero(S)} of {n} decisions: "
-                "this log says too little about its value"
-            )
-        r, scale = R.mean() / S.mean(), N.mean() / S.mean()
-        j = (1 - 1 / n) / (1 - S / S.sum())
-        terms = M + r * N + j * scale * (R - r * S) if normalized else M + R
-        value = float(M.mean() + r * N.mean() if normalized else terms.mean())
+        policies = [_terms(*parts, normalized) for parts in of]
+        value = policies[0].value - sum(policy.value for policy in policies[1:])
+        terms = policies[0].terms - sum(policy.terms for policy in policies[1:])
+        ess, support = (min(getattr(policy, name) for policy in policies) for name in ("ess", "support"))
+        n = len(terms)
         se = float(np.sqrt(((terms - value) ** 2).mean() / (n - 1)))
-        ess = float(S.sum() ** 2 / (S**2).sum())
         half = se * float(stdtrit(ess - 1, (1 + level) / 2))
     if not math.isfinite(half):
         raise NumericalError(
@@ -226,7 +252,7 @@ def _estimate(M: Array, N: Array, R: Array, S: Array, normalized: bool, level: f
         raise ParameterError(
             f"all {n} decisions say {value:.4g}, and an interval of no width would not be true: log more decisions"
         )
-    return Estimate(value, se, value - half, value + half, level, n, ess, float(1 / scale))
+    return Estimate(value, se, value - half, value + half, level, n, ess, support)
 
 
 def _predict(log: Log, q: Array, model: Learner[Any], folds: int, past: bool) -> tuple[Array, Array]:
@@ -294,6 +320,10 @@ def _problem(log: Log, i: int, oracle: Oracle) -> Problem:
 def _at(q: Array, A: Array) -> Array:
     """The numbers of the chosen items, 0 where A pads; q is (n, L) or (1, L)."""
     return np.where(A >= 0, np.take_along_axis(q, np.maximum(A, 0), axis=-1), 0.0)
+
+
+def _targets(log: Log, target: Any, against: Any) -> list[Array]:
+    return [_target(log, policy) for policy in ((target,) if against is None else (target, against))]
 
 
 def _target(log: Log, target: Any) -> Array:
