@@ -8,7 +8,7 @@ from superarm.experiments.longest_path import SWEEPS
 from test_gaussian import feedback, mpmath_posterior
 
 torch = pytest.importorskip("torch")
-from superarm import torch_arrays  # noqa: E402
+from superarm import torch_arrays  # noqa: E402  only where Torch is, which the line above has asked
 
 torch.set_num_threads(1)
 BATCHES = [(), (3,), (2, 3)]

@@ -6,7 +6,7 @@ from superarm.errors import InfeasibleError, WeightsError
 from superarm.problem import Masked
 
 torch = pytest.importorskip("torch")
-from superarm import torch_oracles  # noqa: E402
+from superarm import torch_oracles  # noqa: E402  only where Torch is, which the line above has asked
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

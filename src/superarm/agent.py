@@ -39,7 +39,7 @@ from superarm.problem import (
     check_features,
     require_learner,
 )
-from superarm.saved import packed_ids, saved_belief, saved_features, saved_ids, saved_learner
+from superarm.saved import packed_features, packed_ids, saved_belief, saved_features, saved_ids, saved_learner
 
 MOST_SEEDS = 2**53
 """Seeds lie below this, so that they survive JSON readers whose numbers are floats."""
@@ -194,11 +194,16 @@ class Agent:
                 raise FeaturesError("a decision has its own features: leave features out")
             self._observe_decision(items, weights, importance, again)
             return
-        A = self._items.positions(items)
+        A, problem = self._items.positions(items), self._problem(features)
         ids = self._items.ids_of(A).tolist()
         w = check_feedback(in_order(weights, ids), len(A), "item")
-        importance = in_order(importance, ids)
-        self.belief = self._updated(self.belief, self._problem(features), A, w, importance)
+        if not len(A):
+            return
+        if importance is None:
+            self.belief = self.learner.update(self.belief, problem, A, w)
+        else:
+            v = check_importance(in_order(importance, ids), w)
+            self.belief = self._row_learner().update(self.belief, problem, A, w, v)
 
     def learn(self, rows: Any, weights: Any, *, importance: Any = None) -> None:
         """Learn from logged rows and their weights: a warm start, or late feedback with the features of its time.
@@ -316,11 +321,10 @@ class Agent:
             "names": self.names,
             "remembered": self.ledger.limit,
         }
-        Phi = self.problem.Phi
-        features = {"features.left": Phi.left, "features.right": Phi.right} if isinstance(Phi, Product) else {}
+        features = packed_features(self.problem.Phi)
         ids = {} if self._numbered else {"items": packed_ids(self._items.ids)}
         belief = {f"belief.{name}": np.asarray(value) for name, value in self.belief._asdict().items()}
-        files.write(path, "agent", meta, (features or {"features": formed(Phi)}) | ids | belief | self.ledger.arrays())
+        files.write(path, "agent", meta, features | ids | belief | self.ledger.arrays())
 
     @classmethod
     def load(cls, path: files.PathLike, *, oracle: Oracle | Any, learner: Learner[Any] | None = None) -> "Agent":
@@ -360,14 +364,6 @@ class Agent:
                 "features: use observe() without importance"
             )
         return self._rows
-
-    def _updated(self, belief: Any, problem: Problem, A: Array, w: Array, importance: Any) -> Any:
-        """The belief after items, at their positions, showed weights; nothing observed is nothing learned."""
-        if not len(A):
-            return belief
-        if importance is None:
-            return self.learner.update(belief, problem, A, w)
-        return self._row_learner().update(belief, problem, A, w, check_importance(importance, w))
 
     def _observe_decision(self, decision: Decision, weights: Any, importance: Any, again: bool) -> None:
         some = by_item(weights)

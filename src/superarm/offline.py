@@ -306,10 +306,8 @@ def probabilities(
     require_count(draws=draws)
     oracle = as_oracle(oracle)
     _check_learner(log, learner, belief, oracle, rng)
-    return (
-        np.stack([times_chosen(learner, belief, _problem(log, i, oracle), draws=draws, rng=rng) for i in range(log.n)])
-        / draws
-    )
+    problems = (_problem(log, i, oracle) for i in range(log.n))
+    return np.stack([times_chosen(learner, belief, problem, draws=draws, rng=rng) for problem in problems]) / draws
 
 
 def _problem(log: Log, i: int, oracle: Oracle) -> Problem:

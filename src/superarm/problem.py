@@ -341,8 +341,8 @@ def as_oracle(oracle: Callable[[Array], Any], *, K: int | None = None, gap: floa
 
 
 @dataclass(frozen=True)
-class OnHost:
-    """An oracle for tensors that solves on the CPU; made by `on_host`."""
+class Around:
+    """An oracle around another, whose K and gap it has."""
 
     oracle: Oracle
 
@@ -355,6 +355,10 @@ class OnHost:
     def gap(self) -> float | None:
         """As of the oracle itself."""
         return self.oracle.gap
+
+
+class OnHost(Around):
+    """An oracle for tensors that solves on the CPU; made by `on_host`."""
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
@@ -376,21 +380,10 @@ def _takes_tensors(oracle: object) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Masked:
+class Masked(Around):
     """An oracle that chooses among the available items only."""
 
-    oracle: Oracle
     available: Array  # (*B, L) bool
-
-    @property
-    def K(self) -> int | None:
-        """As of the oracle itself."""
-        return self.oracle.K
-
-    @property
-    def gap(self) -> float | None:
-        """As of the oracle itself."""
-        return self.oracle.gap
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""

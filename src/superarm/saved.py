@@ -66,6 +66,11 @@ def saved_ids(arrays: Mapping[str, Array]) -> Any:
     return files.unpacked(ids) if ids is not None and ids.dtype == np.uint8 else ids
 
 
+def packed_features(Phi: Features) -> dict[str, Array]:
+    """Features for a file, an array or a product."""
+    return {"features.left": Phi.left, "features.right": Phi.right} if isinstance(Phi, Product) else {"features": Phi}
+
+
 def saved_features(arrays: Mapping[str, Array]) -> Features:
     """The features in a file, an array or a product."""
     if "features" in arrays:

@@ -268,30 +268,17 @@ def simulate(
     exact = None if exact is None else as_oracle(exact)
     text = progress if isinstance(progress, str) else "simulate"
     bar = functools.partial(tqdm, total=replicates, desc=text, unit="replicate", disable=not progress)
+    settings = _settings(instance, named, episodes, replicates, seed, exact)
     if device is not None:
-        require_count(**({} if chunk is None else {"chunk": chunk}))
-        if draws not in ("device", "host"):
-            raise ParameterError(f"draws must be 'device' or 'host', got {draws!r}")
         results = _in_lock_step(instance, named, episodes, seeds_of(seed, replicates), exact, device, chunk, draws, bar)
+        settings |= {"device": str(device), "draws": draws, "versions": versions(device)}
     elif chunk is not None or draws != "device":
         raise ParameterError("chunk and draws are for a device: give one, such as device='cuda'")
     else:
-        setting = (instance, named, episodes, seed, exact, os.getpid())
-        jobs = (joblib.delayed(_replicate)(i, *setting) for i in range(replicates))
-        # One BLAS thread: workers do not fight over cores, and rounding is the same with any number of them.
-        with threadpool_limits(limits=1):
-            done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
-            results = sorted(bar(done), key=lambda r: r.replicate)
-    settings = _settings(instance, named, episodes, replicates, seed, exact)
-    if device is not None:
-        settings |= {"device": str(device), "draws": draws, "versions": versions(device)}
+        results = _in_workers(instance, named, episodes, replicates, seed, exact, workers, bar)
     return Trace(
         learners=tuple(named),
-        expected=np.concatenate([r.expected for r in results], axis=1),
-        realized=np.concatenate([r.realized for r in results], axis=1),
-        oracle_expected=np.concatenate([r.oracle_expected for r in results], axis=1),
-        oracle_realized=np.concatenate([r.oracle_realized for r in results], axis=1),
-        optimum_expected=np.concatenate([r.optimum_expected for r in results], axis=1),
+        **{name: np.concatenate([getattr(r, name) for r in results], axis=1) for name in _TRACE_ARRAYS},
         gap=results[0].gap,
         exact=exact is not None or results[0].gap == 0,
         settings=settings,
@@ -352,6 +339,24 @@ class Result(NamedTuple):
     oracle_realized: Array
     optimum_expected: Array
     gap: float | None
+
+
+def _in_workers(
+    instance: Instance,
+    learners: Mapping[str, Learner[Any]],
+    n: int,
+    replicates: int,
+    seed: int,
+    exact: Oracle | None,
+    workers: int | None,
+    bar: Callable[..., Any],
+) -> list[Result]:
+    """Each replicate on its own, in as many processes as there are workers."""
+    jobs = (joblib.delayed(_replicate)(i, instance, learners, n, seed, exact, os.getpid()) for i in range(replicates))
+    # One BLAS thread: workers do not fight over cores, and rounding is the same with any number of them.
+    with threadpool_limits(limits=1):
+        done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+        return sorted(bar(done), key=lambda r: r.replicate)
 
 
 def _replicate(
@@ -426,6 +431,9 @@ def _in_lock_step(
     bar: Callable[..., Any],
 ) -> list[Result]:
     """All replicates on a device, a chunk of them at a time."""
+    require_count(**({} if chunk is None else {"chunk": chunk}))
+    if draws not in ("device", "host"):
+        raise ParameterError(f"draws must be 'device' or 'host', got {draws!r}")
     device = lockstep.find_device(name)
     for label, learner in learners.items():
         if getattr(learner, "numpy_only", False):

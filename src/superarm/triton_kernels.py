@@ -8,6 +8,9 @@ import triton.language as tl
 
 Tensor: TypeAlias = Any
 
+# Triton compiles the functions under its decorator: their arguments are pointers and numbers of its own, of which mypy
+# knows nothing, whether Triton is installed or not.
+
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _mixed(h):  # type: ignore[no-untyped-def]

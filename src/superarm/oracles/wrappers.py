@@ -6,17 +6,10 @@ import numpy as np
 
 from superarm.arrays import Array, beside, hashed_uniform, where
 from superarm.errors import ParameterError
-from superarm.problem import Oracle, as_oracle, check_weights
+from superarm.problem import Around, Oracle, as_oracle, check_weights
 
 
-@dataclass(frozen=True)
-class _Minimize:
-    oracle: Oracle
-
-    @property
-    def K(self) -> int | None:
-        return self.oracle.K
-
+class _Minimize(Around):
     @property
     def gap(self) -> float | None:
         return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
