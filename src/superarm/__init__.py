@@ -46,7 +46,8 @@ from superarm.oracles import (
 )
 from superarm.problem import Environment, Learner, Oracle, Problem, as_oracle
 from superarm.scales import fit_scales
-from superarm.simulate import Step, Trace, episodes, mean_se, simulate
+from superarm.simulate import Step, episodes, simulate
+from superarm.trace import Trace, mean_se
 from superarm.version import __version__
 
 __all__ = [

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from superarm.arrays import Array
 from superarm.explain import Explanation
 from superarm.files import PathLike
-from superarm.simulate import Trace, mean_se
+from superarm.trace import Trace, mean_se
 
 COLORS = {
     "CombLinTS": "C0",

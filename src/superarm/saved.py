@@ -11,7 +11,7 @@ from superarm.errors import FileError
 from superarm.files import PathLike
 from superarm.gaussian import Gaussian, mean, std
 from superarm.problem import check_features
-from superarm.simulate import Trace
+from superarm.trace import Trace
 from superarm.widths import Widths, with_widths
 
 SHOWN = 8

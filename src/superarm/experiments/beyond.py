@@ -18,7 +18,8 @@ from superarm.gaussian import condition, prior, sample
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
 from superarm.oracles import GridPath
 from superarm.problem import Learner, Problem
-from superarm.simulate import Instance, Trace
+from superarm.simulate import Instance
+from superarm.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from superarm.experiments.study import Setting, Study, estimate
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
 from superarm.problem import Learner, Problem
-from superarm.simulate import Trace
+from superarm.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.errors import FileError
 from superarm.problem import Learner
-from superarm.simulate import Instance, Trace, mean_se, simulate, versions
+from superarm.simulate import Instance, simulate, versions
+from superarm.trace import Trace, mean_se
 
 
 class Setting(NamedTuple):
