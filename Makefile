@@ -31,10 +31,10 @@ docs: .venv/documents
 # a million forgetting updates and as many idle steps, and 3,000 logs for each interval: ten times what the tests take
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest --no-cov tests/test_gaussian.py -k many_forgetting
-	SUPERARM_LOGS=3000 $(BIN)/pytest --no-cov tests/test_offline.py
+	SUPERARM_LOGS=3000 $(BIN)/pytest --no-cov tests/offline/test_estimates.py
 
 bench: .venv/installed
-	$(BIN)/superarm bench
+	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/oracles.py
 
 gallery: .venv/installed

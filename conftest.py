@@ -2,4 +2,10 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [f"src/superarm/{name}_*.py" for name in ("torch", "triton") if find_spec(name) is None]
+OPTIONAL = {"torch": ["arrays/torch.py", "oracles/gpu.py"], "triton": ["arrays/triton.py"]}
+collect_ignore = [
+    f"src/superarm/{path}"
+    for name, paths in OPTIONAL.items()
+    if find_spec(name) is None
+    for path in paths
+]

@@ -1,8 +1,9 @@
 """Milliseconds a solve of every oracle, and the ratio to a named reference, measured in one run.
 
-Each repeat takes fresh weights, as learning does, and runs the oracle and its references one after the other; the table
-shows medians. "read" is np.max over the weights: the least any solver must do. References that are not installed are
-named and left out (pip install "superarm[bench]" brings them). Run: make bench
+Each repeat takes fresh weights, as learning does, and runs the oracle and its references one after
+the other; the table shows medians. "read" is np.max over the weights: the least any solver must do.
+References that are not installed are named and left out (pip install "superarm[bench]" brings
+them). Run: make bench
 """
 
 import argparse
@@ -34,13 +35,15 @@ from superarm import (
     Tour,
 )
 from superarm.arrays import Array
-from superarm.compiled import compiled
+from superarm.arrays.compiled import compiled
 
 Solver = Callable[[Array], Any]
 
 
 class Case(NamedTuple):
-    """An oracle, weights for it, and references with the largest ratio to them that is asked for."""
+    """An oracle, weights for it, and references with the largest ratio to them that is asked
+    for.
+    """
 
     name: str
     oracle: Solver
@@ -61,7 +64,9 @@ def selection() -> Iterator[Case]:
     million = fresh(1_000_000, NORMAL)
     yield Case("TopK 100 of 1e6", TopK(100), million, {"read": (np.max, 3.5)}, 40)
     sex = RNG.random(1_000_000) < 0.33
-    yield Case("Quota 50+50 of 1e6", Quota(sex, {True: 50, False: 50}), million, {"read": (np.max, 10)}, 40)
+    yield Case(
+        "Quota 50+50 of 1e6", Quota(sex, {True: 50, False: 50}), million, {"read": (np.max, 10)}, 40
+    )
 
 
 @compiled
@@ -88,7 +93,9 @@ def matroids() -> Iterator[Case]:
     def sort_and_take(w: Array) -> int:
         return _greedy(np.argsort(-w), level, np.array(capacities))
 
-    yield Case("Laminar 1e5, 3 levels", oracle, fresh(L, NORMAL), {"argsort": (sort_and_take, 0.6)}, 40)
+    yield Case(
+        "Laminar 1e5, 3 levels", oracle, fresh(L, NORMAL), {"argsort": (sort_and_take, 0.6)}, 40
+    )
 
 
 def grid_pairs(m: int) -> Array:
@@ -122,7 +129,13 @@ def paths() -> Iterator[Case]:
         dag = DagPath(grid_pairs(m), 0, (m + 1) ** 2 - 1)
         yield Case(f"DagPath m={m}", dag, weights, {"SciPy Dijkstra": (dijkstra_of, asked[2])}, 60)
     many = fresh(200 * grid.L, NORMAL, 2)
-    yield Case("200 x GridPath m=250", lambda w: grid(w.reshape(200, -1)), many, {"read": (np.max, np.inf)}, 6)
+    yield Case(
+        "200 x GridPath m=250",
+        lambda w: grid(w.reshape(200, -1)),
+        many,
+        {"read": (np.max, np.inf)},
+        6,
+    )
 
 
 def scipy_tree(pairs: Array, N: int) -> Solver:
@@ -131,7 +144,9 @@ def scipy_tree(pairs: Array, N: int) -> Solver:
     frame = csr_array((np.ones(len(pairs)), (low, high)), shape=(N, N))
 
     def solve(w: Array) -> Any:  # positive costs, because SciPy drops edges of weight zero
-        return minimum_spanning_tree(csr_array((w.max() + 1 - w[order], frame.indices, frame.indptr), shape=(N, N)))
+        return minimum_spanning_tree(
+            csr_array((w.max() + 1 - w[order], frame.indices, frame.indptr), shape=(N, N))
+        )
 
     return solve
 
@@ -139,14 +154,20 @@ def scipy_tree(pairs: Array, N: int) -> Solver:
 def trees() -> Iterator[Case]:
     complete = np.stack(np.triu_indices(1000, 1), axis=1)
     ring = np.stack([np.arange(10_000), (np.arange(10_000) + 1) % 10_000], axis=1)
-    sparse = np.unique(np.sort(np.concatenate([ring, RNG.integers(0, 10_000, (60_000, 2))]), axis=1), axis=0)
+    sparse = np.unique(
+        np.sort(np.concatenate([ring, RNG.integers(0, 10_000, (60_000, 2))]), axis=1), axis=0
+    )
     sparse = sparse[sparse[:, 0] < sparse[:, 1]]
     graphs = {"complete 1,000": (complete, 1000, 0.1), "sparse 70k edges": (sparse, 10_000, 0.45)}
     graphs["grid 125k edges"] = (grid_pairs(250), 251**2, 0.45)
     for name, (pairs, N, limit) in graphs.items():
         oracle = SpanningTree(pairs, N)
         yield Case(
-            f"SpanningTree {name}", oracle, fresh(len(pairs), NORMAL), {"SciPy": (scipy_tree(pairs, N), limit)}, 12
+            f"SpanningTree {name}",
+            oracle,
+            fresh(len(pairs), NORMAL),
+            {"SciPy": (scipy_tree(pairs, N), limit)},
+            12,
         )
 
 
@@ -154,7 +175,9 @@ def matchings() -> Iterator[Case]:
     n = 1000
     limit = 0.5 if importlib.util.find_spec("lap") else 1.05
     reference = {"SciPy": (lambda w: linear_sum_assignment(w.reshape(n, n), maximize=True), limit)}
-    yield Case("Assignment 1,000 x 1,000", Assignment(n, n), fresh(n * n, UNIFORM, 4), reference, 12)
+    yield Case(
+        "Assignment 1,000 x 1,000", Assignment(n, n), fresh(n * n, UNIFORM, 4), reference, 12
+    )
     half = 5000
     keys = np.unique(RNG.integers(0, half * half, 110_000))
     pairs = np.stack([keys // half, keys % half], axis=1)
@@ -164,7 +187,9 @@ def matchings() -> Iterator[Case]:
     both = np.concatenate([pairs, dummies])[order]
 
     def with_dummies(w: Array) -> Any:
-        value = np.concatenate([np.maximum(w, 0), np.zeros(half)])[order] + 1  # positive, because SciPy drops zeros
+        value = (
+            np.concatenate([np.maximum(w, 0), np.zeros(half)])[order] + 1
+        )  # positive, because SciPy drops zeros
         matrix = csr_array((value, (both[:, 0], both[:, 1])), shape=(half, 2 * half))
         return min_weight_full_bipartite_matching(matrix, maximize=True)
 
@@ -180,7 +205,9 @@ def or_tools_knapsack(costs: Array, budget: float) -> Solver:
     integers = [(costs * scale).astype(np.int64).tolist()]
 
     def solve(w: Array) -> Any:
-        solver = ks.KnapsackSolver(ks.SolverType.KNAPSACK_MULTIDIMENSION_BRANCH_AND_BOUND_SOLVER, "knapsack")
+        solver = ks.KnapsackSolver(
+            ks.SolverType.KNAPSACK_MULTIDIMENSION_BRANCH_AND_BOUND_SOLVER, "knapsack"
+        )
         solver.init((w * scale).astype(np.int64).tolist(), integers, [int(budget * scale)])
         return solver.solve()
 
@@ -194,12 +221,17 @@ def knapsacks() -> Iterator[Case]:
         references: dict[str, tuple[Solver, float]] = {}
         if importlib.util.find_spec("ortools"):
             references["OR-Tools"] = (or_tools_knapsack(costs, budget), 0.2)
-        yield Case(f"Knapsack {L:,}", Knapsack(costs, budget), fresh(L, UNIFORM), references, repeats)
+        yield Case(
+            f"Knapsack {L:,}", Knapsack(costs, budget), fresh(L, UNIFORM), references, repeats
+        )
 
 
 def measure(case: Case) -> dict[str, Any]:
     """Median seconds of the oracle and of each reference, over interleaved repeats."""
-    solvers = {"superarm": case.oracle, **{name: solver for name, (solver, _) in case.references.items()}}
+    solvers = {
+        "superarm": case.oracle,
+        **{name: solver for name, (solver, _) in case.references.items()},
+    }
     for solver in solvers.values():
         solver(case.weights[0])
     times: dict[str, list[float]] = {name: [] for name in solvers}
@@ -213,14 +245,21 @@ def measure(case: Case) -> dict[str, Any]:
     median = {name: statistics.median(values) for name, values in times.items()}
     ratios = {name: median["superarm"] / median[name] for name in case.references}
     limits = {name: limit for name, (_, limit) in case.references.items()}
-    return {"case": case.name, "ms": {k: 1e3 * v for k, v in median.items()}, "ratio": ratios, "at_most": limits}
+    return {
+        "case": case.name,
+        "ms": {k: 1e3 * v for k, v in median.items()},
+        "ratio": ratios,
+        "at_most": limits,
+    }
 
 
 def report(row: dict[str, Any]) -> None:
     print(f"{row['case']:30}{row['ms']['superarm']:10.3f} ms", end="")
     for name, ratio in row["ratio"].items():
         limit = row["at_most"][name]
-        verdict = "" if limit == np.inf else f" (asked: {limit:g}{'' if ratio <= limit else ', MISSED'})"
+        verdict = (
+            "" if limit == np.inf else f" (asked: {limit:g}{'' if ratio <= limit else ', MISSED'})"
+        )
         print(f"   {ratio:.3g} x {name}{verdict}", end="")
     print(flush=True)
 
@@ -240,12 +279,16 @@ def tour_quality(n: int = 200, instances: int = 5) -> None:
         best = max(w[Tour(n, kicks=10 * quick.kicks, seed=s)(w)].sum() for s in range(2))
         excess.append(100 * (w[A].sum() / max(best, w[A].sum()) - 1))
     ms, mean, worst = 1e3 * statistics.median(spent), statistics.mean(excess), max(excess)
-    print(f"{f'Tour of {n} cities':30}{ms:10.3f} ms   {mean:.2f} % above ten times the budget", end="")
+    print(
+        f"{f'Tour of {n} cities':30}{ms:10.3f} ms   {mean:.2f} % above ten times the budget", end=""
+    )
     print(f" on average, {worst:.2f} % at worst (asked: 1{'' if worst <= 1 else ', MISSED'})")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", type=Path, help="write the rows to this file, too")
     arguments = parser.parse_args()
     missing = [name for name in ("lap", "ortools") if importlib.util.find_spec(name) is None]

@@ -18,7 +18,9 @@ autodoc_type_aliases = {"Array": "Array", "Rng": "Rng"}
 myst_heading_anchors = 3
 
 
-def _escape_batches(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+def _escape_batches(
+    app: object, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
     """The batch shape *B is not the beginning of an emphasis, and |x| is no substitution."""
     lines[:] = [line.replace("*B", "\\*B").replace("|", "\\|") for line in lines]
 

@@ -1,4 +1,6 @@
-"""Draws docs/images: one picture an oracle, with its structure, the weights and the chosen set (`make gallery`)."""
+"""Draws docs/images: one picture an oracle, with its structure, the weights and the chosen set
+(`make gallery`).
+"""
 
 import itertools
 from collections.abc import Callable
@@ -42,16 +44,25 @@ def bars(axes: Axes, w: Array, A: Array, groups: list[str] | None = None) -> Non
     axes.set(ylabel="weight", xlabel="item", xticks=range(len(w)), xticklabels=groups or [])
 
 
-def network(axes: Axes, xy: Array, edges: Array, w: Array, A: Array, *, arrows: bool = False) -> None:
+def network(
+    axes: Axes, xy: Array, edges: Array, w: Array, A: Array, *, arrows: bool = False
+) -> None:
     """Nodes and edges; colour is weight, and the chosen edges are underlaid."""
     A = A[A >= 0]
     segments = xy[edges]
-    axes.add_collection(LineCollection(list(segments[A]), colors=CHOSEN, linewidths=7, alpha=0.75, capstyle="round"))
+    axes.add_collection(
+        LineCollection(list(segments[A]), colors=CHOSEN, linewidths=7, alpha=0.75, capstyle="round")
+    )
     shades = ScalarMappable(Normalize(w.min(), w.max()), MAP)
     axes.add_collection(LineCollection(list(segments), colors=shades.to_rgba(w), linewidths=2))
     if arrows:
         for tail, head in segments:
-            axes.annotate("", tail + 0.62 * (head - tail), tail + 0.5 * (head - tail), arrowprops={"arrowstyle": "->"})
+            axes.annotate(
+                "",
+                tail + 0.62 * (head - tail),
+                tail + 0.5 * (head - tail),
+                arrowprops={"arrowstyle": "->"},
+            )
     axes.scatter(xy[:, 0], xy[:, 1], s=40, color="white", edgecolor="0.25", zorder=3)
     axes.set_aspect("equal")
     axes.margins(0.06)
@@ -92,10 +103,14 @@ def laminar(axes: Axes, rng: np.random.Generator) -> str:
     sets = [range(4), range(4, 8), range(8), range(8, 16), range(16)]
     capacities = [2, 2, 3, 3, 5]
     bars(axes, w, LaminarMatroid(16, sets=[list(s) for s in sets], capacities=capacities)(w))
-    for (first, *_, last), capacity, depth in zip(map(list, sets), capacities, (1, 1, 2, 2, 3), strict=True):
+    for (first, *_, last), capacity, depth in zip(
+        map(list, sets), capacities, (1, 1, 2, 2, 3), strict=True
+    ):
         y = -0.09 * depth
         axes.plot([first - 0.4, last + 0.4], [y, y], color="0.3", linewidth=2)
-        axes.text((first + last) / 2, y - 0.015, f"at most {capacity}", ha="center", va="top", fontsize=8)
+        axes.text(
+            (first + last) / 2, y - 0.015, f"at most {capacity}", ha="center", va="top", fontsize=8
+        )
     axes.set(xlabel="", ylim=(-0.4, None))
     return "LaminarMatroid: sets within sets"
 
@@ -107,7 +122,9 @@ def matroid(axes: Axes, rng: np.random.Generator) -> str:
     A = Matroid(6, lambda items: np.linalg.matrix_rank(vectors[items]) == len(items))(w)
     for e, (x, y) in enumerate(w[:, None] * vectors):
         color = CHOSEN if e in A else "0.75"
-        axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2.5})
+        axes.annotate(
+            "", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2.5}
+        )
         axes.text(1.08 * x, 1.08 * y, f"{w[e]:.1f}", ha="center", va="center", fontsize=9)
     axes.set(xlim=(-0.7, 1.1), ylim=(-0.1, 0.8), aspect="equal")
     axes.axis("off")
@@ -125,8 +142,16 @@ def grid_path(axes: Axes, rng: np.random.Generator) -> str:
 
 def dag_path(axes: Axes, rng: np.random.Generator) -> str:
     layers = [[0], [1, 2, 3], [4, 5, 6, 7], [8, 9, 10], [11]]
-    xy = np.array([(1.3 * x, i - len(nodes) / 2) for x, nodes in enumerate(layers) for i, _ in enumerate(nodes)])
-    edges = np.array([(u, v) for a, b in itertools.pairwise(layers) for u in a for v in b if rng.random() < 0.75])
+    xy = np.array(
+        [
+            (1.3 * x, i - len(nodes) / 2)
+            for x, nodes in enumerate(layers)
+            for i, _ in enumerate(nodes)
+        ]
+    )
+    edges = np.array(
+        [(u, v) for a, b in itertools.pairwise(layers) for u in a for v in b if rng.random() < 0.75]
+    )
     w = rng.standard_normal(len(edges))
     network(axes, xy, edges, w, DagPath(edges, 0, 11)(w), arrows=True)
     return "DagPath: the longest path from left to right, any sign"
@@ -156,7 +181,9 @@ def assignment(axes: Axes, rng: np.random.Generator) -> str:
     image = axes.imshow(w, cmap=MAP)
     for e in Assignment(n_rows, n_cols)(w.ravel()):
         i, j = divmod(int(e), n_cols)
-        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=CHOSEN, linewidth=3))
+        axes.add_patch(
+            Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=CHOSEN, linewidth=3)
+        )
     axes.set(xlabel="worker", ylabel="job", xticks=[], yticks=[])
     axes.figure.colorbar(image, ax=axes, label="weight", shrink=0.8)
     return "Assignment(7, 9): a worker of its own for each job"
@@ -166,7 +193,9 @@ def bipartite(axes: Axes, rng: np.random.Generator) -> str:
     edges = np.array([(i, j) for i in range(6) for j in range(6) if rng.random() < 0.55])
     w = rng.standard_normal(len(edges))
     xy = np.array([(0.0, -i) for i in range(6)] + [(5.0, -j) for j in range(6)])
-    network(axes, xy, edges + np.array([0, 6]), w, BipartiteMatching(edges, 6, 6, right_capacity=2)(w))
+    network(
+        axes, xy, edges + np.array([0, 6]), w, BipartiteMatching(edges, 6, 6, right_capacity=2)(w)
+    )
     return "BipartiteMatching: one edge a left node, two a right one"
 
 
@@ -190,9 +219,13 @@ def milp(axes: Axes, rng: np.random.Generator) -> str:
     chosen = chosen[chosen >= 0]
     image = axes.imshow(A, cmap="Greys", aspect="auto")
     for e in chosen:
-        axes.add_patch(Rectangle((e - 0.5, -0.5), 1, 4, fill=False, edgecolor=CHOSEN, linewidth=2.5))
+        axes.add_patch(
+            Rectangle((e - 0.5, -0.5), 1, 4, fill=False, edgecolor=CHOSEN, linewidth=2.5)
+        )
     used = A[:, chosen].sum(1)
-    axes.set(yticks=range(4), yticklabels=[f"{u} of {limit}" for u, limit in zip(used, b, strict=True)])
+    axes.set(
+        yticks=range(4), yticklabels=[f"{u} of {limit}" for u, limit in zip(used, b, strict=True)]
+    )
     axes.set(xlabel="item (column of A), by its weight", ylabel="used")
     axes.set_xticks(range(24), [f"{x:.1f}" for x in w], fontsize=6)
     axes.figure.colorbar(image, ax=axes, label="use of a resource", shrink=0.8)

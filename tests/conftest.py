@@ -4,12 +4,15 @@ import shutil
 import pytest
 from threadpoolctl import threadpool_limits
 
-if shutil.which("nvidia-smi") is None:  # Triton must know before kernels are defined that they run in its interpreter
+if (
+    shutil.which("nvidia-smi") is None
+):  # Triton must know before kernels are defined that they run in its interpreter
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_blas_thread():
-    """The arrays here are small: more threads only wait for each other, the more so on a busy machine."""
+    """The arrays here are small: more threads only wait for each other, the more so on a busy
+    machine."""
     with threadpool_limits(limits=1):
         yield

@@ -1,4 +1,5 @@
-"""The paper's pseudocode, letter by letter, in plain loops: what the library is checked and timed against."""
+"""The paper's pseudocode, letter by letter, in plain loops: what the library is checked and timed
+against."""
 
 import numpy as np
 

@@ -3,10 +3,19 @@ import math
 import numpy as np
 import pytest
 
-from superarm import CombLinTS, CombLinUCB, GaussianEnvironment, Problem, TopK, episodes, gaussian, simulate
+from superarm import (
+    CombLinTS,
+    CombLinUCB,
+    GaussianEnvironment,
+    Problem,
+    TopK,
+    episodes,
+    gaussian,
+    simulate,
+)
 from superarm.bounds import comblints_bound, comblinucb_bound, comblinucb_c
 from superarm.errors import ParameterError
-from superarm.experiments.longest_path import BernoulliLongestPath
+from superarm.studies.longest_path import BernoulliLongestPath
 
 SIZES = {"K": 6, "d": 4, "lam": 2.0, "sigma": 0.5}
 
@@ -17,7 +26,9 @@ def test_comblints_bound_is_the_theorem_with_the_lemmas_logarithm():
         math.sqrt(math.log(lam * L * n / math.sqrt(2 * math.pi))),
         math.sqrt(d * math.log(2 * d * K * n * lam / math.sqrt(2 * math.pi))),
     )
-    root = math.sqrt(2 * d * n * math.log(1 + n * K * lam**2 / (d * sigma**2)) / math.log(1 + lam**2 / sigma**2))
+    root = math.sqrt(
+        2 * d * n * math.log(1 + n * K * lam**2 / (d * sigma**2)) / math.log(1 + lam**2 / sigma**2)
+    )
     assert comblints_bound(n, L=L, **SIZES) == pytest.approx(1 + K * lam * c * root, rel=1e-12)
 
 
@@ -44,16 +55,24 @@ def test_feature_norm_rescales_the_prior():
 
 def test_comblinucb_bound_and_its_gamma_variant():
     n, K, d, lam, sigma, c, delta, gamma = 100, 6, 4, 2.0, 0.5, 3.0, 0.01, 0.25
-    root = math.sqrt(d * n * math.log(1 + n * K * lam**2 / (d * sigma**2)) / math.log(1 + lam**2 / sigma**2))
+    root = math.sqrt(
+        d * n * math.log(1 + n * K * lam**2 / (d * sigma**2)) / math.log(1 + lam**2 / sigma**2)
+    )
     exact = comblinucb_bound(n, **SIZES, c=c, delta=delta)
     assert exact == pytest.approx(2 * c * K * lam * root + n * K * delta, rel=1e-12)
     approximate = comblinucb_bound(n, **SIZES, c=c, delta=delta, gamma=gamma)
-    assert approximate == pytest.approx(2 * c * K * lam / (1 - gamma) * root + n * K * delta, rel=1e-12)
+    assert approximate == pytest.approx(
+        2 * c * K * lam / (1 - gamma) * root + n * K * delta, rel=1e-12
+    )
 
 
 def test_smallest_c():
     n, K, d, lam, sigma, delta = 100, 6, 4, 2.0, 0.5, 0.01
-    c = math.sqrt(d * math.log(1 + n * K * lam**2 / (d * sigma**2)) + 2 * math.log(1 / delta)) / sigma + 1.5 / lam
+    c = (
+        math.sqrt(d * math.log(1 + n * K * lam**2 / (d * sigma**2)) + 2 * math.log(1 / delta))
+        / sigma
+        + 1.5 / lam
+    )
     assert comblinucb_c(n, **SIZES, delta=delta, theta_norm=1.5) == pytest.approx(c, rel=1e-12)
 
 
@@ -98,11 +117,15 @@ def test_comblinucb_covers_the_true_weights_and_keeps_its_bound_with_0_1_weights
     instance = BernoulliLongestPath(m=3, d=4)
     sizes = {"K": 6, "d": 4, "lam": 1.0, "sigma": 1.0}
     c = comblinucb_c(N, **sizes, delta=DELTA, theta_norm=2.0)  # θ* in [0, 1]^4
-    learner = CombLinUCB.from_theorem(lam=1.0, sigma=1.0, horizon=N, K=6, d=4, delta=DELTA, theta_norm=2.0)
+    learner = CombLinUCB.from_theorem(
+        lam=1.0, sigma=1.0, horizon=N, K=6, d=4, delta=DELTA, theta_norm=2.0
+    )
     assert learner.c == c
     assert all(covered(learner, *instance(np.random.default_rng(i)), N, i) for i in range(20))
     trace = simulate(instance, [learner], episodes=N, replicates=20, progress=False)
-    assert (trace.regret("CombLinUCB")[:, -1] <= comblinucb_bound(N, **sizes, c=c, delta=DELTA)).all()
+    assert (
+        trace.regret("CombLinUCB")[:, -1] <= comblinucb_bound(N, **sizes, c=c, delta=DELTA)
+    ).all()
 
 
 def gaussian_instance(rng):
@@ -115,16 +138,30 @@ def test_comblinucb_covers_the_true_weights_and_keeps_its_bound_with_gaussian_no
     sizes = {"K": 6, "d": 4, "lam": 1.0, "sigma": 1.0}
     c = comblinucb_c(N, **sizes, delta=DELTA, theta_norm=4.5)  # P(‖N(0, I_4)‖ > 4.5) = 5e-4
     learner = CombLinUCB(lam=1.0, sigma=1.0, c=c)
-    assert all(covered(learner, *gaussian_instance(np.random.default_rng(i)), N, i) for i in range(20))
+    assert all(
+        covered(learner, *gaussian_instance(np.random.default_rng(i)), N, i) for i in range(20)
+    )
     trace = simulate(gaussian_instance, [learner], episodes=N, replicates=20, progress=False)
-    assert (trace.regret("CombLinUCB")[:, -1] <= comblinucb_bound(N, **sizes, c=c, delta=DELTA)).all()
+    assert (
+        trace.regret("CombLinUCB")[:, -1] <= comblinucb_bound(N, **sizes, c=c, delta=DELTA)
+    ).all()
 
 
 def test_a_much_smaller_c_does_not_cover():
     learner = CombLinUCB(lam=1.0, sigma=1.0, c=0.5)
-    assert not any(covered(learner, *gaussian_instance(np.random.default_rng(i)), N, i) for i in range(20))
+    assert not any(
+        covered(learner, *gaussian_instance(np.random.default_rng(i)), N, i) for i in range(20)
+    )
 
 
 def test_comblints_keeps_its_bayes_bound():
-    trace = simulate(gaussian_instance, [CombLinTS(lam=1.0, sigma=1.0)], episodes=N, replicates=20, progress=False)
-    assert trace.regret("CombLinTS")[:, -1].mean() <= comblints_bound(N, K=6, L=40, d=4, lam=1.0, sigma=1.0)
+    trace = simulate(
+        gaussian_instance,
+        [CombLinTS(lam=1.0, sigma=1.0)],
+        episodes=N,
+        replicates=20,
+        progress=False,
+    )
+    assert trace.regret("CombLinTS")[:, -1].mean() <= comblints_bound(
+        N, K=6, L=40, d=4, lam=1.0, sigma=1.0
+    )

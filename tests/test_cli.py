@@ -7,6 +7,7 @@ import pytest
 
 from superarm import Agent, CombLinTS, TopK, Trace, __version__
 from superarm.cli import DEMO_LEARNERS, main
+from support import run
 
 SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--workers", "1"]
 
@@ -53,7 +54,9 @@ def test_a_missing_matplotlib_is_one_line(monkeypatch, tmp_path, capsys):
 
 
 def test_module_runs_as_a_command():
-    done = subprocess.run([sys.executable, "-m", "superarm", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "superarm", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == f"superarm {__version__}"
 
 
@@ -67,7 +70,11 @@ def test_interruption(monkeypatch, tmp_path, capsys):
 
 
 def test_help_and_version(capsys):
-    for arguments, expected in ((["--version"], __version__), (["--help"], "demo"), (["demo", "--help"], "example:")):
+    for arguments, expected in (
+        (["--version"], __version__),
+        (["--help"], "demo"),
+        (["demo", "--help"], "example:"),
+    ):
         with pytest.raises(SystemExit) as exit_:
             main(arguments)
         assert exit_.value.code == 0
@@ -86,6 +93,11 @@ def test_inspect(tmp_path, capsys):
     assert main(["inspect", str(tmp_path / "other.npz")]) == 2
     assert "not a superarm file" in capsys.readouterr().err
     assert main(["inspect", str(tmp_path / "missing.npz")]) == 2
+    trace = run(episodes=5, replicates=2)
+    trace.save(tmp_path / "trace.npz")
+    capsys.readouterr()
+    assert main(["inspect", str(tmp_path / "trace.npz")]) == 0
+    assert capsys.readouterr().out.endswith(f"{trace}\n")
 
 
 def test_no_command_is_an_error(capsys):
@@ -99,7 +111,15 @@ TINY = ["--m", "3", "--d", "4", "--episodes", "8", "--replicates", "2", "--worke
 
 
 def test_reproduce_longest_path(tmp_path, capsys):
-    command = ["reproduce", "longest-path", *TINY, "--learner", "CombLinTS", "--learner", "RandomChoice"]
+    command = [
+        "reproduce",
+        "longest-path",
+        *TINY,
+        "--learner",
+        "CombLinTS",
+        "--learner",
+        "RandomChoice",
+    ]
     assert main([*command, "--sweep", "lambda", "--out", str(tmp_path)]) == 0
     content = json.loads((tmp_path / "longest-path.json").read_text())
     assert set(content["results"]) == {"CombLinTS", "RandomChoice"}
@@ -129,11 +149,26 @@ def test_reproduce_refuses_in_one_line(tmp_path, capsys, arguments, message):
 
 def test_reproduce_on_a_device(tmp_path, capsys):
     pytest.importorskip("torch")
-    command = ["reproduce", "longest-path", *TINY, "--learner", "CombLinTS", "--sweep", "sigma", "--out", str(tmp_path)]
+    command = [
+        "reproduce",
+        "longest-path",
+        *TINY,
+        "--learner",
+        "CombLinTS",
+        "--sweep",
+        "sigma",
+        "--out",
+        str(tmp_path),
+    ]
     assert main([*command, "--device", "cpu"]) == 0
     assert len(list((tmp_path / "traces").glob("* CombLinTS cpu.npz"))) == 12
-    assert len(list((tmp_path / "traces").glob("* LiteralCombLinTS.npz"))) == 12  # which knows NumPy only
-    assert main(["reproduce", "longest-path", *TINY, "--device", "nowhere", "--out", str(tmp_path)]) == 2
+    assert (
+        len(list((tmp_path / "traces").glob("* LiteralCombLinTS.npz"))) == 12
+    )  # which knows NumPy only
+    assert (
+        main(["reproduce", "longest-path", *TINY, "--device", "nowhere", "--out", str(tmp_path)])
+        == 2
+    )
     assert "device 'nowhere' is not to be had here" in capsys.readouterr().err
 
 
@@ -153,6 +188,6 @@ def test_reproduce_interrupted_says_how_to_go_on(monkeypatch, tmp_path, capsys):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("superarm.experiments.study.simulate", interrupt)
+    monkeypatch.setattr("superarm.studies.study.simulate", interrupt)
     assert main(["reproduce", "longest-path", *TINY, "--out", str(tmp_path)]) == 130
     assert "give the same command again to go on" in capsys.readouterr().err

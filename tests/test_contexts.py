@@ -17,7 +17,9 @@ USER = np.random.default_rng(1).standard_normal(D_U)
 
 def test_outer_and_concatenated_are_what_they_say():
     np.testing.assert_array_equal(np.asarray(Outer(ITEMS)(USER)), [np.kron(USER, y) for y in ITEMS])
-    np.testing.assert_array_equal(np.asarray(Concatenated(ITEMS)(USER)), [np.concatenate([USER, y]) for y in ITEMS])
+    np.testing.assert_array_equal(
+        np.asarray(Concatenated(ITEMS)(USER)), [np.concatenate([USER, y]) for y in ITEMS]
+    )
     assert Outer(ITEMS)(USER).shape == (L, D_U * D_I)
     assert Concatenated(ITEMS)(USER).shape == (L, D_U + D_I)
 
@@ -28,10 +30,14 @@ def test_a_product_is_scored_as_the_features_it_stands_for(make):
     Phi = np.asarray(product)
     d = Phi.shape[1]
     rng = np.random.default_rng(2)
-    belief = gaussian.condition(gaussian.prior(d, 2.0), rng.standard_normal((40, d)), rng.standard_normal(40), 0.3)
+    belief = gaussian.condition(
+        gaussian.prior(d, 2.0), rng.standard_normal((40, d)), rng.standard_normal(40), 0.3
+    )
     theta, A = rng.standard_normal(d), np.array([4, -1, 0, 29])
     np.testing.assert_allclose(matvec(product, theta), Phi @ theta, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(solved_row_norms(belief.factor, product), gaussian.std(belief, Phi), rtol=1e-12)
+    np.testing.assert_allclose(
+        solved_row_norms(belief.factor, product), gaussian.std(belief, Phi), rtol=1e-12
+    )
     np.testing.assert_array_equal(take_rows(product, A), take_rows(Phi, A))
 
 
@@ -53,7 +59,9 @@ def test_a_batch_shares_its_items():
     np.testing.assert_allclose(matvec(product, theta), matvec(Phi, theta), atol=1e-12)
     np.testing.assert_allclose(take_rows(product, A), take_rows(Phi, A), atol=1e-12)
     np.testing.assert_allclose(
-        gaussian.std(gaussian.prior(6, 1.0, (5,)), product), np.linalg.norm(Phi, axis=-1), atol=1e-12
+        gaussian.std(gaussian.prior(6, 1.0, (5,)), product),
+        np.linalg.norm(Phi, axis=-1),
+        atol=1e-12,
     )
     np.testing.assert_allclose(np.asarray(product[2]), Phi[2], atol=1e-12)
 
@@ -102,7 +110,13 @@ def test_float32_items_are_read_as_they_are():
 
 @pytest.mark.parametrize(
     ("context", "message"),
-    [([np.nan, 1.0], "finite numbers"), ([[1.0]], "flat list"), ([], "flat list"), ("x", "flat list"), (3.0, "flat")],
+    [
+        ([np.nan, 1.0], "finite numbers"),
+        ([[1.0]], "flat list"),
+        ([], "flat list"),
+        ("x", "flat list"),
+        (3.0, "flat"),
+    ],
 )
 @pytest.mark.parametrize("make", [Outer, Concatenated])
 def test_bad_contexts(make, context, message):
@@ -122,7 +136,13 @@ def test_bad_items():
 
 
 def test_hashed_categories_have_places_of_their_own():
-    x = hashed({"genre": ["jazz", "folk", "jazz", None, float("nan")], "label": ["a", "a", "b", "a", None]}, 4096)
+    x = hashed(
+        {
+            "genre": ["jazz", "folk", "jazz", None, float("nan")],
+            "label": ["a", "a", "b", "a", None],
+        },
+        4096,
+    )
     assert x.shape == (5, 4096)
     assert np.abs(x).sum(axis=1).tolist() == [2, 2, 2, 1, 0]
     assert x[0] @ x[1] == 1  # the label

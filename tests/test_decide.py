@@ -7,7 +7,7 @@ from superarm import Agent, CombLinTS, CombLinUCB, CombMixTS, CombTS, Greedy, Pr
 from superarm import decide as decide_module
 from superarm.decide import decide, in_context
 from superarm.errors import FeaturesError, InfeasibleError, WeightsError
-from superarm.problem import Masked
+from superarm.oracles.base import Masked
 
 
 @pytest.fixture
@@ -27,7 +27,9 @@ def both(learner, problem, seed=0):
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("at_most", [False, True])
-@pytest.mark.parametrize("learner", [CombLinTS(lam=1.0, sigma=0.5), CombLinTS(), Greedy(lam=1.0, sigma=0.5)], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [CombLinTS(lam=1.0, sigma=0.5), CombLinTS(), Greedy(lam=1.0, sigma=0.5)], ids=repr
+)
 def test_by_parts_is_at_once(small_parts, seed, at_most, learner):
     rng = np.random.default_rng(seed)
     Phi = rng.integers(-1, 2, (100, 4)).astype(float)  # many ties
@@ -96,9 +98,14 @@ def test_a_problem_in_context_has_the_features_of_the_call():
     linear, itemwise, mixed = CombLinTS(lam=1.0, sigma=1.0), CombTS(), CombMixTS()
     for learner in (linear, itemwise):
         belief = learner.init(problem)
-        np.testing.assert_array_equal(in_context(learner, belief, problem, 2 * np.eye(3)).Phi, 2 * np.eye(3))
+        np.testing.assert_array_equal(
+            in_context(learner, belief, problem, 2 * np.eye(3)).Phi, 2 * np.eye(3)
+        )
         with pytest.raises(FeaturesError, match=r"must have shape \(3, 3\)"):
             in_context(learner, belief, problem, np.eye(2))
     assert in_context(mixed, mixed.init(problem), problem, None) is problem
-    with pytest.raises(FeaturesError, match=r"CombMixTS learns how items deviate .*: the features must stay the same"):
+    with pytest.raises(
+        FeaturesError,
+        match=r"CombMixTS learns how items deviate .*: the features must stay the same",
+    ):
         in_context(mixed, mixed.init(problem), problem, np.eye(3))

@@ -10,7 +10,11 @@ from superarm.errors import FileError
 
 def test_round_trip_keeps_values_types_and_order(tmp_path):
     path = tmp_path / "some.file"
-    arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.asfortranarray(np.ones((2, 2))), "c": np.array(3)}
+    arrays = {
+        "a": np.arange(6.0).reshape(2, 3),
+        "b": np.asfortranarray(np.ones((2, 2))),
+        "c": np.array(3),
+    }
     files.write(path, "thing", {"x": 1 << 100, "y": None}, arrays)
     meta, back = files.read(path, "thing")
     assert meta == {"x": 1 << 100, "y": None}
@@ -75,7 +79,9 @@ def test_foreign_files(tmp_path):
 def test_pickles_are_refused(tmp_path):
     path = tmp_path / "a.npz"
     header = json.dumps({"superarm": "thing", "version": 1, "meta": {}})
-    np.savez(path, a=np.array([{"some": "object"}], dtype=object), **{"superarm.json": np.array(header)})
+    np.savez(
+        path, a=np.array([{"some": "object"}], dtype=object), **{"superarm.json": np.array(header)}
+    )
     with pytest.raises(FileError, match="allow_pickle=False"):
         files.read(path, "thing")
 
@@ -86,7 +92,9 @@ def test_newer_version_and_other_kind(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="holds a superarm agent, a trace is needed"):
         files.read(path, "trace")
     monkeypatch.setattr(files, "VERSION", 0)
-    with pytest.raises(FileError, match=r"format version 2, this superarm reads up to 0: upgrade superarm"):
+    with pytest.raises(
+        FileError, match=r"format version 2, this superarm reads up to 0: upgrade superarm"
+    ):
         files.read(path, "agent")
 
 
@@ -107,7 +115,11 @@ def test_every_flipped_byte_is_either_harmless_or_a_file_error(tmp_path):
 def test_threads_writing_one_path_leave_a_whole_file(tmp_path):
     path = tmp_path / "a.npz"
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda i: files.write(path, "thing", {"x": i}, {"a": np.full(1000, i)}), range(60)))
+        list(
+            pool.map(
+                lambda i: files.write(path, "thing", {"x": i}, {"a": np.full(1000, i)}), range(60)
+            )
+        )
     meta, arrays = files.read(path, "thing")
     assert (arrays["a"] == meta["x"]).all()
     assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]

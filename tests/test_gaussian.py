@@ -1,6 +1,5 @@
 import os
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +9,7 @@ from scipy.stats import multivariate_normal
 from reference import kalman
 from superarm import gaussian
 from superarm.errors import FeaturesError, NumericalError, ParameterError
+from support import feedback, mpmath_posterior
 
 
 def covariance(belief):
@@ -17,32 +17,14 @@ def covariance(belief):
     return Rinv @ Rinv.swapaxes(-1, -2)
 
 
-def feedback(seed, n, K, d):
-    rng = np.random.default_rng(seed)
-    theta = 10 * rng.standard_normal(d)
-    phi = rng.standard_normal((n, K, d))
-    return phi, phi @ theta + rng.standard_normal((n, K))
-
-
-def mpmath_posterior(phi, w, lam, sigma, importance=1.0):
-    """Mean and covariance to 80 digits, from the normal equations."""
-    with mpmath.workdps(80):
-        X = mpmath.matrix(phi.reshape(-1, phi.shape[-1]).tolist())
-        y = mpmath.matrix(w.ravel().tolist())
-        noise, count = (np.broadcast_to(x, w.shape).ravel() for x in (sigma, importance))
-        weighted = X.copy()  # each row times its precision
-        for i, (s, v) in enumerate(zip(noise, count, strict=True)):
-            weighted[i, :] *= mpmath.mpf(float(v)) / mpmath.mpf(float(s)) ** 2
-        Sigma = mpmath.inverse(weighted.T * X + mpmath.eye(X.cols) / mpmath.mpf(lam) ** 2)
-        mean = Sigma * (weighted.T * y)
-        return np.array(mean.tolist(), dtype=float)[:, 0], np.array(Sigma.tolist(), dtype=float)
-
-
 @pytest.mark.parametrize(
-    ("lam", "sigma"), [(10, 1), (10, 1e-4), (10, 1e-7), (1e5, 1), (1e-2, 1), (10, 1e4)], ids=lambda x: f"{x:g}"
+    ("lam", "sigma"),
+    [(10, 1), (10, 1e-4), (10, 1e-7), (1e5, 1), (1e-2, 1), (10, 1e4)],
+    ids=lambda x: f"{x:g}",
 )
 def test_posterior_against_80_digits(lam, sigma):
-    """After every episode: the first two are the hard ones, where some directions are known and others are not."""
+    """After every episode: the first two are the hard ones, where some directions are known and
+    others are not."""
     phi, w = feedback(seed=0, n=8, K=10, d=24)
     belief = gaussian.prior(24, lam)
     for t in range(8):
@@ -51,7 +33,9 @@ def test_posterior_against_80_digits(lam, sigma):
         assert np.linalg.norm(gaussian.mean(belief) - mean) <= 1e-6 * np.linalg.norm(mean)
         assert np.linalg.norm(covariance(belief) - Sigma) <= 1e-6 * np.linalg.norm(Sigma)
         assert (np.diagonal(belief.R) > 0).all()
-        np.testing.assert_allclose(gaussian.std(belief, np.eye(24)) ** 2, np.diagonal(Sigma), rtol=1e-6)
+        np.testing.assert_allclose(
+            gaussian.std(belief, np.eye(24)) ** 2, np.diagonal(Sigma), rtol=1e-6
+        )
     np.linalg.cholesky(covariance(belief))
 
 
@@ -64,7 +48,9 @@ def test_noise_and_importance_a_row_against_80_digits(spread):
     belief = gaussian.prior(12, 3.0)
     for t in range(6):
         belief = gaussian.condition(belief, phi[t], w[t], sigma[t], importance[t])
-        mean, Sigma = mpmath_posterior(phi[: t + 1], w[: t + 1], 3.0, sigma[: t + 1], importance[: t + 1])
+        mean, Sigma = mpmath_posterior(
+            phi[: t + 1], w[: t + 1], 3.0, sigma[: t + 1], importance[: t + 1]
+        )
         assert np.linalg.norm(gaussian.mean(belief) - mean) <= 1e-8 * np.linalg.norm(mean)
         assert np.linalg.norm(covariance(belief) - Sigma) <= 1e-8 * np.linalg.norm(Sigma)
 
@@ -81,7 +67,9 @@ def test_importance_is_repetition():
     phi, w = feedback(seed=13, n=1, K=3, d=4)
     start = gaussian.prior(4, 1.5)
     once = gaussian.condition(start, phi[0], w[0], 0.7, importance=np.array([3.0, 1.0, 2.0]))
-    again = gaussian.condition(start, np.repeat(phi[0], [3, 1, 2], axis=0), np.repeat(w[0], [3, 1, 2]), 0.7)
+    again = gaussian.condition(
+        start, np.repeat(phi[0], [3, 1, 2], axis=0), np.repeat(w[0], [3, 1, 2]), 0.7
+    )
     np.testing.assert_allclose(once.factor, again.factor, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(once.log_scale, again.log_scale, rtol=1e-12)
 
@@ -115,7 +103,9 @@ def test_many_forgetting_updates_then_as_many_idle_ones():
     # what is left after so long: the last rows, of importance keep**age, and the prior
     recent = phi[::-1][:80_000, 0]
     importance = keep ** np.arange(len(recent))[:, None] / 0.01
-    np.testing.assert_allclose(np.linalg.inv(Sigma), recent.T @ (importance * recent) + np.eye(d) / 25, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.linalg.inv(Sigma), recent.T @ (importance * recent) + np.eye(d) / 25, rtol=1e-9
+    )
     for _ in range(STEPS):
         belief = gaussian.forget(belief, start, keep)
     np.testing.assert_allclose(gaussian.mean(belief), np.zeros(d), atol=1e-9)
@@ -161,7 +151,13 @@ def test_block_update_is_the_papers_loop(lam, sigma):
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 9), st.floats(0.1, 100), st.floats(0.1, 10))
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 12),
+    st.integers(1, 9),
+    st.floats(0.1, 100),
+    st.floats(0.1, 10),
+)
 def test_the_order_and_the_grouping_of_feedback_do_not_matter(seed, K, d, lam, sigma):
     (phi,), (w,) = feedback(seed, 1, K, d)
     start = gaussian.prior(d, lam)
@@ -174,7 +170,9 @@ def test_the_order_and_the_grouping_of_feedback_do_not_matter(seed, K, d, lam, s
     scale = np.abs(block.factor).max()
     for other in (permuted, one_by_one):
         np.testing.assert_allclose(other.factor, block.factor, rtol=1e-10, atol=1e-10 * scale)
-        np.testing.assert_allclose(gaussian.log_evidence(other), gaussian.log_evidence(block), rtol=1e-10)
+        np.testing.assert_allclose(
+            gaussian.log_evidence(other), gaussian.log_evidence(block), rtol=1e-10
+        )
 
 
 def test_batch_is_a_loop_of_singles():
@@ -188,16 +186,25 @@ def test_batch_is_a_loop_of_singles():
         single = gaussian.condition(gaussian.prior(d, 2.0), phi[b], w[b], 0.7)
         np.testing.assert_array_equal(belief.factor[b], single.factor)
         np.testing.assert_allclose(gaussian.mean(belief)[b], gaussian.mean(single), rtol=1e-12)
-        np.testing.assert_allclose(gaussian.std(belief, Phi)[b], gaussian.std(single, Phi[b]), rtol=1e-12)
-        np.testing.assert_allclose(gaussian.log_evidence(belief)[b], gaussian.log_evidence(single), rtol=1e-12)
+        np.testing.assert_allclose(
+            gaussian.std(belief, Phi)[b], gaussian.std(single, Phi[b]), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            gaussian.log_evidence(belief)[b], gaussian.log_evidence(single), rtol=1e-12
+        )
 
 
 def test_padded_rows_are_exact_no_ops():
     phi, w = feedback(seed=4, n=1, K=5, d=3)
     belief = gaussian.condition(gaussian.prior(3, 1.0), phi[0], w[0], 0.5)
-    nothing = gaussian.condition(belief, np.zeros((4, 3)), np.array([0.0, 3.0, np.nan, np.inf]), 0.5)
+    nothing = gaussian.condition(
+        belief, np.zeros((4, 3)), np.array([0.0, 3.0, np.nan, np.inf]), 0.5
+    )
     padded = gaussian.condition(
-        belief, np.insert(phi[0], [0, 2, 5], 0, axis=0), np.insert(w[0], [0, 2, 5], [9.0, np.nan, 0.0]), 0.5
+        belief,
+        np.insert(phi[0], [0, 2, 5], 0, axis=0),
+        np.insert(w[0], [0, 2, 5], [9.0, np.nan, 0.0]),
+        0.5,
     )
     plain = gaussian.condition(belief, phi[0], w[0], 0.5)
     for actual, expected in ((nothing, belief), (padded, plain)):
@@ -261,7 +268,9 @@ def test_bad_input():
             gaussian.condition(gaussian.prior(1, 1.0), np.ones((2, 1)), np.ones(2), bad)
         with pytest.raises(ParameterError, match="importance must be positive and finite"):
             gaussian.condition(gaussian.prior(1, 1.0), np.ones((2, 1)), np.ones(2), 1.0, bad)
-    with pytest.raises(ParameterError, match=r"sigma must be a number or have shape \(2,\), got \(3,\)"):
+    with pytest.raises(
+        ParameterError, match=r"sigma must be a number or have shape \(2,\), got \(3,\)"
+    ):
         gaussian.condition(gaussian.prior(1, 1.0), np.ones((2, 1)), np.ones(2), np.ones(3))
     with pytest.raises(NumericalError, match="float64"):
         gaussian.condition(gaussian.prior(1, 1.0), np.ones((1, 1)), np.array([np.nan]), 1.0)

@@ -10,7 +10,6 @@ from superarm import (
     CombLinUCB,
     CombMixTS,
     CombMixUCB,
-    CombTS,
     CombUCB1,
     GaussianEnvironment,
     Greedy,
@@ -24,32 +23,12 @@ from superarm import (
     mean_se,
     simulate,
 )
+from superarm.beliefs.itemwise import Counts
 from superarm.errors import ParameterError
-from superarm.experiments.longest_path import LongestPath
-from superarm.itemwise import Counts
-from superarm.problem import Masked
+from superarm.oracles.base import Masked
+from superarm.studies.longest_path import LongestPath
 from superarm.testing import check_learner
-
-LEARNERS = [
-    CombLinTS(lam=2.0, sigma=0.5),
-    CombLinUCB(lam=2.0, sigma=0.5, c=1.5),
-    Greedy(lam=2.0, sigma=0.5),
-    CombTS(),
-    CombGaussianTS(lam=2.0, sigma=0.5),
-    CombUCB1(),
-    RandomChoice(),
-    CombLinTS(),
-    CombLinTS(lam=2.0),
-    CombLinUCB(c=1.5, sigma=0.5),
-    CombLinTS(lam=2.0, sigma=0.5, forgetting=0.9),
-    CombLinTS(forgetting=0.9),
-    CombLinTS(lam=2.0, link="logit"),
-    CombLinUCB(lam=2.0, c=1.0, link="logit", forgetting=0.9),
-    CombMixTS(),
-    CombMixTS(tau=0.0),
-    CombMixTS(lam=2.0, sigma=0.5, tau=0.3, explore=1.0),
-    CombMixUCB(c=1.0),
-]
+from support import LEARNERS
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
@@ -71,7 +50,9 @@ def test_hyperparameters_are_frozen_keyword_only_and_positive(learner):
 
 
 def test_default_longest_path_reproduces_the_papers_regret():
-    trace = simulate(LongestPath(), [CombLinTS(lam=10.0, sigma=1.0)], episodes=150, replicates=40, progress=False)
+    trace = simulate(
+        LongestPath(), [CombLinTS(lam=10.0, sigma=1.0)], episodes=150, replicates=40, progress=False
+    )
     regret, se = mean_se(trace.regret("CombLinTS")[:, -1])
     assert abs(regret - 1.56e4) < 3 * se
     assert se < 500
@@ -82,7 +63,9 @@ def test_comblinucb_chooses_what_the_papers_loop_chooses():
     Phi = rng.standard_normal((30, 5))
     world = GaussianEnvironment.coherent(Phi, lam=1.0, sigma=0.5, rng=rng)
     learner = CombLinUCB(lam=1.0, sigma=0.5, c=1.0)
-    steps = list(episodes(learner, Problem(Phi, TopK(4)), world, rng=np.random.default_rng(1), n=40))
+    steps = list(
+        episodes(learner, Problem(Phi, TopK(4)), world, rng=np.random.default_rng(1), n=40)
+    )
     reference = comb_lin_ucb(Phi, TopK(4), 1.0, 0.5, 1.0, 40, lambda t: steps[t - 1].weights)
     for step, A in zip(steps, reference, strict=True):
         np.testing.assert_array_equal(step.A, A)
@@ -94,14 +77,18 @@ def test_comblints_scores_a_draw_from_the_belief():
     learner = CombLinTS(lam=2.0, sigma=0.5)
     belief = learner.update(learner.init(problem), problem, np.array([4, 1]), np.array([1.0, -2.0]))
     theta = gaussian.sample(belief, np.random.default_rng(5))
-    np.testing.assert_allclose(learner.weights(belief, problem, np.random.default_rng(5)), problem.Phi @ theta)
+    np.testing.assert_allclose(
+        learner.weights(belief, problem, np.random.default_rng(5)), problem.Phi @ theta
+    )
 
 
 def test_greedy_scores_the_mean():
     problem = Problem(np.eye(2), TopK(1))
     learner = Greedy(lam=1.0, sigma=1.0)
     belief = learner.update(learner.init(problem), problem, np.array([1]), np.array([3.0]))
-    np.testing.assert_allclose(learner.weights(belief, problem, np.random.default_rng(0)), [0.0, 1.5])
+    np.testing.assert_allclose(
+        learner.weights(belief, problem, np.random.default_rng(0)), [0.0, 1.5]
+    )
 
 
 def test_comb_gaussian_ts_is_comblints_with_one_feature_an_item():
@@ -119,8 +106,12 @@ def test_comb_gaussian_ts_is_comblints_with_one_feature_an_item():
 
 def test_comb_ucb1_radius():
     belief = Counts(n=np.array([2.0, 8.0]), total=np.array([1.0, 2.0]), t=np.array(7.0))
-    w = CombUCB1(scale=3.0).weights(belief, Problem(np.zeros((2, 1)), TopK(1)), np.random.default_rng(0))
-    np.testing.assert_allclose(w, [0.5 + 3 * np.sqrt(1.5 * np.log(7) / 2), 0.25 + 3 * np.sqrt(1.5 * np.log(7) / 8)])
+    w = CombUCB1(scale=3.0).weights(
+        belief, Problem(np.zeros((2, 1)), TopK(1)), np.random.default_rng(0)
+    )
+    np.testing.assert_allclose(
+        w, [0.5 + 3 * np.sqrt(1.5 * np.log(7) / 2), 0.25 + 3 * np.sqrt(1.5 * np.log(7) / 8)]
+    )
 
 
 def play(learner, problem, n):
@@ -146,7 +137,9 @@ def test_comb_ucb1_starts_once_no_feasible_set_brings_a_new_item():
 
 def test_comb_ucb1_initializes_among_the_available_items():
     quota = Quota([0, 0, 0, 1, 1, 1], {0: 1, 1: 1})
-    problem = Problem(np.zeros((6, 1)), Masked(quota, np.array([True, True, False, True, False, False])))
+    problem = Problem(
+        np.zeros((6, 1)), Masked(quota, np.array([True, True, False, True, False, False]))
+    )
     assert [A.tolist() for A in play(CombUCB1(), problem, 2)] == [[0, 3], [1, 3]]
 
 
@@ -159,8 +152,16 @@ def test_random_choice_spreads_evenly():
 
 @pytest.mark.parametrize("field", ["lam", "sigma"])
 def test_a_scale_must_be_positive(field):
-    for learner in (CombLinTS(), Greedy(), CombMixTS(), CombMixUCB(c=1.0), CombGaussianTS(lam=1.0, sigma=1.0)):
-        with pytest.raises(ParameterError, match=f"{field} must be a positive, finite number, got 0.0"):
+    for learner in (
+        CombLinTS(),
+        Greedy(),
+        CombMixTS(),
+        CombMixUCB(c=1.0),
+        CombGaussianTS(lam=1.0, sigma=1.0),
+    ):
+        with pytest.raises(
+            ParameterError, match=f"{field} must be a positive, finite number, got 0.0"
+        ):
             dataclasses.replace(learner, **{field: 0.0})
 
 
@@ -171,11 +172,17 @@ def test_a_scale_must_be_positive(field):
         (lambda: CombLinTS(forgetting=1.1), r"forgetting must lie in \(0, 1\]"),
         (lambda: CombLinTS(link="probit"), "link must be 'identity' or 'logit', got 'probit'"),
         (lambda: CombLinTS(link="logit"), "the logit link needs lam as a number, and no sigma"),
-        (lambda: CombLinTS(lam=1.0, sigma=1.0, link="logit"), "the logit link needs lam as a number, and no sigma"),
+        (
+            lambda: CombLinTS(lam=1.0, sigma=1.0, link="logit"),
+            "the logit link needs lam as a number, and no sigma",
+        ),
         (lambda: CombMixTS(tau=-0.1), "tau must be a positive, finite number, got -0.1"),
         (lambda: CombMixTS(explore=1.1), r"explore must lie in \[0, 1\], got 1.1"),
         (lambda: CombLinTS(sigma=1e200), "others must lie between 1e-100 and 1e100"),
-        (lambda: CombMixTS(sigma="huge"), "sigma must be a positive number or \"auto\", got 'huge'"),
+        (
+            lambda: CombMixTS(sigma="huge"),
+            "sigma must be a positive number or \"auto\", got 'huge'",
+        ),
     ],
 )
 def test_options_out_of_range(make, message):
@@ -195,7 +202,9 @@ def test_forgetting_is_importance_that_fades():
     for s, (A, w) in enumerate(reversed(feedback)):
         faded = gaussian.condition(faded, problem.Phi[A], w, 0.5, importance=0.8**s)
     np.testing.assert_allclose(belief.factor, faded.factor, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(gaussian.log_evidence(belief), gaussian.log_evidence(faded), rtol=1e-12)
+    np.testing.assert_allclose(
+        gaussian.log_evidence(belief), gaussian.log_evidence(faded), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,14 +228,18 @@ def test_logit_scores_are_probabilities():
         assert ((w > 0) & (w < 1)).all()
     mode = gaussian.mean(belief)[0]
     assert w[0] == pytest.approx(1 / (1 + np.exp(-mode)))
-    upper = CombLinUCB(lam=2.0, link="logit", c=1.0).weights(belief, problem, np.random.default_rng(0))
+    upper = CombLinUCB(lam=2.0, link="logit", c=1.0).weights(
+        belief, problem, np.random.default_rng(0)
+    )
     width = gaussian.std(belief, problem.Phi)[0]
     assert upper[0] == pytest.approx(1 / (1 + np.exp(-mode - width)))
 
 
 def test_scales_from_the_evidence_cost_little_where_the_true_ones_are_known():
     learners = {"known": CombLinTS(lam=10.0, sigma=1.0), "auto": CombLinTS(), "mixed": CombMixTS()}
-    trace = simulate(LongestPath(), learners, episodes=150, replicates=16, workers=2, progress=False)
+    trace = simulate(
+        LongestPath(), learners, episodes=150, replicates=16, workers=2, progress=False
+    )
     regret = {name: trace.regret(name)[:, -1].mean() for name in learners}
     # over 200 replicates the ratios are 1.04 and 1.11; here each has a standard error of about 0.03
     assert regret["mixed"] <= 1.15 * regret["known"]
@@ -241,7 +254,9 @@ def test_auto_does_not_mind_the_unit_of_weights_and_features():
         chosen = []
         for unit in (1.0, 1e-6, 1e6):
             scaled = GaussianEnvironment(world.mean * unit, sigma=0.5 * unit)
-            steps = episodes(learner, Problem(Phi * 1e3, TopK(5)), scaled, rng=np.random.default_rng(1), n=20)
+            steps = episodes(
+                learner, Problem(Phi * 1e3, TopK(5)), scaled, rng=np.random.default_rng(1), n=20
+            )
             chosen.append([step.A.tolist() for step in steps])
         # equal but for rounding of the scales to three digits
         assert chosen[0][0] == chosen[1][0] == chosen[2][0]
@@ -255,9 +270,13 @@ def test_a_batch_of_7_is_7_single_runs(learner):
     problem = Problem(np.stack([p.Phi for p, _ in instances]), instances[0][0].oracle)
     world = GaussianEnvironment(np.stack([w.mean for _, w in instances]), sigma=1.0)
     seeds = np.random.SeedSequence(1).spawn(7)
-    together = list(episodes(learner, problem, world, rng=[np.random.default_rng(s) for s in seeds], n=40))
+    together = list(
+        episodes(learner, problem, world, rng=[np.random.default_rng(s) for s in seeds], n=40)
+    )
     for i, (single, environment) in enumerate(instances):
         alone = episodes(learner, single, environment, rng=np.random.default_rng(seeds[i]), n=40)
         for step, batch in zip(alone, together, strict=True):
             np.testing.assert_array_equal(step.A, batch.A[i])
-            np.testing.assert_allclose(step.belief.factor, batch.belief.factor[i], rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(
+                step.belief.factor, batch.belief.factor[i], rtol=1e-12, atol=1e-12
+            )

@@ -7,7 +7,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PAGES = ("README", "CONTRIBUTING", *sorted(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")))
+PAGES = (
+    "README",
+    "CONTRIBUTING",
+    *sorted(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")),
+)
 STORIES = ("docs/offline", "docs/tutorial")
 """Pages whose blocks build on each other, and run as one."""
 
@@ -22,7 +26,10 @@ def run(code, name, namespace, capsys):
 
 
 ALONE = [
-    pytest.param(code, id=f"{page}-{i}") for page in PAGES if page not in STORIES for i, code in enumerate(blocks(page))
+    pytest.param(code, id=f"{page}-{i}")
+    for page in PAGES
+    if page not in STORIES
+    for i, code in enumerate(blocks(page))
 ]
 
 

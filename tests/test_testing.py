@@ -41,7 +41,10 @@ calls = itertools.count()
 BROKEN = {
     "foreign item": (lambda A, w: A + 4, "not one of the items"),
     "repeated item": (lambda A, w: np.zeros_like(A), "repeated"),
-    "too many": (lambda A, w: np.concatenate([A, A[..., :0] - 1, A[..., :1]], axis=-1), "at most K=2"),
+    "too many": (
+        lambda A, w: np.concatenate([A, A[..., :0] - 1, A[..., :1]], axis=-1),
+        "at most K=2",
+    ),
     "floats": (lambda A, w: A.astype(float), "integers"),
     "a list": (lambda A, w: A.tolist(), "an array of items"),
     "wrong shape": (lambda A, w: A[None], "shape"),

@@ -1,18 +1,13 @@
 """superarm learns which combination to choose.
 
-A user brings items with features, a combinatorial optimizer (the oracle) and per-item feedback; superarm explores and
-learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashkan (ICML 2015).
+A user brings items with features, a combinatorial optimizer (the oracle) and per-item feedback;
+superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashkan (ICML 2015).
 """
 
 from superarm.agent import Agent
-from superarm.decisions import Decision
-from superarm.environments import (
-    AdversarialEnvironment,
-    BernoulliEnvironment,
-    ContextualEnvironment,
-    DriftingEnvironment,
-    GaussianEnvironment,
-)
+from superarm.agent.decisions import Decision
+from superarm.beliefs.scales import fit_scales
+from superarm.contracts import Environment, Learner, Oracle, Problem
 from superarm.errors import SuperarmError
 from superarm.learners import (
     CombGaussianTS,
@@ -44,10 +39,16 @@ from superarm.oracles import (
     minimize,
     with_gap,
 )
-from superarm.problem import Environment, Learner, Oracle, Problem, as_oracle
-from superarm.scales import fit_scales
-from superarm.simulate import Step, episodes, simulate
-from superarm.trace import Trace, mean_se
+from superarm.oracles.base import as_oracle
+from superarm.simulation.episodes import Step, episodes, simulate
+from superarm.simulation.trace import Trace, mean_se
+from superarm.simulation.worlds import (
+    AdversarialEnvironment,
+    BernoulliEnvironment,
+    ContextualEnvironment,
+    DriftingEnvironment,
+    GaussianEnvironment,
+)
 from superarm.version import __version__
 
 __all__ = [

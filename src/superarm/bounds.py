@@ -7,29 +7,40 @@
     ‖θ*‖        theta_norm   (a bound on) the norm of the true coefficients
     M           max_norm     (a bound on) max_e ‖φ_e‖
 
-The theorems assume ‖φ_e‖ <= 1. For M = max ‖φ_e‖ write φ_e·θ = (φ_e/M)·(Mθ): features of norm at most 1 and a prior
-of std λM. So every function here replaces λ by λM; ‖θ*‖/λ is unchanged, since both are scaled by M.
+The theorems assume ‖φ_e‖ <= 1. For M = max ‖φ_e‖ write φ_e·θ = (φ_e/M)·(Mθ): features of norm at
+most 1 and a prior of std λM. So every function here replaces λ by λM; ‖θ*‖/λ is unchanged, since
+both are scaled by M.
 """
 
 import math
 
-from superarm.errors import ParameterError, require_count, require_positive
+from superarm.checks import require_count, require_positive
+from superarm.errors import ParameterError
 
 
 def _width_sum(n: int, K: int, d: int, lam: float, sigma: float) -> float:
     """The worst case of Σ_t Σ_{e∈A^t} √(φ_eᵀ Σ_t φ_e), by the paper's key lemma."""
-    return K * lam * math.sqrt(d * n * math.log1p(n * K * (lam / sigma) ** 2 / d) / math.log1p((lam / sigma) ** 2))
+    return (
+        K
+        * lam
+        * math.sqrt(
+            d * n * math.log1p(n * K * (lam / sigma) ** 2 / d) / math.log1p((lam / sigma) ** 2)
+        )
+    )
 
 
-def comblints_bound(n: int, *, K: int, L: int, d: int, lam: float, sigma: float, max_norm: float = 1.0) -> float:
+def comblints_bound(
+    n: int, *, K: int, L: int, d: int, lam: float, sigma: float, max_norm: float = 1.0
+) -> float:
     """The refined Bayes regret bound of CombLinTS in a coherent Gaussian case, whatever λ and σ.
 
     R_Bayes(n) <= 1 + c K λ √(d n ln(1 + nKλ²/(dσ²)) / ln(1 + λ²/σ²))
     with c = √2 min{√ln(λLn/√2π), √(d ln(2dKnλ/√2π))}
 
-    The paper is inconsistent in two places, and here follows its proofs. The theorem prints ln(1 + nKλ²/d) where the
-    lemma it rests on has ln(1 + nKλ²/(dσ²)). And the condition on c is printed without the factor √2 that its proof
-    needs, while the final bound carries it. Where a logarithm is negative, c = 0 meets the proof's condition.
+    The paper is inconsistent in two places, and here follows its proofs. The theorem prints ln(1 +
+    nKλ²/d) where the lemma it rests on has ln(1 + nKλ²/(dσ²)). And the condition on c is printed
+    without the factor √2 that its proof needs, while the final bound carries it. Where a logarithm
+    is negative, c = 0 meets the proof's condition.
 
     >>> round(comblints_bound(150, K=60, L=1860, d=200, lam=10.0, sigma=1.0))
     740368
@@ -58,8 +69,9 @@ def comblinucb_c(
 
     c = (1/σ) √(d ln(1 + nKλ²/(dσ²)) + 2 ln(1/δ)) + ‖θ*‖/λ
 
-    With it, |φ_e·(θ̄_t - θ*)| <= c √(φ_eᵀ Σ_t φ_e) for all items and all n episodes with probability at least 1 - δ.
-    It holds for weights in [0, 1], and for any noise that is sub-Gaussian with constant 1.
+    With it, |φ_e·(θ̄_t - θ*)| <= c √(φ_eᵀ Σ_t φ_e) for all items and all n episodes with
+    probability at least 1 - δ. It holds for weights in [0, 1], and for any noise that is
+    sub-Gaussian with constant 1.
 
     >>> round(comblinucb_c(1000, K=10, d=5, lam=1.0, sigma=1.0, delta=0.05, theta_norm=1.0), 3)
     7.633
@@ -90,7 +102,8 @@ def comblinucb_bound(
 
     R^γ(n) <= 2cKλ/(1-γ) √(d n ln(1 + nKλ²/(dσ²)) / ln(1 + λ²/σ²)) + nKδ
 
-    γ = 0 is the theorem for exact oracles; γ > 0 bounds the scaled regret of the variant for approximate ones.
+    γ = 0 is the theorem for exact oracles; γ > 0 bounds the scaled regret of the variant for
+    approximate ones.
 
     >>> round(comblinucb_bound(1000, K=10, d=5, lam=1.0, sigma=1.0, c=7.633, delta=1e-4))
     35748

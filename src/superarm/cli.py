@@ -16,17 +16,25 @@ from superarm import (
     Learner,
     RandomChoice,
     SuperarmError,
+    Trace,
     __version__,
-    bench,
-    device_bench,
+    files,
     simulate,
 )
-from superarm.errors import ParameterError, require_count
-from superarm.experiments.longest_path import SWEEPS, BernoulliLongestPath, Case
-from superarm.experiments.study import Study
-from superarm.lockstep import find_device
-from superarm.reproduction import EXPERIMENTS, QUICK_REPLICATES, QUICK_SWEEPS, Scale, reproduce, run_longest_path
-from superarm.saved import describe
+from superarm.agent.saving import describe
+from superarm.checks import require_count
+from superarm.errors import ParameterError
+from superarm.simulation.lockstep import find_device
+from superarm.studies.longest_path import SWEEPS, BernoulliLongestPath, Case
+from superarm.studies.reproduction import (
+    EXPERIMENTS,
+    QUICK_REPLICATES,
+    QUICK_SWEEPS,
+    Scale,
+    reproduce,
+    run_longest_path,
+)
+from superarm.studies.study import Study
 
 DEMO_LEARNERS: list[Learner[Any]] = [
     CombLinTS(lam=1.0, sigma=0.5),
@@ -49,20 +57,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         kept = " Finished settings are kept: give the same command again to go on."
-        print(f"\nsuperarm: interrupted.{kept if arguments.command is _reproduce else ''}", file=sys.stderr)
+        print(
+            f"\nsuperarm: interrupted.{kept if arguments.command is _reproduce else ''}",
+            file=sys.stderr,
+        )
         return 130
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="superarm", description="Learn which combination to choose: combinatorial semi-bandits."
+        prog="superarm",
+        description="Learn which combination to choose: combinatorial semi-bandits.",
     )
     parser.add_argument("--version", action="version", version=f"superarm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_reproduce(commands)
-    _add_bench(commands)
     _add_inspect(commands)
     return parser
 
@@ -93,48 +104,21 @@ def _add_inspect(commands: Any) -> None:
         epilog="example: superarm inspect agent.npz",
     )
     inspect.add_argument("file", type=Path, help="a file of Agent.save or Trace.save")
-    inspect.set_defaults(command=lambda arguments: print(describe(arguments.file)))
+    inspect.set_defaults(command=_inspect)
 
 
-def _add_bench(commands: Any) -> None:
-    bench = commands.add_parser(
-        "bench",
-        help="what things cost, against a floor, bare NumPy and other libraries",
-        description="Measure decisions and updates in one run, contestants taking turns. Prints ratios of medians and "
-        "writes DIR/bench.json and DIR/bench.png.",
-        epilog="example: superarm bench --quick",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    bench.add_argument("--quick", action="store_true", help="small sizes only, in half a minute")
-    bench.add_argument("--repeats", type=int, default=9, help="turns of the slowest contestants; runs on a device")
-    bench.add_argument("--device", help="measure lock-step simulation on it instead, such as cuda: time by phase")
-    bench.add_argument("--out", type=Path, default=Path("bench"), metavar="DIR", help="where to write")
-    bench.set_defaults(command=_bench)
-
-
-def _bench(arguments: argparse.Namespace) -> None:
-    require_count(repeats=arguments.repeats)
-    if arguments.device is not None:
-        find_device(arguments.device)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    if arguments.device is not None:
-        sizes = device_bench.SIZES[:1] if arguments.quick else device_bench.SIZES
-        print(
-            device_bench.as_text(
-                device_bench.run(arguments.out, arguments.device, sizes=sizes, repeats=arguments.repeats)
-            )
-        )
-        print(f"\nJSON: {arguments.out}")
-        return
-    rows, missing = bench.run(arguments.out, repeats=arguments.repeats, quick=arguments.quick)
-    print(bench.as_text(rows))
-    for line in missing:
-        print(f"\n{line}")
-    print(f"\nJSON and plot: {arguments.out}")
+def _inspect(arguments: argparse.Namespace) -> None:
+    header, _ = files.open_file(arguments.file)
+    if header["superarm"] == "trace":
+        print(f"{files.describe(arguments.file)}\n{Trace.load(arguments.file)}")
+    else:
+        print(describe(arguments.file))
 
 
 def _add_common(parser: argparse.ArgumentParser, out: Path) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="the result is a function of this and the settings")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the result is a function of this and the settings"
+    )
     parser.add_argument("--workers", type=int, default=-1, help="processes; -1 for one a core")
     parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="where to write")
 
@@ -157,7 +141,9 @@ def _add_reproduce(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"])
-    parser.add_argument("--replicates", type=int, help="random instances (default: a few; with --full 200)")
+    parser.add_argument(
+        "--replicates", type=int, help="random instances (default: a few; with --full 200)"
+    )
     parser.add_argument("--episodes", type=int, help="episodes a replicate (default: the paper's)")
     parser.add_argument("--full", action="store_true", help="the paper's replicates and all sweeps")
     _add_common(parser, out=Path("reproduction"))
@@ -167,9 +153,19 @@ def _add_reproduce(commands: Any) -> None:
     path.add_argument("--lam", type=float, help="the learner's λ (default: 10)")
     path.add_argument("--sigma", type=float, help="the learner's σ (default: 1)")
     path.add_argument("--c", type=float, help="optimism of CombLinUCB (default: 1)")
-    path.add_argument("--learner", action="append", metavar="CLASS", help="a learner by its class name; repeatable")
-    path.add_argument("--device", help="play all replicates in lock-step on it, such as cuda (needs superarm[torch])")
-    path.add_argument("--sweep", action="append", choices=list(SWEEPS), help="vary one parameter; repeatable")
+    path.add_argument(
+        "--learner",
+        action="append",
+        metavar="CLASS",
+        help="a learner by its class name; repeatable",
+    )
+    path.add_argument(
+        "--device",
+        help="play all replicates in lock-step on it, such as cuda (needs superarm[torch])",
+    )
+    path.add_argument(
+        "--sweep", action="append", choices=list(SWEEPS), help="vary one parameter; repeatable"
+    )
     parser.set_defaults(command=_reproduce)
 
 
@@ -180,7 +176,9 @@ def _reproduce(arguments: argparse.Namespace) -> None:
     given = {key: value for key, value in options.items() if value is not None}
     names = EXPERIMENTS if arguments.experiment == "all" else (arguments.experiment,)
     if "longest-path" not in names and (given or arguments.learner or arguments.sweep):
-        raise ParameterError("--m, --d, --lam, --sigma, --c, --learner and --sweep are for longest-path only")
+        raise ParameterError(
+            "--m, --d, --lam, --sigma, --c, --learner and --sweep are for longest-path only"
+        )
     if arguments.device is not None:
         if names != ("longest-path",):
             raise ParameterError("--device is for longest-path only")
@@ -190,11 +188,15 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         asked["sweeps"] = {name: SWEEPS[name] for name in arguments.sweep}
     elif arguments.experiment == "all" and not arguments.full:
         asked |= {"sweeps": QUICK_SWEEPS, "most": QUICK_REPLICATES}
-    study = Study(out=arguments.out, seed=arguments.seed, workers=arguments.workers, device=arguments.device)
+    study = Study(
+        out=arguments.out, seed=arguments.seed, workers=arguments.workers, device=arguments.device
+    )
     scale = Scale(full=arguments.full, **counts)
     case = Case(**given) if given else None
     study.out.mkdir(parents=True, exist_ok=True)
-    tables, path, left_out = reproduce(names, study, scale, lambda: run_longest_path(study, scale, case=case, **asked))
+    tables, path, left_out = reproduce(
+        names, study, scale, lambda: run_longest_path(study, scale, case=case, **asked)
+    )
     print("\n" + tables)
     for line in left_out:
         print(f"\nLeft out, {line}")
@@ -205,7 +207,9 @@ def _demo(arguments: argparse.Namespace) -> None:
     try:
         from superarm.figures import plot_regret
     except ImportError as error:
-        raise SuperarmError("the demo draws a plot and needs matplotlib: pip install 'superarm[plot]'") from error
+        raise SuperarmError(
+            "the demo draws a plot and needs matplotlib: pip install 'superarm[plot]'"
+        ) from error
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     instance = BernoulliLongestPath(m=arguments.m, d=arguments.d)
@@ -217,8 +221,14 @@ def _demo(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         workers=arguments.workers,
     )
-    print(f"\nLongest path on a grid of {arguments.m + 1} x {arguments.m + 1} nodes, 0/1 weights, d = {arguments.d}\n")
+    print(
+        f"\nLongest path on a grid of {arguments.m + 1} x {arguments.m + 1} nodes, 0/1 weights, d = {arguments.d}\n"
+    )
     print(trace)
     trace.save(arguments.out / "trace.npz")
-    plot_regret(trace, arguments.out / "regret.png", title=f"Longest path, m = {arguments.m}, d = {arguments.d}")
+    plot_regret(
+        trace,
+        arguments.out / "regret.png",
+        title=f"Longest path, m = {arguments.m}, d = {arguments.d}",
+    )
     print(f"\nPlot: {arguments.out / 'regret.png'}   data: {arguments.out / 'trace.npz'}")

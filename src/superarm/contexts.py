@@ -3,8 +3,9 @@
     Outer(Y)(x)           φ_{x,e} = x ⊗ y_e    a coefficient for each pair: who likes what
     Concatenated(Y)(x)    φ_{x,e} = (x, y_e)   a coefficient for each feature of either
 
-Both are Y B_x with a small matrix B_x. They are scored as such: L d_i numbers are read, where the features of all items
-would be L d_u d_i to form and to read. Put a constant 1 among x or y_e where a level or plain effects are wanted.
+Both are Y B_x with a small matrix B_x. They are scored as such: L d_i numbers are read, where the
+features of all items would be L d_u d_i to form and to read. Put a constant 1 among x or y_e where
+a level or plain effects are wanted.
 """
 
 import hashlib
@@ -14,15 +15,17 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array, Product
-from superarm.errors import FeaturesError, require_count
-from superarm.problem import as_numbers, check_features
+from superarm.checks import as_numbers, check_features, require_count
+from superarm.errors import FeaturesError
 
 
 class _Context:
     def __init__(self, items: Any) -> None:
         Y = check_features(items)
         if Y.ndim != 2:
-            raise FeaturesError(f"the features of items must be 2-D, (items, features), got shape {Y.shape}")
+            raise FeaturesError(
+                f"the features of items must be 2-D, (items, features), got shape {Y.shape}"
+            )
         self.items: Array = Y
 
 
@@ -76,16 +79,20 @@ def _vector(context: Any) -> Array:
     except ValueError as error:
         raise FeaturesError(f"a context must be a flat list of numbers ({error})") from error
     if x.ndim != 1 or not x.size or not np.isfinite(x).all():
-        raise FeaturesError(f"a context must be a flat list of finite numbers, got {context!r:.200}")
+        raise FeaturesError(
+            f"a context must be a flat list of finite numbers, got {context!r:.200}"
+        )
     return x
 
 
 def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
-    """Categories as numbers, (n, buckets): each category adds 1 or -1 in a bucket of its own, by the hash of its name.
+    """Categories as numbers, (n, buckets): each category adds 1 or -1 in a bucket of its own, by
+    the hash of its name.
 
-    New categories need no new features. Two may meet in one bucket, with random signs, so that on average they do not
-    disturb each other: take several times as many buckets as there are categories that matter. None and NaN add
-    nothing. The hash is that of the column's name and of the category as text, the same in any process; 7.0 is as 7.
+    New categories need no new features. Two may meet in one bucket, with random signs, so that on
+    average they do not disturb each other: take several times as many buckets as there are
+    categories that matter. None and NaN add nothing. The hash is that of the column's name and of
+    the category as text, the same in any process; 7.0 is as 7.
 
     Args:
         columns: a list of categories, one a row, for each column; a data frame will do.
@@ -99,14 +106,22 @@ def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
     """
     require_count(buckets=buckets)
     try:
-        table = {str(name): _categories(columns[name]) for name in getattr(columns, "columns", columns)}
+        table = {
+            str(name): _categories(columns[name]) for name in getattr(columns, "columns", columns)
+        }
     except (IndexError, KeyError, TypeError) as error:
-        raise FeaturesError(f"columns must be lists of categories, by the names of the columns ({error})") from error
+        raise FeaturesError(
+            f"columns must be lists of categories, by the names of the columns ({error})"
+        ) from error
     if len(lengths := {len(values) for values in table.values()}) != 1:
         raise FeaturesError(f"columns must be lists of one length, got lengths {sorted(lengths)}")
     out = np.zeros((lengths.pop(), buckets))
     for name, values in table.items():
-        place = {value: _bucket(f"{len(name)} {name}={value}", buckets) for value in set(values) if value is not None}
+        place = {
+            value: _bucket(f"{len(name)} {name}={value}", buckets)
+            for value in set(values)
+            if value is not None
+        }
         for row, value in enumerate(values):
             if value is not None:
                 bucket, sign = place[value]

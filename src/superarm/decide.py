@@ -1,15 +1,19 @@
-"""One decision: the oracle's answer to the learner's weights, without holding all of them where there are many."""
+"""One decision: the oracle's answer to the learner's weights, without holding all of them where
+there are many.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, host, is_tensor
+from superarm.arrays import Array, Rng, is_tensor, to_numpy
+from superarm.beliefs.mixed import Mixed
+from superarm.checks import as_features
+from superarm.contracts import Learner, Problem
 from superarm.errors import FeaturesError
-from superarm.mixed import Mixed
 from superarm.oracles import TopK
-from superarm.problem import Learner, Masked, Problem, as_features
+from superarm.oracles.base import Masked, as_oracle, on_host, takes_tensors
 
 LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
@@ -17,11 +21,17 @@ PART = 2**17
 """Items in a part."""
 
 
+def checked(problem: Problem) -> Problem:
+    """The problem with its features validated, and its oracle wrapped if it is a plain function."""
+    Phi, oracle = as_features(problem.Phi), as_oracle(problem.oracle)
+    return Problem(Phi, on_host(oracle) if is_tensor(Phi) and not takes_tensors(oracle) else oracle)
+
+
 def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Array:
     """The set to choose: ORACLE(weights), (*B, K).
 
-    Learners that say `by_row` weigh each item by its feature row alone, so a part of the catalogue can be weighed on
-    its own: with the same generator it meets the same θ.
+    Learners that say `by_row` weigh each item by its feature row alone, so a part of the catalogue
+    can be weighed on its own: with the same generator it meets the same θ.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
@@ -58,11 +68,13 @@ def in_context(learner: Learner[Any], belief: Any, problem: Problem, features: A
             "the features must stay the same"
         )
     if is_tensor(features) and not is_tensor(problem.Phi):
-        features = host(features)
+        features = to_numpy(features)
     return problem._replace(Phi=as_features(features, problem.Phi.shape))
 
 
-def _parts(learner: Learner[Any], belief: Any, problem: Problem, mask: Array | None, rng: Any) -> Iterator[Array]:
+def _parts(
+    learner: Learner[Any], belief: Any, problem: Problem, mask: Array | None, rng: Any
+) -> Iterator[Array]:
     """The weights, a part of the catalogue at a time."""
     state = rng.bit_generator.state
     for start in range(0, problem.L, PART):

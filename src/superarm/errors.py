@@ -14,8 +14,6 @@ SuperarmError
 └── DataError        (OSError)          a data set that is missing or not what it should be
 """
 
-import numbers
-
 
 class SuperarmError(Exception):
     """Anything superarm raises on purpose."""
@@ -63,45 +61,3 @@ class FileError(SuperarmError, ValueError):
 
 class DataError(SuperarmError, OSError):
     """A data set that is missing or not what it should be."""
-
-
-def require_positive(**parameters: float) -> None:
-    """Refuse the first parameter that is not a positive, finite number.
-
-    >>> require_positive(lam=1.0, sigma=-0.3)
-    Traceback (most recent call last):
-    superarm.errors.ParameterError: sigma must be a positive, finite number, got -0.3
-    """
-    for name, value in parameters.items():
-        if not (is_real(value) and 0 < value < float("inf")):
-            raise ParameterError(f"{name} must be a positive, finite number, got {value!r}")
-
-
-def is_real(value: object) -> bool:
-    """Whether it is a number of Python's or NumPy's, other than a complex one.
-
-    >>> is_real(0.5), is_real("0.5"), is_real(1j)
-    (True, False, False)
-    """
-    return isinstance(value, float | numbers.Real)  # the first is much the faster to tell
-
-
-def is_whole(value: object) -> bool:
-    """Whether it is an integer of Python's or NumPy's; truth values are not.
-
-    >>> is_whole(3), is_whole(3.0), is_whole(True)
-    (True, False, False)
-    """
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def require_count(**parameters: int) -> None:
-    """Refuse the first parameter that is not a whole number of at least 1.
-
-    >>> require_count(replicates=0)
-    Traceback (most recent call last):
-    superarm.errors.ParameterError: replicates must be a whole number of at least 1, got 0
-    """
-    for name, value in parameters.items():
-        if not (is_whole(value) and value >= 1):
-            raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
+from superarm.agent.explain import Explanation
 from superarm.arrays import Array
-from superarm.explain import Explanation
 from superarm.files import PathLike
-from superarm.trace import Trace, mean_se
+from superarm.simulation.trace import Trace, mean_se
 
 COLORS = {
     "CombLinTS": "C0",
@@ -26,16 +26,22 @@ COLORS = {
 }
 OURS = ("CombLinTS, auto", "CombLinTS, logit", "CombMixTS")
 """What the paper does not have: drawn in full, where the paper's curves are dashed beside them."""
-AXIS = {"m": "grid size m", "d": "features d", "sigma": "σ of the learner", "lambda": "λ of the learner"}
+AXIS = {
+    "m": "grid size m",
+    "d": "features d",
+    "sigma": "σ of the learner",
+    "lambda": "λ of the learner",
+}
 
 
 def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") -> Figure:
-    """Cumulative regret and per-step return of every learner, with 95 % intervals; saved if a path is given.
+    """Cumulative regret and per-step return of every learner, with 95 % intervals; saved if a path
+    is given.
 
     The file's ending decides its format (.png, .svg, .pdf).
 
     >>> from superarm import CombLinTS, RandomChoice, simulate
-    >>> from superarm.experiments.longest_path import LongestPath
+    >>> from superarm.studies.longest_path import LongestPath
     >>> from superarm.figures import plot_regret
     >>> learners = [CombLinTS(lam=10.0, sigma=1.0), RandomChoice()]
     >>> trace = simulate(LongestPath(m=3, d=4), learners, episodes=30, replicates=4, progress=False)
@@ -52,7 +58,10 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     share.axhline(1, color="0.3", linewidth=1, linestyle=":", label="optimum")
     regret.set(xlabel="episode", ylabel="cumulative regret", ylim=(0, None))
     share.set(xlabel="episode", ylabel="per-step return / optimum")
-    figure.suptitle(f"{title}{' · ' if title else ''}mean and 95 % interval over {replicates} replicates", fontsize=11)
+    figure.suptitle(
+        f"{title}{' · ' if title else ''}mean and 95 % interval over {replicates} replicates",
+        fontsize=11,
+    )
     for axes in (regret, share):
         _tidy(axes)
         axes.margins(x=0)
@@ -73,17 +82,19 @@ def plot_curves(curves: Curves, content: Mapping[str, Any]) -> Figure:
     settings = content["settings"]
     for label, (mean, se) in curves.items():
         _band(axes, mean, se, settings["replicates"], label, COLORS.get(label, "0.5"))
-    title = (
-        f"longest path, m = {settings['m']}, d = {settings['d']}: {settings['replicates']} replicates, 95 % intervals"
-    )
+    title = f"longest path, m = {settings['m']}, d = {settings['d']}: {settings['replicates']} replicates, 95 % intervals"
     axes.set(xlabel="episode", ylabel="cumulative regret", title=title, ylim=(0, None))
     _tidy(axes)
     axes.legend(frameon=False)
     return figure
 
 
-def plot_returns(curves: Curves, content: Mapping[str, Any], paper: Mapping[int, float], name: str) -> Figure:
-    """Per-step return as a share of the optimum, by learner, with the paper's numbers for CombLinTS."""
+def plot_returns(
+    curves: Curves, content: Mapping[str, Any], paper: Mapping[int, float], name: str
+) -> Figure:
+    """Per-step return as a share of the optimum, by learner, with the paper's numbers for
+    CombLinTS.
+    """
     figure = Figure(figsize=(9, 4.8), layout="constrained")
     axes = figure.subplots()
     replicates = content["settings"]["replicates"]
@@ -95,13 +106,21 @@ def plot_returns(curves: Curves, content: Mapping[str, Any], paper: Mapping[int,
     if paper:
         axes.plot(*zip(*paper.items(), strict=True), "k*", markersize=11, label="paper, CombLinTS")
     title = f"{name}: {replicates} replicates, 95 % intervals"
-    axes.set(xlabel="episode", ylabel="per-step return / optimum", title=title, xscale="log", ylim=(None, 1.03))
+    axes.set(
+        xlabel="episode",
+        ylabel="per-step return / optimum",
+        title=title,
+        xscale="log",
+        ylim=(None, 1.03),
+    )
     _tidy(axes)
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 
-def plot_sweeps(sweeps: Mapping[str, Mapping[str, list[dict[str, Any]]]], paper: Mapping[int, float]) -> Figure:
+def plot_sweeps(
+    sweeps: Mapping[str, Mapping[str, list[dict[str, Any]]]], paper: Mapping[int, float]
+) -> Figure:
     """Regret against m, d, σ and λ, as in the paper's first figure, with two standard errors."""
     rows, columns = (len(sweeps) + 1) // 2, min(len(sweeps), 2)
     figure = Figure(figsize=(5.6 * columns, 4.2 * rows), layout="constrained")
@@ -132,7 +151,9 @@ def plot_bounds(content: Mapping[str, Any]) -> Figure:
         points = content["sweeps"][sweep]["CombLinTS"]
         _points(axes, points, "CombLinTS")
         values = [point["value"] for point in points]
-        axes.plot(values, content["bounds"][sweep], "k--", label="refined Bayes bound, λ → λ max‖φ‖")
+        axes.plot(
+            values, content["bounds"][sweep], "k--", label="refined Bayes bound, λ → λ max‖φ‖"
+        )
         axes.set(xlabel=AXIS[sweep], ylabel="regret R(n)", xscale="log", yscale="log")
         _tidy(axes)
         axes.legend(frameon=False, fontsize=9)
@@ -145,7 +166,9 @@ def plot_beyond(drift: Curves, clicks: Curves, replicates: int) -> Figure:
     panels = figure.subplots(1, 2)
     titles = ("θ* wanders: forgetting", "clicks: the logit link")
     for axes, curves, title in zip(panels, (drift, clicks), titles, strict=True):
-        for i, (label, (mean, se)) in enumerate(sorted(curves.items(), key=lambda curve: -curve[1][0][-1])):
+        for i, (label, (mean, se)) in enumerate(
+            sorted(curves.items(), key=lambda curve: -curve[1][0][-1])
+        ):
             style = "-" if "forgetting" in label or "logit" in label else "--"
             _band(axes, mean, se, replicates, label, f"C{i}", style)
         axes.set(xlabel="episode", ylabel="cumulative regret", title=title, ylim=(0, None))
@@ -163,29 +186,53 @@ def plot_explore(problems: Mapping[str, Mapping[str, Any]], replicates: int) -> 
         figure.subplots(1, len(problems), squeeze=False)[0], problems.items(), strict=True
     ):
         points = {
-            float(label.split("=")[1]): r["regret"] for label, r in results.items() if label.startswith("explore")
+            float(label.split("=")[1]): r["regret"]
+            for label, r in results.items()
+            if label.startswith("explore")
         }
         bars = [2 * (point["se"] or 0.0) for point in points.values()]
         means = [point["mean"] for point in points.values()]
-        axes.errorbar(list(points), means, bars, fmt="o-", color="C3", label="CombMixTS", capsize=2, markersize=4)
+        axes.errorbar(
+            list(points),
+            means,
+            bars,
+            fmt="o-",
+            color="C3",
+            label="CombMixTS",
+            capsize=2,
+            markersize=4,
+        )
         for label, style in (("CombLinTS", "--"), ("CombLinTS, auto", ":")):
-            axes.axhline(results[label]["regret"]["mean"], color=COLORS[label], linestyle=style, label=label)
+            axes.axhline(
+                results[label]["regret"]["mean"], color=COLORS[label], linestyle=style, label=label
+            )
         axes.set(xlabel="explore", title=name, ylim=(0, None))
         _tidy(axes)
     figure.axes[0].set_ylabel("regret at the end")
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    figure.legend(
+        *figure.axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False
+    )
     figure.suptitle(f"{replicates} replicates, two standard errors", fontsize=11)
     return figure
 
 
 def plot_growth(cost: Mapping[str, list[dict[str, float]]]) -> Figure:
-    """Time of a decision and of an update against L, d, K and the episodes before, on logarithmic scales."""
+    """Time of a decision and of an update against L, d, K and the episodes before, on logarithmic
+    scales.
+    """
     figure = Figure(figsize=(3.3 * len(cost), 3.6), layout="constrained")
     panels = figure.subplots(1, len(cost), sharey=True, squeeze=False)[0]
     for axes, (name, points) in zip(panels, cost.items(), strict=True):
         values = [max(point["value"], 1) for point in points]
         for what, color in (("choose", "C0"), ("observe", "C1")):
-            axes.plot(values, [1e6 * point[what] for point in points], "o-", color=color, label=what, markersize=4)
+            axes.plot(
+                values,
+                [1e6 * point[what] for point in points],
+                "o-",
+                color=color,
+                label=what,
+                markersize=4,
+            )
         axes.set(xlabel=name, xscale="log", yscale="log")
         _tidy(axes)
     panels[0].set_ylabel("microseconds")
@@ -194,7 +241,9 @@ def plot_growth(cost: Mapping[str, list[dict[str, float]]]) -> Figure:
 
 
 def plot_explanation(explanation: Explanation, names: Sequence[str] | None = None) -> Figure:
-    """Contributions to each item's score as a bar, and how likely it is to be chosen; `names` are of the features."""
+    """Contributions to each item's score as a bar, and how likely it is to be chosen; `names` are
+    of the features.
+    """
     n, d = explanation.contributions.shape
     figure = Figure(figsize=(9, 1.4 + 0.45 * n), layout="constrained")
     bars, chosen = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
@@ -207,14 +256,30 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
         bars.barh(range(n), parts[:, j], left=start, label=labels[j], height=0.6)
         left[1] += parts[:, j].clip(min=0)
         left[-1] += parts[:, j].clip(max=0)
-    bars.errorbar(explanation.score, range(n), xerr=2 * explanation.std, fmt="k|", capsize=3, label="score, two std")
-    chosen.barh(range(n), explanation.chosen, xerr=2 * explanation.chosen_se, color="0.6", height=0.6)
-    bars.set(yticks=range(n), yticklabels=[str(item) for item in explanation.items], ylabel="item", xlabel="score")
+    bars.errorbar(
+        explanation.score,
+        range(n),
+        xerr=2 * explanation.std,
+        fmt="k|",
+        capsize=3,
+        label="score, two std",
+    )
+    chosen.barh(
+        range(n), explanation.chosen, xerr=2 * explanation.chosen_se, color="0.6", height=0.6
+    )
+    bars.set(
+        yticks=range(n),
+        yticklabels=[str(item) for item in explanation.items],
+        ylabel="item",
+        xlabel="score",
+    )
     chosen.set(xlabel="probability of being chosen", xlim=(0, 1.02))
     bars.invert_yaxis()
     for axes in (bars, chosen):
         _tidy(axes)
-    figure.legend(*bars.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
+    figure.legend(
+        *bars.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8
+    )
     return figure
 
 
@@ -234,7 +299,16 @@ def _points(axes: Axes, points: list[dict[str, Any]], label: str) -> None:
     text = f"{label} ({'/'.join(map(str, replicates))} replicates)"
     style = "s--" if label.startswith("Literal") else "o-"
     values = [point["value"] for point in points]
-    axes.errorbar(values, mean, bars, fmt=style, color=COLORS.get(label, "0.5"), label=text, capsize=2, markersize=4)
+    axes.errorbar(
+        values,
+        mean,
+        bars,
+        fmt=style,
+        color=COLORS.get(label, "0.5"),
+        label=text,
+        capsize=2,
+        markersize=4,
+    )
 
 
 def _tidy(axes: Axes) -> None:
@@ -242,7 +316,9 @@ def _tidy(axes: Axes) -> None:
     axes.grid(alpha=0.25)
 
 
-def _band(axes: Axes, mean: Array, se: Array, replicates: int, label: str, color: str, style: str = "-") -> None:
+def _band(
+    axes: Axes, mean: Array, se: Array, replicates: int, label: str, color: str, style: str = "-"
+) -> None:
     """A mean by episode as a line, with its 95 % interval."""
     t = range(1, len(mean) + 1)
     axes.plot(t, mean, style, label=label, color=color, linewidth=1.8)

@@ -1,4 +1,6 @@
-"""Files of arrays and JSON: NumPy's .npz with one JSON text inside. Never a pickle, never half written."""
+"""Files of arrays and JSON: NumPy's .npz with one JSON text inside. Never a pickle, never half
+written.
+"""
 
 import json
 import os
@@ -10,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.errors import FileError, is_whole
+from superarm.checks import is_whole
+from superarm.errors import FileError
 
 PathLike: TypeAlias = str | os.PathLike[str]
 VERSION = 2
@@ -19,7 +22,9 @@ _HEADER = "superarm.json"
 
 def write(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write atomically: `path` holds either what it held before or all of the new content."""
-    header = json.dumps({"superarm": kind, "version": VERSION, "meta": meta}, allow_nan=False, default=_plain)
+    header = json.dumps(
+        {"superarm": kind, "version": VERSION, "meta": meta}, allow_nan=False, default=_plain
+    )
     target = Path(path)
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
@@ -31,7 +36,9 @@ def write(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[st
 
 
 def packed(texts: Iterable[str]) -> Array:
-    """Texts without NUL as an array of bytes: each takes the room it needs, where NumPy's take that of the longest."""
+    """Texts without NUL as an array of bytes: each takes the room it needs, where NumPy's take that
+    of the longest.
+    """
     return np.frombuffer("\0".join(["", *texts]).encode("utf-8", "surrogatepass"), dtype=np.uint8)
 
 
@@ -50,7 +57,9 @@ def _plain(value: Any) -> Any:
 
 
 def describe(path: PathLike) -> str:
-    """What a file holds, in words: its kind and version, its meta data, and the shapes of its arrays."""
+    """What a file holds, in words: its kind and version, its meta data, and the shapes of its
+    arrays.
+    """
     header, arrays = open_file(path)
     lines = [f"superarm {header['superarm']}, format version {header['version']}"]
     lines += [f"  {name}: {value}" for name, value in header["meta"].items() if name != "generator"]
@@ -78,8 +87,12 @@ def open_file(path: PathLike) -> tuple[dict[str, Any], dict[str, Array]]:
             arrays = {name: content[name] for name in content.files}
         except MemoryError:
             raise
-        except Exception as error:  # zipfile, zlib and NumPy each have their own ways to fail on damaged bytes
-            raise FileError(f"{path} is truncated, damaged or not a superarm file ({error})") from error
+        except (
+            Exception
+        ) as error:  # zipfile, zlib and NumPy each have their own ways to fail on damaged bytes
+            raise FileError(
+                f"{path} is truncated, damaged or not a superarm file ({error})"
+            ) from error
     try:
         header = json.loads(str(arrays.pop(_HEADER)))
         version, _, _ = header["version"], header["superarm"], header["meta"]

@@ -5,8 +5,8 @@
     [R z]              one triangular `factor`. A block of feedback (φ_k, w_k) with noise std σ is absorbed by
     [0 r]              re-triangularizing  [factor; φ/σ w/σ]: orthogonal transformations keep RᵀR, Rᵀz and r² exact.
 
-Algorithm 1 subtracts rank-one terms from Σ and loses positive definiteness in float64 once λ/σ is large. R cannot
-lose it: rows are only ever added, and Σ is never formed.
+Algorithm 1 subtracts rank-one terms from Σ and loses positive definiteness in float64 once λ/σ is
+large. R cannot lose it: rows are only ever added, and Σ is never formed.
 
     paper     code                     shape
     θ̄_t       mean(belief)             (*B, d)
@@ -35,7 +35,8 @@ from superarm.arrays import (
     solved_row_norms,
     where,
 )
-from superarm.errors import FeaturesError, ParameterError, is_real, require_positive
+from superarm.checks import is_real, require_positive
+from superarm.errors import FeaturesError, ParameterError
 
 
 class Factored(Protocol):
@@ -51,7 +52,9 @@ class Factored(Protocol):
 
 
 class Gaussian(NamedTuple):
-    """θ ~ N(θ̄, Σ), as the triangular factor and the terms of the evidence that do not depend on it."""
+    """θ ~ N(θ̄, Σ), as the triangular factor and the terms of the evidence that do not depend on
+    it.
+    """
 
     factor: Array  # (*B, d+1, d+1)
     log_scale: Array  # (*B,)
@@ -62,8 +65,11 @@ class Gaussian(NamedTuple):
         return self.factor[..., :-1, :-1]
 
 
-def prior(d: int, lam: Array | float, batch: tuple[int, ...] = (), like: Features | None = None) -> Gaussian:
-    """θ ~ N(0, λ²I), with one λ for all entries of the batch or one for each, in arrays of the kind of `like`.
+def prior(
+    d: int, lam: Array | float, batch: tuple[int, ...] = (), like: Features | None = None
+) -> Gaussian:
+    """θ ~ N(0, λ²I), with one λ for all entries of the batch or one for each, in arrays of the kind
+    of `like`.
 
     >>> from superarm import gaussian
     >>> gaussian.mean(gaussian.prior(3, lam=10.0))
@@ -72,7 +78,9 @@ def prior(d: int, lam: Array | float, batch: tuple[int, ...] = (), like: Feature
     _check_scale("lam", lam, batch)
     if d < 1:
         raise ParameterError(f"a linear learner needs at least one feature an item, got d={d}")
-    return Gaussian(scaled_identity(1 / lam, d, d + 1, batch, like), full(batch, -d * log(lam), like))
+    return Gaussian(
+        scaled_identity(1 / lam, d, d + 1, batch, like), full(batch, -d * log(lam), like)
+    )
 
 
 def mean(belief: Factored) -> Array:
@@ -95,15 +103,21 @@ def std(belief: Factored, Phi: Features) -> Array:
 def _check_rows(belief: Factored, phi: Features) -> None:
     *batch, d = belief.factor.shape[:-1]
     if phi.shape[-1] != d - 1 or phi.shape[:-2] != tuple(batch):
-        raise FeaturesError(f"the belief asks for feature rows of shape {(*batch, 'n', d - 1)}, got {phi.shape}")
+        raise FeaturesError(
+            f"the belief asks for feature rows of shape {(*batch, 'n', d - 1)}, got {phi.shape}"
+        )
 
 
 def _check_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
-    """Refuse a scale that is not positive and finite, or an array of them that does not fit the shape."""
+    """Refuse a scale that is not positive and finite, or an array of them that does not fit the
+    shape.
+    """
     if is_real(value) or not hasattr(value, "shape"):
         require_positive(**{name: value})
         return
-    if len(value.shape) != len(shape) or any(n not in (1, m) for n, m in zip(value.shape, shape, strict=True)):
+    if len(value.shape) != len(shape) or any(
+        n not in (1, m) for n, m in zip(value.shape, shape, strict=True)
+    ):
         raise ParameterError(f"{name} must be a number or have shape {shape}, got {value.shape}")
     bad = ~((value > 0) & (value < math.inf))
     if bad.any():
@@ -121,8 +135,9 @@ def condition(
 ) -> Gaussian:
     """Algorithm 1 for a block of feedback: w = φθ + noise of std sigma.
 
-    phi is (*B, K, d), w is (*B, K). A zero row says nothing about θ and is an exact no-op, whatever its w. `sigma` is
-    one number, or (*B, K) with one a row. A row of `importance` v, a number or (*B, K), counts v times.
+    phi is (*B, K, d), w is (*B, K). A zero row says nothing about θ and is an exact no-op, whatever
+    its w. `sigma` is one number, or (*B, K) with one a row. A row of `importance` v, a number or
+    (*B, K), counts v times.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -144,7 +159,9 @@ def condition(
 
 
 def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | float) -> Gaussian:
-    """`condition` on many rows at once, given the triangular factor of [φ w] (*B, d+1, d+1) and how many they are."""
+    """`condition` on many rows at once, given the triangular factor of [φ w] (*B, d+1, d+1) and how
+    many they are.
+    """
     batch = belief.log_scale.shape
     _check_scale("sigma", sigma, batch)
     scaled = data / full(batch, sigma, data)[..., None, None]
@@ -155,8 +172,8 @@ def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | fl
 def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
     """Let the past count `keep` times what it did, and the prior `start` as much as ever.
 
-    Σ⁻¹ ← γ Σ⁻¹ + (1-γ) Σ₀⁻¹, so that all feedback of s episodes ago has importance γˢ. Left alone, the belief goes back
-    to the prior and not beyond it.
+    Σ⁻¹ ← γ Σ⁻¹ + (1-γ) Σ₀⁻¹, so that all feedback of s episodes ago has importance γˢ. Left alone,
+    the belief goes back to the prior and not beyond it.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -175,7 +192,8 @@ def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
 
 
 def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:
-    """What two beliefs learned apart from each other, each from the prior `start`: Σ⁻¹ = Σ_a⁻¹ + Σ_b⁻¹ - Σ₀⁻¹.
+    """What two beliefs learned apart from each other, each from the prior `start`: Σ⁻¹ = Σ_a⁻¹ +
+    Σ_b⁻¹ - Σ₀⁻¹.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -186,7 +204,9 @@ def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:
     True
     """
     factor = qr_update(belief.factor, other.factor, nonzero_rows(other.factor))
-    return Gaussian(qr_downdate(factor, start.factor), belief.log_scale + other.log_scale - start.log_scale)
+    return Gaussian(
+        qr_downdate(factor, start.factor), belief.log_scale + other.log_scale - start.log_scale
+    )
 
 
 def log_evidence(belief: Factored) -> Array:

@@ -1,4 +1,5 @@
-"""The algorithms: CombLinTS and CombLinUCB of the paper, their mixed-effects kin, the baselines, plain references.
+"""The algorithms: CombLinTS and CombLinUCB of the paper, their mixed-effects kin, the baselines,
+plain references.
 
 A learner is hyperparameters and three pure functions; all state is the belief they pass along.
 
@@ -13,15 +14,37 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from superarm import bounds
-from superarm.arrays import Array, Product, Rng, beta, formed, log, matvec, normal, sigmoid, take, take_rows, where
-from superarm.errors import ParameterError, is_real, require_count, require_positive
+from superarm.arrays import (
+    Array,
+    Product,
+    Rng,
+    beta,
+    log,
+    matvec,
+    normal,
+    sigmoid,
+    take,
+    take_rows,
+    to_array,
+    where,
+)
+from superarm.beliefs.itemwise import Beta, Counts, beta_prior, count, no_counts, toss
+from superarm.beliefs.logit import condition_logit
+from superarm.beliefs.mixed import (
+    Mixed,
+    drawn,
+    mixed_condition,
+    mixed_learn,
+    mixed_merge,
+    mixed_prior,
+    shares,
+)
+from superarm.beliefs.tuned import Tuned, tuned_condition, tuned_forget, tuned_merge, tuned_prior
+from superarm.beliefs.widths import Widths, condition_widths, widths, with_widths
+from superarm.checks import is_real, require_count, require_positive
+from superarm.contracts import Problem
+from superarm.errors import ParameterError
 from superarm.gaussian import Gaussian, condition, forget, mean, merge, prior, sample, std
-from superarm.itemwise import Beta, Counts, beta_prior, count, no_counts, toss
-from superarm.logit import condition_logit
-from superarm.mixed import Mixed, drawn, mixed_condition, mixed_learn, mixed_merge, mixed_prior, shares
-from superarm.problem import Problem
-from superarm.tuned import Tuned, tuned_condition, tuned_forget, tuned_merge, tuned_prior
-from superarm.widths import Widths, condition_widths, widths, with_widths
 
 __all__ = [
     "CombGaussianTS",
@@ -44,20 +67,28 @@ LinearBelief: TypeAlias = Gaussian | Tuned | Widths
 
 def _known(**scales: Scale) -> dict[str, float]:
     """The scales that are numbers, which must be positive."""
-    known: dict[str, Any] = {name: value for name, value in scales.items() if not isinstance(value, str)}
+    known: dict[str, Any] = {
+        name: value for name, value in scales.items() if not isinstance(value, str)
+    }
     for name, value in scales.items():
         if isinstance(value, str) and value != "auto":
             raise ParameterError(f'{name} must be a positive number or "auto", got {value!r}')
     require_positive(**known)
-    known = {name: float(value) for name, value in known.items()}  # NumPy's are kept in the dtype they have
+    known = {
+        name: float(value) for name, value in known.items()
+    }  # NumPy's are kept in the dtype they have
     if len(known) < len(scales) and any(not 1e-100 < value < 1e100 for value in known.values()):
-        raise ParameterError(f'beside a scale that is "auto", others must lie between 1e-100 and 1e100, got {known}')
+        raise ParameterError(
+            f'beside a scale that is "auto", others must lie between 1e-100 and 1e100, got {known}'
+        )
     return known
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Linear:
-    """w̄(e) = φ_e·θ with θ ~ N(0, λ²I) and noise of std σ: init and update of every linear learner."""
+    """w̄(e) = φ_e·θ with θ ~ N(0, λ²I) and noise of std σ: init and update of every linear
+    learner.
+    """
 
     lam: Scale = "auto"
     sigma: Scale = "auto"
@@ -67,11 +98,15 @@ class _Linear:
     def __post_init__(self) -> None:
         known = self._known
         if not (is_real(self.forgetting) and 0 < self.forgetting <= 1):
-            raise ParameterError(f"forgetting must lie in (0, 1], where 1 forgets nothing, got {self.forgetting!r}")
+            raise ParameterError(
+                f"forgetting must lie in (0, 1], where 1 forgets nothing, got {self.forgetting!r}"
+            )
         if self.link not in ("identity", "logit"):
             raise ParameterError(f"link must be 'identity' or 'logit', got {self.link!r}")
         if self.link == "logit" and set(known) != {"lam"}:
-            raise ParameterError("the logit link needs lam as a number, and no sigma: a coin brings its own noise")
+            raise ParameterError(
+                "the logit link needs lam as a number, and no sigma: a coin brings its own noise"
+            )
 
     @cached_property
     def _known(self) -> dict[str, float]:
@@ -84,13 +119,23 @@ class _Linear:
         return prior(problem.d, self._known["lam"], problem.batch, problem.Phi)
 
     def update(
-        self, belief: LinearBelief, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
+        self,
+        belief: LinearBelief,
+        problem: Problem,
+        A: Array,
+        w: Array,
+        importance: Array | float = 1.0,
     ) -> LinearBelief:
         """Algorithm 1 on the chosen items."""
         return self.learn(belief, problem, take_rows(problem.Phi, A), w, importance)
 
     def learn(
-        self, belief: LinearBelief, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0
+        self,
+        belief: LinearBelief,
+        problem: Problem,
+        rows: Array,
+        w: Array,
+        importance: Array | float = 1.0,
     ) -> LinearBelief:
         """Algorithm 1 on any feature rows (*B, n, d)."""
         if isinstance(belief, Tuned):
@@ -98,7 +143,11 @@ class _Linear:
             return tuned_condition(belief, rows, w, importance, self._known)
         if self.forgetting < 1:
             *batch, d = belief.factor.shape[:-1]
-            belief = forget(belief, prior(d - 1, self._known["lam"], tuple(batch), belief.factor), self.forgetting)
+            belief = forget(
+                belief,
+                prior(d - 1, self._known["lam"], tuple(batch), belief.factor),
+                self.forgetting,
+            )
         if self.link == "logit":
             return condition_logit(belief, rows, w, importance)
         return condition(belief, rows, w, self._known["sigma"], importance)
@@ -121,10 +170,11 @@ class CombLinTS(_Linear):
     Args:
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
-        forgetting: what an episode leaves of all that was learned before, in (0, 1]: below 1 for a world that changes.
-            An episode is one call of `update`.
-        link: "logit" for clicks, with weights in [0, 1]; then φ·θ are log-odds, lam is theirs and sigma is left out.
-            Give the features a constant: log-odds of 0 are a coin toss, and few things are.
+        forgetting: what an episode leaves of all that was learned before, in (0, 1]: below 1 for a
+            world that changes. An episode is one call of `update`.
+        link: "logit" for clicks, with weights in [0, 1]; then φ·θ are log-odds, lam is theirs and
+            sigma is left out. Give the features a constant: log-odds of 0 are a coin toss, and few
+            things are.
 
     >>> from superarm import CombLinTS
     >>> learner = CombLinTS(lam=10.0, sigma=1.0)
@@ -161,10 +211,19 @@ class CombLinUCB(_Linear):
         belief = super().init(problem)
         # only where Σ changes by the rows of feedback alone are widths worth keeping
         simple = isinstance(belief, Gaussian) and self.link == "identity" and self.forgetting == 1
-        return belief if isinstance(problem.Phi, Product) or not simple else with_widths(belief, problem.Phi)
+        return (
+            belief
+            if isinstance(problem.Phi, Product) or not simple
+            else with_widths(belief, problem.Phi)
+        )
 
     def learn(
-        self, belief: LinearBelief, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0
+        self,
+        belief: LinearBelief,
+        problem: Problem,
+        rows: Array,
+        w: Array,
+        importance: Array | float = 1.0,
     ) -> LinearBelief:
         """Algorithm 1, and what it does to the widths."""
         if isinstance(belief, Widths):
@@ -174,11 +233,13 @@ class CombLinUCB(_Linear):
     def merge(self, belief: LinearBelief, other: LinearBelief, problem: Problem) -> LinearBelief:
         """As of all, with the widths anew."""
         both = super().merge(belief, other, problem)
-        return with_widths(both, formed(problem.Phi)) if isinstance(belief, Widths) else both
+        return with_widths(both, to_array(problem.Phi)) if isinstance(belief, Widths) else both
 
     def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e)."""
-        width = widths(belief, problem.Phi) if isinstance(belief, Widths) else std(belief, problem.Phi)
+        width = (
+            widths(belief, problem.Phi) if isinstance(belief, Widths) else std(belief, problem.Phi)
+        )
         return self._inverse_link(matvec(problem.Phi, mean(belief)) + self.c * width)
 
     @classmethod
@@ -194,10 +255,19 @@ class CombLinUCB(_Linear):
         theta_norm: float,
         max_norm: float = 1.0,
     ) -> "CombLinUCB":
-        """With the smallest c for which the theorem holds over `horizon` episodes; see `bounds.comblinucb_c`."""
+        """With the smallest c for which the theorem holds over `horizon` episodes; see
+        `bounds.comblinucb_c`.
+        """
         require_count(horizon=horizon)
         c = bounds.comblinucb_c(
-            horizon, K=K, d=d, lam=lam, sigma=sigma, delta=delta, theta_norm=theta_norm, max_norm=max_norm
+            horizon,
+            K=K,
+            d=d,
+            lam=lam,
+            sigma=sigma,
+            delta=delta,
+            theta_norm=theta_norm,
+            max_norm=max_norm,
         )
         return cls(lam=lam, sigma=sigma, c=c)
 
@@ -242,11 +312,20 @@ class _Mixed:
         """θ ~ N(0, λ²I), δ_e ~ N(0, τ²)."""
         return mixed_prior(problem, self._known)
 
-    def update(self, belief: Mixed, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0) -> Mixed:
+    def update(
+        self, belief: Mixed, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
+    ) -> Mixed:
         """Bayes' rule for θ and δ together."""
         return mixed_condition(belief, problem, A, w, importance, self._known)
 
-    def learn(self, belief: Mixed, problem: Problem, rows: Array, w: Array, importance: Array | float = 1.0) -> Mixed:
+    def learn(
+        self,
+        belief: Mixed,
+        problem: Problem,
+        rows: Array,
+        w: Array,
+        importance: Array | float = 1.0,
+    ) -> Mixed:
         """The same for feature rows (*B, n, d) of items that are not the problem's."""
         return mixed_learn(belief, problem, rows, w, importance, self._known)
 
@@ -263,8 +342,9 @@ class CombMixTS(_Mixed):
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
         tau: std of the items' own deviations δ_e, or "auto"; with 0 this is CombLinTS.
-        explore: 0 to 1, how much of the uncertainty about δ_e enters a choice. 1 is full Thompson sampling, which tries
-            too many items where most can never be seen twice; 0 tries them for the sake of θ alone.
+        explore: 0 to 1, how much of the uncertainty about δ_e enters a choice. 1 is full Thompson
+            sampling, which tries too many items where most can never be seen twice; 0 tries them
+            for the sake of θ alone.
 
     The features of an item must stay the same, as its deviation is from them.
 
@@ -360,10 +440,12 @@ class CombGaussianTS:
 
 @dataclass(frozen=True, kw_only=True)
 class CombUCB1:
-    """UCB1 an item (Kveton et al., AISTATS 2015): mean + scale √(1.5 ln t / T(e)), the paper's other baseline.
+    """UCB1 an item (Kveton et al., AISTATS 2015): mean + scale √(1.5 ln t / T(e)), the paper's
+    other baseline.
 
-    The theory is for weights in [0, 1]; for a range of another width set `scale` to it. It first chooses until every
-    item that can be chosen has been observed; an episode, for ln t, is one call of `update`.
+    The theory is for weights in [0, 1]; for a range of another width set `scale` to it. It first
+    chooses until every item that can be chosen has been observed; an episode, for ln t, is one call
+    of `update`.
 
     >>> from superarm import CombUCB1
     >>> CombUCB1()
@@ -380,7 +462,9 @@ class CombUCB1:
         return no_counts(problem)
 
     def weights(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
-        """The indicator of unobserved items while a feasible set brings a new one, then the upper confidence bounds."""
+        """The indicator of unobserved items while a feasible set brings a new one, then the upper
+        confidence bounds.
+        """
         unobserved = belief.n == 0
         n, t = where(unobserved, 1.0, belief.n), where(belief.t > 1, belief.t, 1.0)
         upper = belief.total / n + self.scale * (1.5 * log(t)[..., None] / n) ** 0.5

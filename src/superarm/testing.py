@@ -1,6 +1,7 @@
 """The contracts as a public suite: for our own tests, and for other people's oracles and learners.
 
-Both functions raise AssertionError with what was expected and what came; they need no test framework.
+Both functions raise AssertionError with what was expected and what came; they need no test
+framework.
 """
 
 import dataclasses
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array, take
-from superarm.environments import BernoulliEnvironment
+from superarm.checks import find_fault
+from superarm.contracts import Learner, Oracle, Problem
 from superarm.errors import InfeasibleError
 from superarm.oracles import TopK
-from superarm.problem import Learner, Oracle, Problem, find_fault
-from superarm.simulate import episodes
+from superarm.simulation.episodes import episodes
+from superarm.simulation.worlds import BernoulliEnvironment
 
 
 def check_oracle(
@@ -30,18 +32,23 @@ def check_oracle(
 ) -> None:
     """Check an oracle over L items against its contract.
 
-    Checked are the shape and type of what it returns, that no item is repeated or unavailable, that the answer is the
-    same when asked twice, that the weights stay untouched, that a batch equals its rows, that bad weights and problems
-    without a feasible set are refused, and the value: against every set in `family` if it is given (all feasible sets,
-    for small problems), and otherwise against every set the oracle itself has returned for other weights. `domain` maps
-    the weights that are tried into those the oracle takes, such as `lambda w: -abs(w)`. An oracle that is `randomized`
-    need not answer alike when asked again.
+    Checked are the shape and type of what it returns, that no item is repeated or unavailable, that
+    the answer is the same when asked twice, that the weights stay untouched, that a batch equals
+    its rows, that bad weights and problems without a feasible set are refused, and the value:
+    against every set in `family` if it is given (all feasible sets, for small problems), and
+    otherwise against every set the oracle itself has returned for other weights. `domain` maps the
+    weights that are tried into those the oracle takes, such as `lambda w: -abs(w)`. An oracle that
+    is `randomized` need not answer alike when asked again.
 
     >>> from superarm import TopK
     >>> check_oracle(TopK(2), 5)
     """
-    assert isinstance(oracle, Oracle), f"{oracle!r} must be callable and have K and gap; as_oracle wraps a function"
-    assert oracle.gap is None or 0 <= oracle.gap < 1, f"gap must be None or in [0, 1), got {oracle.gap}"
+    assert isinstance(oracle, Oracle), (
+        f"{oracle!r} must be callable and have K and gap; as_oracle wraps a function"
+    )
+    assert oracle.gap is None or 0 <= oracle.gap < 1, (
+        f"gap must be None or in [0, 1), got {oracle.gap}"
+    )
     rng = np.random.default_rng(seed)
     known = None if family is None else [tuple(sorted(items)) for items in family]
     seen: set[tuple[int, ...]] = set(known or ())
@@ -65,7 +72,9 @@ def check_oracle(
 
 
 def _random_weights(rng: np.random.Generator, L: int, trial: int) -> Array:
-    """Normal, tied, negative, non-negative or zero weights; every other time with some items not available."""
+    """Normal, tied, negative, non-negative or zero weights; every other time with some items not
+    available.
+    """
     kinds = [
         rng.standard_normal(L),
         rng.integers(-2, 3, L).astype(float),
@@ -84,7 +93,9 @@ def _check_answer(oracle: Oracle, w: Array, randomized: bool) -> Array | None:
     try:
         A = oracle(w)
     except InfeasibleError:
-        assert not (w > -np.inf).all() or not len(w), f"InfeasibleError although every item is available: {w}"
+        assert not (w > -np.inf).all() or not len(w), (
+            f"InfeasibleError although every item is available: {w}"
+        )
         return None
     np.testing.assert_array_equal(w, before, err_msg="the oracle changed the weights it was given")
     assert isinstance(A, np.ndarray), f"an oracle returns an array of items, got {A!r}"
@@ -96,7 +107,9 @@ def _check_answer(oracle: Oracle, w: Array, randomized: bool) -> Array | None:
     assert (fault := find_fault(items, len(w))) is None, f"{fault}: got {A}"
     assert (w[items] > -np.inf).all(), f"chose an item that is not available: {A} for {w}"
     if not randomized:
-        np.testing.assert_array_equal(A, oracle(w), err_msg="asked twice, the oracle answered differently")
+        np.testing.assert_array_equal(
+            A, oracle(w), err_msg="asked twice, the oracle answered differently"
+        )
     return A
 
 
@@ -112,13 +125,17 @@ def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int
 
 
 def _check_batches(oracle: Oracle, weights: list[Array]) -> None:
-    assert len(weights) >= 6, f"only {len(weights)} trials had a feasible set, too few to check batches: raise trials"
+    assert len(weights) >= 6, (
+        f"only {len(weights)} trials had a feasible set, too few to check batches: raise trials"
+    )
     batch = np.stack(weights[:6])
     K = max(len(oracle(w)) for w in batch)
     rows = np.stack([np.pad(A, (0, K - len(A)), constant_values=-1) for A in map(oracle, batch)])
     for shape in ((6,), (2, 3), (1, 6, 1)):
         A = oracle(batch.reshape(*shape, -1))
-        np.testing.assert_array_equal(A, rows.reshape(*shape, K), err_msg=f"a batch {shape} differs from its rows")
+        np.testing.assert_array_equal(
+            A, rows.reshape(*shape, K), err_msg=f"a batch {shape} differs from its rows"
+        )
 
 
 def _check_refusals(oracle: Oracle, L: int) -> None:
@@ -149,9 +166,10 @@ def _assert_raises(error: type[Exception], word: str, oracle: Oracle, w: Any) ->
 def check_learner(learner: Learner[Any], *, seed: int = 0) -> None:
     """Check a learner against its contract, on a small problem with 0/1 weights.
 
-    Checked are that the learner is a frozen dataclass, that beliefs are NamedTuples of arrays, that `weights` has the
-    right shape and depends on the generator alone, that `update` changes nothing in place, that the order of feedback
-    and padding do not matter, and that a batch plays as its entries do alone.
+    Checked are that the learner is a frozen dataclass, that beliefs are NamedTuples of arrays, that
+    `weights` has the right shape and depends on the generator alone, that `update` changes nothing
+    in place, that the order of feedback and padding do not matter, and that a batch plays as its
+    entries do alone.
 
     >>> from superarm import CombLinTS
     >>> check_learner(CombLinTS(lam=1.0, sigma=0.5))
@@ -163,7 +181,9 @@ def check_learner(learner: Learner[Any], *, seed: int = 0) -> None:
     frozen = dataclasses.is_dataclass(learner) and learner.__dataclass_params__.frozen
     assert frozen, f"a learner is a frozen dataclass of hyperparameters, got {type(learner)}"
     for name, parameter in inspect.signature(type(learner)).parameters.items():
-        assert parameter.kind is parameter.KEYWORD_ONLY, f"hyperparameters are keyword-only, but {name} is not"
+        assert parameter.kind is parameter.KEYWORD_ONLY, (
+            f"hyperparameters are keyword-only, but {name} is not"
+        )
     one = problem._replace(Phi=problem.Phi[0])
     _check_update(learner, one, rng)
 
@@ -177,7 +197,9 @@ def check_learner(learner: Learner[Any], *, seed: int = 0) -> None:
             n=20,
         )
         for step, batch_step in zip(alone, together, strict=True):
-            np.testing.assert_array_equal(step.A, batch_step.A[i], err_msg=f"episode {step.t}: a batch chose otherwise")
+            np.testing.assert_array_equal(
+                step.A, batch_step.A[i], err_msg=f"episode {step.t}: a batch chose otherwise"
+            )
             entry = tuple(np.asarray(x)[i] for x in batch_step.belief)
             _assert_close(step.belief, entry, 1e-12, f"episode {step.t}: the belief in a batch")
 
@@ -188,7 +210,9 @@ def _generators(n: int, seed: int) -> list[np.random.Generator]:
 
 def _check_update(learner: Learner[Any], problem: Problem, rng: np.random.Generator) -> None:
     belief = learner.init(problem)
-    assert isinstance(belief, tuple) and hasattr(belief, "_fields"), f"a belief is a NamedTuple, got {type(belief)}"
+    assert isinstance(belief, tuple) and hasattr(belief, "_fields"), (
+        f"a belief is a NamedTuple, got {type(belief)}"
+    )
     for _ in range(3):
         w = learner.weights(belief, problem, np.random.default_rng(1))
         again = learner.weights(belief, problem, np.random.default_rng(1))
@@ -199,12 +223,16 @@ def _check_update(learner: Learner[Any], problem: Problem, rng: np.random.Genera
         feedback = rng.integers(0, 2, len(A)).astype(float)
         before = [np.array(x) for x in (*belief, A, feedback)]
         after = learner.update(belief, problem, A, feedback)
-        _assert_close((*belief, A, feedback), before, 0.0, "update changed in place what it was given")
+        _assert_close(
+            (*belief, A, feedback), before, 0.0, "update changed in place what it was given"
+        )
         order = rng.permutation(len(A))
         permuted = learner.update(belief, problem, A[order], feedback[order])
         _assert_close(after, permuted, 1e-10, "feedback in another order gave another belief")
         learner.update(belief, problem, np.empty(0, int), np.empty(0))  # a set may be empty
-        padded = learner.update(belief, problem, np.append(A, [-1, -1]), np.append(feedback, [7.0, np.nan]))
+        padded = learner.update(
+            belief, problem, np.append(A, [-1, -1]), np.append(feedback, [7.0, np.nan])
+        )
         _assert_close(after, padded, 1e-12, "padding with -1 gave another belief")
         belief = after
 

@@ -1,5 +1,6 @@
 """Oracles: the feasible sets, as the solver that maximizes over them. One file a family."""
 
+from superarm.oracles.base import minimize, with_gap
 from superarm.oracles.brute_force import brute_force
 from superarm.oracles.grid import GridPath
 from superarm.oracles.knapsack import Knapsack
@@ -10,7 +11,6 @@ from superarm.oracles.path import DagPath, ShortestPath
 from superarm.oracles.topk import Quota, TopK
 from superarm.oracles.tour import Tour
 from superarm.oracles.tree import SpanningTree
-from superarm.oracles.wrappers import minimize, with_gap
 
 __all__ = [
     "Assignment",

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.checks import check_weights, find_fault
 from superarm.errors import InfeasibleError, ItemsError
-from superarm.problem import check_weights, feasible, find_fault
+from superarm.oracles.base import feasible
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,9 @@ def as_pairs(edges: Any) -> Array:
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
-        raise ParameterError(f"edges must be pairs of node numbers, (E, 2), got {pairs.dtype} of shape {pairs.shape}")
+        raise ParameterError(
+            f"edges must be pairs of node numbers, (E, 2), got {pairs.dtype} of shape {pairs.shape}"
+        )
     return pairs.astype(np.int64)
 
 

@@ -6,14 +6,16 @@ from typing import ClassVar
 import numpy as np
 
 from superarm.arrays import Array, or_torch
-from superarm.compiled import compiled, prange
-from superarm.errors import require_count
-from superarm.problem import as_weights, feasible, refuse_weights
+from superarm.arrays.compiled import compiled, prange
+from superarm.checks import as_weights, refuse_weights, require_count
+from superarm.oracles.base import feasible
 
 
 @compiled
 def _count_unbounded(row: Array) -> int:
-    """How many weights are NaN or +inf; apart from the dynamic program, because it runs in vector registers."""
+    """How many weights are NaN or +inf; apart from the dynamic program, because it runs in vector
+    registers.
+    """
     n = 0
     for i in range(len(row)):
         n += not row[i] < np.inf
@@ -36,7 +38,9 @@ def _one_row(length: Array, right: Array, down: Array, from_left: Array) -> None
 
 @compiled
 def _two_rows(length: Array, right: Array, down: Array, from_left: Array) -> None:
-    """The same for two rows, the lower one node behind: two sums that do not wait for each other, at a time."""
+    """The same for two rows, the lower one node behind: two sums that do not wait for each other,
+    at a time.
+    """
     m = right.shape[1]
     upper = length[0] + down[0, 0]
     lower = upper + down[1, 0]
@@ -94,7 +98,7 @@ def _longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
     return A, length
 
 
-@or_torch("superarm.torch_oracles")
+@or_torch("superarm.oracles.gpu")
 def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
     """The same on rows that lie in any way."""
     return _longest_grid_paths(np.ascontiguousarray(w), m)
@@ -110,10 +114,11 @@ def _check_lengths(length: Array, w: Array, oracle: object) -> None:
 
 @dataclass(frozen=True)
 class GridPath:
-    """Longest monotone paths on a grid of (m+1) x (m+1) nodes, from the upper left to the lower right corner.
+    """Longest monotone paths on a grid of (m+1) x (m+1) nodes, from the upper left to the lower
+    right corner.
 
-    The items are the edges: first the m(m+1) edges to the right, row by row, then the m(m+1) edges down, row by row.
-    A path has 2m of them and is returned from start to end.
+    The items are the edges: first the m(m+1) edges to the right, row by row, then the m(m+1) edges
+    down, row by row. A path has 2m of them and is returned from start to end.
 
     >>> import numpy as np
     >>> from superarm import GridPath

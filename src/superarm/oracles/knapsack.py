@@ -4,10 +4,11 @@ With a price λ on cost and a price μ on being chosen, any set is worth
 
     value = U - Σ_{e flipped} |w_e - λ c_e - μ| - λ slack - μ room
 
-where flipped are the items in which it differs from the set x that the prices choose, slack is the budget left and room
-the number of items still allowed. At the best prices U is the bound of linear programming, and only few flips lose less
-than the best set known does: the core (Balas & Zemel 1980). A dynamic program adds them one by one, least loss first,
-and keeps the states that are not dominated and that may still beat the best (Pisinger 1997).
+where flipped are the items in which it differs from the set x that the prices choose, slack is the
+budget left and room the number of items still allowed. At the best prices U is the bound of linear
+programming, and only few flips lose less than the best set known does: the core (Balas & Zemel
+1980). A dynamic program adds them one by one, least loss first, and keeps the states that are not
+dominated and that may still beat the best (Pisinger 1997).
 
 w, c    (n,)      weights and costs of the items worth a look, w > 0 and c <= budget, cheapest first
 x       (n,)      the set the prices choose
@@ -20,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.compiled import compiled
-from superarm.errors import OracleError, ParameterError, is_real
+from superarm.arrays.compiled import compiled
+from superarm.checks import as_weights, is_real, refuse_weights
+from superarm.errors import OracleError, ParameterError
 from superarm.oracles.milp import Milp, check_limits
-from superarm.problem import as_weights, refuse_weights
 
 _EPS = 1e-12  # what rounding may hide, relative to the budget and to U
 _EFFORT = 10_000_000  # states to look at before giving up: some tenths of a second
@@ -32,7 +33,9 @@ _EXACT = 2.0**53  # integers below add up without rounding
 
 @compiled
 def _choose(w: Array, c: Array, lam: float, k: int, x: Array) -> tuple[float, float, float]:
-    """Put into x the k best items with w > λc. Returns their weight, their cost and the least μ that leaves k."""
+    """Put into x the k best items with w > λc. Returns their weight, their cost and the least μ
+    that leaves k.
+    """
     reduced = w - lam * c
     mu, ties = 0.0, 0
     if (reduced > 0).sum() > k:
@@ -54,8 +57,8 @@ def _choose(w: Array, c: Array, lam: float, k: int, x: Array) -> tuple[float, fl
 def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array]:
     """The prices with the least U, and a set within the budget that is best for them.
 
-    U is convex in λ, and each set x gives a line below it, w(x) + λ (budget - c(x)). The next λ is where the last
-    falling and the last rising line meet.
+    U is convex in λ, and each set x gives a line below it, w(x) + λ (budget - c(x)). The next λ is
+    where the last falling and the last rising line meet.
     """
     x = np.empty(len(w), np.bool_)
     within = np.zeros(len(w), np.bool_)
@@ -78,7 +81,9 @@ def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Ar
 
 @compiled
 def _priced(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array, Array]:
-    """The best prices, the loss of flipping each item, and the set x, filled up with items that lose nothing."""
+    """The best prices, the loss of flipping each item, and the set x, filled up with items that
+    lose nothing.
+    """
     lam, mu, x = _prices(w, c, budget, k)
     reduced = w - lam * c - mu
     free = np.flatnonzero(np.abs(reduced) <= _EPS * w)
@@ -112,18 +117,34 @@ def _space(table: Array, size: int) -> Array:
 
 @compiled
 def _flip(
-    states: Array, size: int, merged: Array, trail: Array, found: Any, item: Any, hope: Any, rooms: Any, counted: bool
+    states: Array,
+    size: int,
+    merged: Array,
+    trail: Array,
+    found: Any,
+    item: Any,
+    hope: Any,
+    rooms: Any,
+    counted: bool,
 ) -> tuple[int, tuple[int, float, int]]:
-    """Merge the states with those that flip one item, most slack first. Returns their number, and what is found.
+    """Merge the states with those that flip one item, most slack first. Returns their number, and
+    what is found.
 
     Left out are states that are dominated, and those that cannot come to more than `need`.
     """
     (nodes, best, at), (e, dw, dc, dn), (lam, mu, need), (adds, cuts) = found, item, hope, rooms
-    top = np.full(adds + cuts + 1, -np.inf)  # the most value seen, by the room it comes with at least
+    top = np.full(
+        adds + cuts + 1, -np.inf
+    )  # the most value seen, by the room it comes with at least
     states[size, 0] = -np.inf
     i = j = m = 0
     for _ in range(2 * size):
-        slack, value, room, node = states[j, 0] - dc, states[j, 1] + dw, states[j, 2] - dn, states[j, 3]
+        slack, value, room, node = (
+            states[j, 0] - dc,
+            states[j, 1] + dw,
+            states[j, 2] - dn,
+            states[j, 3],
+        )
         flipped = slack > states[i, 0] or (slack == states[i, 0] and value > states[i, 1])
         if flipped:
             j += 1
@@ -151,17 +172,21 @@ def _flip(
 
 
 @compiled
-def _search(w: Array, c: Array, budget: float, k: int, counted: bool, gap: float, effort: int) -> tuple[Array, bool]:
+def _search(
+    w: Array, c: Array, budget: float, k: int, counted: bool, gap: float, effort: int
+) -> tuple[Array, bool]:
     """A best set, and whether that is proven. Only if `counted`, k is a constraint of its own.
 
-    A state is a set that differs from x only in items of the core looked at so far: (slack, value, room, node), where
-    node is a row of `trail`, (node before, item flipped).
+    A state is a set that differs from x only in items of the core looked at so far: (slack, value,
+    room, node), where node is a row of `trail`, (node before, item flipped).
     """
     lam, mu, loss, x = _priced(w, c, budget, k)
     value, slack, room = w[x].sum(), budget - c[x].sum(), k - x.sum()
     U = value + lam * slack + mu * room
     trail = np.zeros((64, 2), np.int32)
-    best, at, nodes = (value, 0, 2) if slack >= 0 and room >= 0 else (0.0, -1, 2)  # -1: the empty set
+    best, at, nodes = (
+        (value, 0, 2) if slack >= 0 and room >= 0 else (0.0, -1, 2)
+    )  # -1: the empty set
     for j in range(len(w)):
         n = -1 if x[j] else 1
         if value + n * w[j] > best and slack >= n * c[j] and (room >= n or not counted):
@@ -169,7 +194,9 @@ def _search(w: Array, c: Array, budget: float, k: int, counted: bool, gap: float
             trail[1, 1] = j
 
     core = np.flatnonzero(U - loss > (best + _EPS * U) / (1 - gap))
-    core = core[np.argsort(core * 0.618034 % 1.0, kind="mergesort")]  # where losses tie, mixed costs soon find a fit
+    core = core[
+        np.argsort(core * 0.618034 % 1.0, kind="mergesort")
+    ]  # where losses tie, mixed costs soon find a fit
     core = core[np.argsort(loss[core], kind="mergesort")]
     cuts = x[core].sum()
     adds = len(core) - cuts
@@ -179,15 +206,23 @@ def _search(w: Array, c: Array, budget: float, k: int, counted: bool, gap: float
         e = core[step]
         n = -1 if x[e] else 1
         cuts, adds = cuts - (n < 0), adds - (n > 0)
-        rooms = (min(adds, max(0, room + step + 1)), min(cuts, max(0, step + 1 - room))) if counted else (0, 0)
-        need = (best + _EPS * U) / (1 - gap) + (loss[core[step + 1]] if step + 1 < len(core) else 0.0)
+        rooms = (
+            (min(adds, max(0, room + step + 1)), min(cuts, max(0, step + 1 - room)))
+            if counted
+            else (0, 0)
+        )
+        need = (best + _EPS * U) / (1 - gap) + (
+            loss[core[step + 1]] if step + 1 < len(core) else 0.0
+        )
         effort -= size
         if size == 0 or effort < 0:
             break
         merged, trail = _space(merged, 2 * size + 1), _space(trail, nodes + size)
         item = (e, n * w[e], n * c[e], n)
         hope = (lam, mu, need)
-        size, found = _flip(states, size, merged, trail, (nodes, best, at), item, hope, rooms, counted)
+        size, found = _flip(
+            states, size, merged, trail, (nodes, best, at), item, hope, rooms, counted
+        )
         nodes, best, at = found
         states, merged = merged, states
     x &= at >= 0
@@ -201,7 +236,9 @@ def _search(w: Array, c: Array, budget: float, k: int, counted: bool, gap: float
 def _solve(
     w: Array, order: Array, costs: Array, budget: float, max_items: int, gap: float, effort: int
 ) -> tuple[Array, Array, bool]:
-    """For each row of w (m, L): a best set, whether that is proven, and whether all weights are below +inf."""
+    """For each row of w (m, L): a best set, whether that is proven, and whether all weights are
+    below +inf.
+    """
     A = np.full((len(w), max_items), -1)
     proven = np.ones(len(w), np.bool_)
     items = np.empty(len(order), np.int64)
@@ -218,23 +255,27 @@ def _solve(
                 fit += total <= budget
         if n > 0:
             k = min(fit, max_items)
-            chosen, proven[b] = _search(w[b][items[:n]], costs[items[:n]], budget, k, max_items < fit, gap, effort)
+            chosen, proven[b] = _search(
+                w[b][items[:n]], costs[items[:n]], budget, k, max_items < fit, gap, effort
+            )
             found = np.sort(items[:n][chosen])
             A[b, : len(found)] = found
     return A, proven, True
 
 
 class Knapsack:
-    """Sets of items whose costs come to at most the budget, of at most `max_items` items if that is given.
+    """Sets of items whose costs come to at most the budget, of at most `max_items` items if that is
+    given.
 
-    Costs are not negative. Items whose weight is not positive are left out, so that no item at all is a feasible set;
-    the others are returned in increasing order. Whole costs are added up exactly; with others a set fits if its costs
-    come to at most budget (1 + 1e-12), and sets are equal if their weights differ by less than 1e-12 of the best.
+    Costs are not negative. Items whose weight is not positive are left out, so that no item at all
+    is a feasible set; the others are returned in increasing order. Whole costs are added up
+    exactly; with others a set fits if its costs come to at most budget (1 + 1e-12), and sets are
+    equal if their weights differ by less than 1e-12 of the best.
 
-    With `gap`, the search stops as soon as its set is proven to be worth (1 - gap) of the best. The rare weights that
-    are too hard, such as real ones that are nearly the costs, go to HiGHS (see `Milp`), which may take long. With
-    `time_limit`, in seconds a weight vector, it stops then with the best set found; nothing is known about that one, so
-    the oracle's gap is None.
+    With `gap`, the search stops as soon as its set is proven to be worth (1 - gap) of the best. The
+    rare weights that are too hard, such as real ones that are nearly the costs, go to HiGHS (see
+    `Milp`), which may take long. With `time_limit`, in seconds a weight vector, it stops then with
+    the best set found; nothing is known about that one, so the oracle's gap is None.
 
     >>> import numpy as np
     >>> from superarm import Knapsack
@@ -273,7 +314,9 @@ class Knapsack:
         """The best set for the weights (*B, L)."""
         w = as_weights(w, len(self.costs))
         rows = np.ascontiguousarray(w.reshape(-1, len(self.costs)))
-        A, proven, valid = _solve(rows, self._order, self.costs, self._limit, self.K, self._stop_gap, _EFFORT)
+        A, proven, valid = _solve(
+            rows, self._order, self.costs, self._limit, self.K, self._stop_gap, _EFFORT
+        )
         if not valid:
             refuse_weights(w)
         for b in np.flatnonzero(~proven):
@@ -282,7 +325,13 @@ class Knapsack:
 
     def _harder(self, w: Array, found: Array) -> Array:
         """The better of the set found and HiGHS's."""
-        highs = Milp(self.costs[None], [self._limit], max_items=self.K, gap=self._stop_gap, time_limit=self.time_limit)
+        highs = Milp(
+            self.costs[None],
+            [self._limit],
+            max_items=self.K,
+            gap=self._stop_gap,
+            time_limit=self.time_limit,
+        )
         try:
             other = highs(np.where(w > 0, w, -np.inf))
         except OracleError:
@@ -301,7 +350,9 @@ def _checked_costs(costs: Any) -> Array:
         raise ParameterError(f"costs must be a list of numbers, one an item, got shape {c.shape}")
     bad = np.flatnonzero(~((c >= 0) & (c < np.inf)))
     if len(bad):
-        raise ParameterError(f"costs must be finite and not negative: item {bad[0]} costs {c[bad[0]]}")
+        raise ParameterError(
+            f"costs must be finite and not negative: item {bad[0]} costs {c[bad[0]]}"
+        )
     return c
 
 

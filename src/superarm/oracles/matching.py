@@ -7,9 +7,10 @@ chosen      (S,)     the chosen edges, side by side for each right node, in the 
 slot        (E,)     the slot of each edge, -1 where it is free
 fill        (J,)     the next slot of each right node
 
-Prices >= 0 prove a matching best if price_i + price_j >= w_k for each free edge k = (i, j) and <= for each chosen one.
-These differences are the lengths of arcs: left to right along free edges, right to left along chosen ones. Left nodes
-come in by one unit of capacity at a time, and the shortest path from there says who makes room.
+Prices >= 0 prove a matching best if price_i + price_j >= w_k for each free edge k = (i, j) and <=
+for each chosen one. These differences are the lengths of arcs: left to right along free edges,
+right to left along chosen ones. Left nodes come in by one unit of capacity at a time, and the
+shortest path from there says who makes room.
 """
 
 import functools
@@ -21,18 +22,21 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.compiled import compiled
-from superarm.errors import ParameterError, require_count
+from superarm.arrays.compiled import compiled
+from superarm.checks import check_weights, require_count
+from superarm.errors import ParameterError
+from superarm.oracles.base import feasible
 from superarm.oracles.edges import as_pairs, is_repeated, refuse_pairs
 from superarm.oracles.rows import by_row
-from superarm.problem import check_weights, feasible
 
 Arrays: TypeAlias = tuple[Array, ...]
 
 
 @functools.cache
 def _solver() -> Callable[[Array], Any]:
-    """The fastest exact solver at hand: from a cost matrix to rows, ascending, and their columns; +inf is forbidden."""
+    """The fastest exact solver at hand: from a cost matrix to rows, ascending, and their columns;
+    +inf is forbidden.
+    """
     try:
         # an optional extra without types
         from lap import lapjvr  # type: ignore[import-not-found, unused-ignore]
@@ -46,10 +50,11 @@ def _solver() -> Callable[[Array], Any]:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Perfect matchings of a matrix: a column of its own for each row, or a row for each column if those are fewer.
+    """Perfect matchings of a matrix: a column of its own for each row, or a row for each column if
+    those are fewer.
 
-    Item i * n_cols + j pairs row i with column j; items come in the order of rows. SciPy solves it, or `lapx` where it
-    is installed; among equally good matchings they may differ.
+    Item i * n_cols + j pairs row i with column j; items come in the order of rows. SciPy solves it,
+    or `lapx` where it is installed; among equally good matchings they may differ.
 
     >>> import numpy as np
     >>> from superarm import Assignment
@@ -113,9 +118,11 @@ def _pop(length: Array, node: Array, size: int) -> int:
 
 @compiled
 def _search(i: int, w: Array, graph: Arrays, state: Arrays, work: Arrays) -> tuple[int, float, int]:
-    """The shortest path for another unit of left node i: its end, its length, and how many nodes were reached.
+    """The shortest path for another unit of left node i: its end, its length, and how many nodes
+    were reached.
 
-    It ends at a right node with capacity to spare, or at a left node that gives up a unit, such as i itself.
+    It ends at a right node with capacity to spare, or at a left node that gives up a unit, such as
+    i itself.
     """
     left, right, start, first = graph
     price, slot, chosen, fill = state
@@ -123,7 +130,11 @@ def _search(i: int, w: Array, graph: Arrays, state: Arrays, work: Arrays) -> tup
     J0 = len(start) - 1  # the first right node
     end, best = i, price[i]
     distance[i], reached[0], n = 0.0, i, 1
-    size, next_d, next_x = 0, 0.0, i  # the nearest of the nodes found since the last pop need not enter the heap
+    size, next_d, next_x = (
+        0,
+        0.0,
+        i,
+    )  # the nearest of the nodes found since the last pop need not enter the heap
     while True:
         if size > 0 and length[0] < next_d:
             d, x = length[0], node[0]
@@ -183,8 +194,9 @@ def _augment(i: int, end: int, graph: Arrays, state: Arrays, via: Array) -> None
 def _match(w: Array, order: Array, graph: Arrays, capacity: Array, K: int) -> Array:
     """The edges of a heaviest matching for each row of w (n, E), ascending, -1 pads.
 
-    `graph` holds the ends of the edges, by left node as `order` says, right nodes numbered after the left ones; then
-    where the edges of each left node start, and where the slots of each right node start.
+    `graph` holds the ends of the edges, by left node as `order` says, right nodes numbered after
+    the left ones; then where the edges of each left node start, and where the slots of each right
+    node start.
     """
     left, unsorted, start, first = graph
     J0, N, E = len(start) - 1, len(start) + len(first) - 2, len(order)
@@ -221,9 +233,10 @@ def _match(w: Array, order: Array, graph: Arrays, capacity: Array, K: int) -> Ar
 class BipartiteMatching:
     """Matchings of a bipartite graph: at most `left_capacity` and `right_capacity` edges at a node.
 
-    The items are the edges (left node, right node), in the given order; `items` lists them. They are returned in
-    ascending order. Nodes may stay free, so edges whose weight is not positive are left out, and -1 fills the rest. A
-    capacity is one number for all nodes of a side, or one for each.
+    The items are the edges (left node, right node), in the given order; `items` lists them. They
+    are returned in ascending order. Nodes may stay free, so edges whose weight is not positive are
+    left out, and -1 fills the rest. A capacity is one number for all nodes of a side, or one for
+    each.
 
     >>> import numpy as np
     >>> from superarm import BipartiteMatching
@@ -250,32 +263,51 @@ class BipartiteMatching:
         n_left = int(left.max(initial=-1)) + 1 if n_left is None else n_left
         n_right = int(right.max(initial=-1)) + 1 if n_right is None else n_right
         require_count(n_left=n_left, n_right=n_right)
-        refuse_pairs((left < 0) | (left >= n_left), pairs, f"has its left node outside 0..{n_left - 1}")
-        refuse_pairs((right < 0) | (right >= n_right), pairs, f"has its right node outside 0..{n_right - 1}")
+        refuse_pairs(
+            (left < 0) | (left >= n_left), pairs, f"has its left node outside 0..{n_left - 1}"
+        )
+        refuse_pairs(
+            (right < 0) | (right >= n_right), pairs, f"has its right node outside 0..{n_right - 1}"
+        )
         refuse_pairs(is_repeated(pairs), pairs, "repeats an earlier edge")
         self.n_left, self.n_right = n_left, n_right
         self.items: list[tuple[Any, Any]] = list(map(tuple, pairs.tolist()))
         self._capacity = _capacities(left_capacity, left, n_left, "left_capacity")
         slots = _capacities(right_capacity, right, n_right, "right_capacity")
         self._order = np.argsort(left, kind="stable")
-        start, first = (np.append(0, n.cumsum()) for n in (np.bincount(left, minlength=n_left), slots))
+        start, first = (
+            np.append(0, n.cumsum()) for n in (np.bincount(left, minlength=n_left), slots)
+        )
         # unsigned: numba asks of each signed index whether it counts from the end
-        self._graph = (*(x[self._order].astype(np.uint32) for x in (left, n_left + right)), start, first)
+        self._graph = (
+            *(x[self._order].astype(np.uint32) for x in (left, n_left + right)),
+            start,
+            first,
+        )
         self.K = int(min(self._capacity.sum(), slots.sum()))
 
     @classmethod
-    def from_networkx(cls, graph: Any, left: Iterable[Any], **capacities: Any) -> "BipartiteMatching":
-        """The matchings of a networkx graph; `items` are its own edges, from `left` to the other nodes.
+    def from_networkx(
+        cls, graph: Any, left: Iterable[Any], **capacities: Any
+    ) -> "BipartiteMatching":
+        """The matchings of a networkx graph; `items` are its own edges, from `left` to the other
+        nodes.
 
         Capacities one a node follow the order of `left`, and on the right that of the graph.
         """
         number = {node: i for i, node in enumerate(dict.fromkeys(left))}
-        other = {node: j for j, node in enumerate(node for node in graph.nodes if node not in number)}
+        other = {
+            node: j for j, node in enumerate(node for node in graph.nodes if node not in number)
+        }
         items = [(a, b) if a in number else (b, a) for a, b in graph.edges()]
         for e, (a, b) in enumerate(items):
             if a not in number or b not in other:
-                raise ParameterError(f"edge {e}, {(a, b)}, must join a node in left with one that is not")
-        oracle = cls([(number[a], other[b]) for a, b in items], len(number), len(other), **capacities)
+                raise ParameterError(
+                    f"edge {e}, {(a, b)}, must join a node in left with one that is not"
+                )
+        oracle = cls(
+            [(number[a], other[b]) for a, b in items], len(number), len(other), **capacities
+        )
         oracle.items = items
         return oracle
 
@@ -293,7 +325,11 @@ class BipartiteMatching:
 def _capacities(capacity: Any, nodes: Array, n: int, name: str) -> Array:
     """The capacity of each of n nodes, no more than it has edges."""
     given = np.asarray(capacity)
-    if not np.issubdtype(given.dtype, np.integer) or given.shape not in ((), (n,)) or (given < 0).any():
+    if (
+        not np.issubdtype(given.dtype, np.integer)
+        or given.shape not in ((), (n,))
+        or (given < 0).any()
+    ):
         raise ParameterError(
             f"{name} must be a whole number, 0 or more, or one for each of {n} nodes, got {capacity!r}"
         )

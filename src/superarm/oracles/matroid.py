@@ -10,18 +10,26 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.compiled import compiled, prange
-from superarm.errors import ItemsError, ParameterError, is_whole, require_count
+from superarm.arrays.compiled import compiled, prange
+from superarm.checks import (
+    as_weights,
+    check_weights,
+    find_fault,
+    is_whole,
+    refuse_weights,
+    require_count,
+)
+from superarm.errors import ItemsError, ParameterError
+from superarm.oracles.base import feasible
 from superarm.oracles.rows import by_row
 from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
-from superarm.problem import as_weights, check_weights, feasible, find_fault, refuse_weights
 
 
 class PartitionMatroid:
     """Sets with at most a given number of items from each group.
 
-    With `bases`, groups are filled up as far as they have items; without, items whose weight is not positive are left
-    out. Items come group by group, the best first; ties go to the lowest index.
+    With `bases`, groups are filled up as far as they have items; without, items whose weight is not
+    positive are left out. Items come group by group, the best first; ties go to the lowest index.
 
     >>> import numpy as np
     >>> from superarm import PartitionMatroid
@@ -34,7 +42,9 @@ class PartitionMatroid:
 
     gap = 0.0
 
-    def __init__(self, groups: Sequence[Any] | Array, capacities: Mapping[Any, int], *, bases: bool = True) -> None:
+    def __init__(
+        self, groups: Sequence[Any] | Array, capacities: Mapping[Any, int], *, bases: bool = True
+    ) -> None:
         labels, self._group, sizes = index_groups(groups)
         most = numbers_by_group(capacities, labels, "capacity")
         self._start = np.cumsum([0, *(min(a, b) for a, b in zip(most, sizes, strict=True))])
@@ -42,7 +52,9 @@ class PartitionMatroid:
 
     def __repr__(self) -> str:
         kind = "bases" if self.bases else "independent sets"
-        return f"PartitionMatroid({len(self._group)} items in {len(self._start) - 1} groups, {kind})"
+        return (
+            f"PartitionMatroid({len(self._group)} items in {len(self._start) - 1} groups, {kind})"
+        )
 
     @property
     def K(self) -> int:
@@ -51,17 +63,23 @@ class PartitionMatroid:
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L)."""
-        A = best_by_group(as_weights(w, len(self._group)), self._group, self._start, positive=not self.bases)
+        A = best_by_group(
+            as_weights(w, len(self._group)), self._group, self._start, positive=not self.bases
+        )
         feasible(not self.bases or bool((A >= 0).all()), self)
-        return np.take_along_axis(A, np.argsort(A < 0, axis=-1, kind="stable"), axis=-1)  # padding last
+        return np.take_along_axis(
+            A, np.argsort(A < 0, axis=-1, kind="stable"), axis=-1
+        )  # padding last
 
 
 @compiled
-def _laminar_row(w: Array, owner: Array, parent: Array, order: Array, start: Array, floor: float, A: Array) -> int:
+def _laminar_row(
+    w: Array, owner: Array, parent: Array, order: Array, start: Array, floor: float, A: Array
+) -> int:
     """Fill A with the best independent set and return its size, or -1 if a weight is NaN or +inf.
 
-    Each set of the family keeps its best in a heap with the worst on top. Items enter the smallest set they are in;
-    then, from the inside out, what a set has kept enters the set around it.
+    Each set of the family keeps its best in a heap with the worst on top. Items enter the smallest
+    set they are in; then, from the inside out, what a set has kept enters the set around it.
     """
     value, item = np.full(start[-1], floor), np.full(start[-1], -1)
     size = 0
@@ -102,10 +120,12 @@ def _laminar(
 
 
 class LaminarMatroid:
-    """Sets with at most `capacities[i]` items from `sets[i]`, where any two of the sets are nested or disjoint.
+    """Sets with at most `capacities[i]` items from `sets[i]`, where any two of the sets are nested
+    or disjoint.
 
-    Think of categories within categories. Items in none of the sets are free. With `bases` the set is as large as the
-    capacities allow; without, items whose weight is not positive are left out. Items come in increasing order.
+    Think of categories within categories. Items in none of the sets are free. With `bases` the set
+    is as large as the capacities allow; without, items whose weight is not positive are left out.
+    Items come in increasing order.
 
     >>> import numpy as np
     >>> from superarm import LaminarMatroid
@@ -117,7 +137,12 @@ class LaminarMatroid:
     gap = 0.0
 
     def __init__(
-        self, L: int, *, sets: Sequence[Sequence[int] | Array], capacities: Sequence[int], bases: bool = True
+        self,
+        L: int,
+        *,
+        sets: Sequence[Sequence[int] | Array],
+        capacities: Sequence[int],
+        bases: bool = True,
     ) -> None:
         require_count(L=L)
         if len(sets) != len(capacities):
@@ -125,12 +150,16 @@ class LaminarMatroid:
         self.L, self.bases = L, bases
         self._owner = np.full(L, -1)
         self._parent = np.full(len(sets), -1)
-        self._order = np.array(sorted(range(len(sets)), key=lambda s: len(sets[s])), dtype=np.int64)  # inner first
+        self._order = np.array(
+            sorted(range(len(sets)), key=lambda s: len(sets[s])), dtype=np.int64
+        )  # inner first
         for s in reversed(self._order):
             self._nest(int(s), np.asarray(sets[s]), sets)
         self._start = np.cumsum([0, *self._ranks(capacities)])
         self._rank = int((self._owner < 0).sum()) + sum(
-            int(self._start[s + 1] - self._start[s]) for s in range(len(sets)) if self._parent[s] < 0
+            int(self._start[s + 1] - self._start[s])
+            for s in range(len(sets))
+            if self._parent[s] < 0
         )
 
     def _nest(self, s: int, items: Array, sets: Sequence[Any]) -> None:
@@ -141,17 +170,23 @@ class LaminarMatroid:
             raise ItemsError(f"set {s} is empty")
         around = np.unique(self._owner[items])
         if len(around) > 1:
-            raise ParameterError(f"set {s} and set {around[-1]} overlap, but neither lies within the other")
+            raise ParameterError(
+                f"set {s} and set {around[-1]} overlap, but neither lies within the other"
+            )
         self._parent[s] = around[0]
         self._owner[items] = s
 
     def _ranks(self, capacities: Sequence[int]) -> list[int]:
         """What each set can hold at most: its capacity, or less if the sets within it hold less."""
-        holds: list[int] = np.bincount(self._owner[self._owner >= 0], minlength=len(capacities)).tolist()
+        holds: list[int] = np.bincount(
+            self._owner[self._owner >= 0], minlength=len(capacities)
+        ).tolist()
         for s in self._order:
             capacity = capacities[s]
             if not (is_whole(capacity) and capacity >= 0):
-                raise ParameterError(f"the capacity of set {s} must be a whole number, 0 or more, got {capacity!r}")
+                raise ParameterError(
+                    f"the capacity of set {s} must be a whole number, 0 or more, got {capacity!r}"
+                )
             holds[s] = min(int(capacity), holds[s])
             if self._parent[s] >= 0:
                 holds[self._parent[s]] += holds[s]
@@ -170,7 +205,9 @@ class LaminarMatroid:
         w = as_weights(w, self.L)
         rows = np.ascontiguousarray(w.reshape(-1, self.L))
         floor = -np.inf if self.bases else 0.0
-        A, size = _laminar(rows, self._owner, self._parent, self._order, self._start, floor, self._rank)
+        A, size = _laminar(
+            rows, self._owner, self._parent, self._order, self._start, floor, self._rank
+        )
         if (size < 0).any():
             refuse_weights(w)
         feasible(not self.bases or bool((size == self._rank).all()), self)
@@ -181,8 +218,9 @@ class LaminarMatroid:
 class Matroid:
     """Any matroid over L items, given by a test of independence; by the greedy algorithm.
 
-    `independent(items)` says whether a list of items is independent. The answer is exact if it is a matroid: subsets of
-    independent sets are independent, and the smaller of two independent sets can be extended from the larger.
+    `independent(items)` says whether a list of items is independent. The answer is exact if it is a
+    matroid: subsets of independent sets are independent, and the smaller of two independent sets
+    can be extended from the larger.
 
     >>> import numpy as np
     >>> from superarm import Matroid

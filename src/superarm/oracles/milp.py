@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.errors import OracleError, ParameterError, require_count, require_positive
+from superarm.checks import check_weights, require_count, require_positive
+from superarm.errors import OracleError, ParameterError
+from superarm.oracles.base import feasible
 from superarm.oracles.rows import by_row
-from superarm.problem import check_weights, feasible
 
 _INFEASIBLE = 2  # the status of scipy.optimize.milp
 _ROUNDING = 1e-12  # in a constraint, relative to the sizes of its terms
@@ -18,14 +19,15 @@ _MAX_CUTS = 100
 class Milp:
     """Sets of items x in {0,1}^L that satisfy A x <= b.
 
-    A is an array or a SciPy sparse matrix, a row a constraint and a column an item; an equality is two inequalities.
-    `max_items` is one more constraint and bounds K, which is the number of all items without it. Items are returned in
-    increasing order.
+    A is an array or a SciPy sparse matrix, a row a constraint and a column an item; an equality is
+    two inequalities. `max_items` is one more constraint and bounds K, which is the number of all
+    items without it. Items are returned in increasing order.
 
-    With `gap`, the search stops as soon as its set is proven to be worth (1 - gap) of the best, for weights that are
-    not negative. With `time_limit`, in seconds a weight vector, it also stops then with the best set found; nothing is
-    known about that one, so the oracle's gap is None. Exact means up to HiGHS's tolerances, which the weights are
-    scaled for: about 1e-12 of the largest weight. A x <= b is checked, and holds up to rounding.
+    With `gap`, the search stops as soon as its set is proven to be worth (1 - gap) of the best, for
+    weights that are not negative. With `time_limit`, in seconds a weight vector, it also stops then
+    with the best set found; nothing is known about that one, so the oracle's gap is None. Exact
+    means up to HiGHS's tolerances, which the weights are scaled for: about 1e-12 of the largest
+    weight. A x <= b is checked, and holds up to rounding.
 
     >>> import numpy as np
     >>> from superarm import Milp
@@ -35,7 +37,13 @@ class Milp:
     """
 
     def __init__(
-        self, A: Any, b: Any, *, max_items: int | None = None, gap: float = 0.0, time_limit: float | None = None
+        self,
+        A: Any,
+        b: Any,
+        *,
+        max_items: int | None = None,
+        gap: float = 0.0,
+        time_limit: float | None = None,
     ) -> None:
         check_limits(max_items, gap, time_limit)
         self._A, self._b = _constraints(A, b, max_items)
@@ -53,7 +61,9 @@ class Milp:
         return by_row(self._solve, check_weights(w, self.L), self.K)
 
     def _solve(self, w: Array) -> Array:
-        """HiGHS lets a point miss a constraint by 1e-6: cut such points off until one misses none."""
+        """HiGHS lets a point miss a constraint by 1e-6: cut such points off until one misses
+        none.
+        """
         from scipy.optimize import LinearConstraint
 
         constraints = [LinearConstraint(self._A, -np.inf, self._b)]
@@ -63,7 +73,9 @@ class Milp:
             if (self._A @ x - self._b <= _ROUNDING * (abs(self._A) @ x + abs(self._b))).all():
                 return np.flatnonzero(x)
             constraints.append(LinearConstraint(2 * x - 1, -np.inf, x.sum() - 1))
-        raise OracleError(f"{self}: HiGHS found only sets that miss a constraint by its tolerance of 1e-6")
+        raise OracleError(
+            f"{self}: HiGHS found only sets that miss a constraint by its tolerance of 1e-6"
+        )
 
     def _highs(self, w: Array, constraints: list[Any], stop: float | None) -> Array:
         from scipy.optimize import Bounds, milp
@@ -80,7 +92,9 @@ class Milp:
         )
         feasible(found.status != _INFEASIBLE, self)
         if found.x is None:
-            raise OracleError(f"{self}: no set found with time_limit={self.time_limit}, HiGHS says: {found.message}")
+            raise OracleError(
+                f"{self}: no set found with time_limit={self.time_limit}, HiGHS says: {found.message}"
+            )
         x: Array = np.round(found.x)
         return x
 
@@ -96,24 +110,32 @@ def check_limits(max_items: int | None, gap: float, time_limit: float | None) ->
 
 
 def _constraints(A: Any, b: Any, max_items: int | None) -> tuple[Any, Array]:
-    """A as a sparse matrix and b, checked; the rows of small numbers scaled up for HiGHS's absolute tolerances."""
+    """A as a sparse matrix and b, checked; the rows of small numbers scaled up for HiGHS's absolute
+    tolerances.
+    """
     from scipy import sparse
 
     try:
         A = sparse.csc_array(A, dtype=np.float64)
         b = np.asarray(b, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"A and b must be numeric, A a matrix and b one number a row of it ({error})") from error
+        raise ParameterError(
+            f"A and b must be numeric, A a matrix and b one number a row of it ({error})"
+        ) from error
     if A.ndim != 2 or b.shape != A.shape[:1] or 0 in A.shape:
         raise ParameterError(
             f"A must have shape (constraints, items) and b (constraints,), got {A.shape} and {b.shape}"
         )
     if not np.isfinite(A.data).all():
-        row, item, value = next(entry for entry in zip(*sparse.find(A), strict=True) if not np.isfinite(entry[2]))
+        row, item, value = next(
+            entry for entry in zip(*sparse.find(A), strict=True) if not np.isfinite(entry[2])
+        )
         raise ParameterError(f"A must be finite: constraint {row}, item {item} is {value}")
     if not np.isfinite(b).all():
         row = int(np.flatnonzero(~np.isfinite(b))[0])
-        raise ParameterError(f"b must be finite: constraint {row} is {b[row]}; leave out one that binds nothing")
+        raise ParameterError(
+            f"b must be finite: constraint {row} is {b[row]}; leave out one that binds nothing"
+        )
     if max_items is not None:
         A, b = sparse.vstack([A, np.ones((1, A.shape[1]))], format="csc"), np.append(b, max_items)
     largest = abs(A).max(axis=1).toarray()
@@ -122,6 +144,8 @@ def _constraints(A: Any, b: Any, max_items: int | None) -> tuple[Any, Array]:
 
 
 def _scaled(w: Array) -> Array:
-    """The weights times a power of 2, the largest near 1e6: HiGHS takes sets within 1e-6 for equal."""
+    """The weights times a power of 2, the largest near 1e6: HiGHS takes sets within 1e-6 for
+    equal.
+    """
     scaled: Array = np.ldexp(w, 20 - np.frexp(np.abs(w).max(initial=0.0))[1])
     return scaled

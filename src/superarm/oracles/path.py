@@ -1,4 +1,6 @@
-"""Paths through networks: longest ones where there are no cycles, and cheapest ones where costs are not negative."""
+"""Paths through networks: longest ones where there are no cycles, and cheapest ones where costs are
+not negative.
+"""
 
 import itertools
 from dataclasses import dataclass
@@ -7,19 +9,21 @@ from typing import Any, Self
 import numpy as np
 
 from superarm.arrays import Array, or_torch
-from superarm.compiled import compiled, prange
-from superarm.errors import InfeasibleError, ParameterError, WeightsError, is_whole
+from superarm.arrays.compiled import compiled, prange
+from superarm.checks import check_weights, is_whole
+from superarm.errors import InfeasibleError, ParameterError, WeightsError
+from superarm.oracles.base import feasible
 from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
 from superarm.oracles.rows import by_row
-from superarm.problem import check_weights, feasible
 
 
 @compiled
 def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array) -> int:
-    """Fill `path` with the edges of a longest path, from its end, and return their number; -1 if there is none.
+    """Fill `path` with the edges of a longest path, from its end, and return their number; -1 if
+    there is none.
 
-    Nodes are numbered along the arrows, the source first and the target last; the edges into node v are
-    item[start[v]:start[v+1]], and the first of the longest wins.
+    Nodes are numbered along the arrows, the source first and the target last; the edges into node v
+    are item[start[v]:start[v+1]], and the first of the longest wins.
     """
     N = len(start) - 1
     length = np.full(N, -np.inf)
@@ -27,7 +31,9 @@ def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array)
     length[0] = 0.0
     for v in range(1, N):
         best, by = -np.inf, -1
-        for k in range(start[v], start[v + 1]):  # without a branch, which would often be mispredicted
+        for k in range(
+            start[v], start[v + 1]
+        ):  # without a branch, which would often be mispredicted
             x = length[tail[k]] + w[item[k]]
             longer = x > best
             best, by = x if longer else best, k if longer else by
@@ -57,16 +63,20 @@ def _longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Nodes along the arrows, the source first and the target last, and the edges into each, as in `_longest_path`."""
+    """Nodes along the arrows, the source first and the target last, and the edges into each, as in
+    `_longest_path`.
+    """
 
     start: Array  # (N + 1,)
     tail: Array  # (E,)
     item: Array  # (E,)
 
 
-@or_torch("superarm.torch_oracles")
+@or_torch("superarm.oracles.gpu")
 def longest_paths(w: Array, network: Network, K: int) -> tuple[Array, Array]:
-    """The edges of a longest path, and how many they are, -1 if there is none, for each row of w (n, E)."""
+    """The edges of a longest path, and how many they are, -1 if there is none, for each row of w
+    (n, E).
+    """
     return _longest_paths(np.ascontiguousarray(w), network.start, network.tail, network.item, K)
 
 
@@ -96,7 +106,10 @@ def _along_the_arrows(pairs: Array, N: int) -> Array:
     if (pairs[:, 0] < pairs[:, 1]).all():
         return np.arange(N)
     waiting = np.bincount(pairs[:, 1], minlength=N)
-    heads = np.split(pairs[np.argsort(pairs[:, 0], kind="stable"), 1], np.cumsum(np.bincount(pairs[:, 0], minlength=N)))
+    heads = np.split(
+        pairs[np.argsort(pairs[:, 0], kind="stable"), 1],
+        np.cumsum(np.bincount(pairs[:, 0], minlength=N)),
+    )
     order = np.flatnonzero(waiting == 0).tolist()
     for u in order:  # grows while it is read
         for v in heads[u]:
@@ -104,7 +117,9 @@ def _along_the_arrows(pairs: Array, N: int) -> Array:
             if waiting[v] == 0:
                 order.append(int(v))
     if len(order) < N:
-        raise ParameterError(f"the edges contain a cycle through or before node {np.flatnonzero(waiting)[0]}")
+        raise ParameterError(
+            f"the edges contain a cycle through or before node {np.flatnonzero(waiting)[0]}"
+        )
     return np.array(order)
 
 
@@ -123,7 +138,9 @@ class _NetworkPath:
     def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
         """For a networkx DiGraph; `items` are its own edges."""
         if not graph.is_directed():
-            raise ParameterError("paths need a directed graph: graph.to_directed() has each edge both ways")
+            raise ParameterError(
+                "paths need a directed graph: graph.to_directed() has each edge both ways"
+            )
         number, items, pairs = numbered(graph)
         for name, node in (("source", source), ("target", target)):
             if node not in number:
@@ -136,8 +153,8 @@ class _NetworkPath:
 class DagPath(_NetworkPath):
     """Longest paths from source to target in a directed graph without cycles; weights of any sign.
 
-    The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists them. A path is
-    returned from source to target.
+    The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
+    them. A path is returned from source to target.
 
     >>> import numpy as np
     >>> from superarm import DagPath
@@ -157,7 +174,9 @@ class DagPath(_NetworkPath):
         adjacency, N = self._adjacency, self._adjacency.shape[0]
         reached = np.zeros((2, N), np.bool_)  # from the source, and by going back from the target
         reached[0, breadth_first_order(adjacency, source, return_predecessors=False)] = True
-        reached[1, breadth_first_order(adjacency.T.tocsr(), target, return_predecessors=False)] = True
+        reached[1, breadth_first_order(adjacency.T.tocsr(), target, return_predecessors=False)] = (
+            True
+        )
         order = _along_the_arrows(self._pairs, N)
         order = order[(reached[0] & reached[1])[order]]
         position = np.full(N, -1)
@@ -184,9 +203,9 @@ class DagPath(_NetworkPath):
 class ShortestPath(_NetworkPath):
     """Cheapest paths from source to target in any directed graph, by SciPy's Dijkstra.
 
-    The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists them. Weights are
-    minus the costs and must not be positive; `minimize(ShortestPath(...))` takes the costs themselves. A path is
-    returned from source to target.
+    The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
+    them. Weights are minus the costs and must not be positive; `minimize(ShortestPath(...))` takes
+    the costs themselves. A path is returned from source to target.
 
     >>> import numpy as np
     >>> from superarm import ShortestPath, minimize
@@ -214,7 +233,9 @@ class ShortestPath(_NetworkPath):
         w = check_weights(w, self.L)
         if (w > 0).any():
             at = tuple(np.argwhere(w > 0)[0])
-            raise WeightsError(f"item {at[-1]} has weight {w[at]}: weights are minus costs and must not be positive")
+            raise WeightsError(
+                f"item {at[-1]} has weight {w[at]}: weights are minus costs and must not be positive"
+            )
         return by_row(self._solve, w, self.K)
 
     def _solve(self, w: Array) -> Array:
@@ -222,7 +243,9 @@ class ShortestPath(_NetworkPath):
         from scipy.sparse.csgraph import dijkstra
 
         N, (source, target) = self._adjacency.shape[0], self._ends
-        costs = csr_array((-w[self._by_key], self._adjacency.indices, self._adjacency.indptr), shape=(N, N))
+        costs = csr_array(
+            (-w[self._by_key], self._adjacency.indices, self._adjacency.indptr), shape=(N, N)
+        )
         distance, before = dijkstra(costs, indices=source, return_predecessors=True)
         feasible(bool(distance[target] < np.inf), self)
         nodes = [target]

@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from superarm.arrays import Array, beside, or_torch, take
-from superarm.compiled import compiled, prange
-from superarm.errors import InfeasibleError, ParameterError, is_whole, require_count
-from superarm.problem import as_weights, feasible, refuse_weights
+from superarm.arrays import Array, as_like, or_torch, take
+from superarm.arrays.compiled import compiled, prange
+from superarm.checks import as_weights, is_whole, refuse_weights, require_count
+from superarm.errors import InfeasibleError, ParameterError
+from superarm.oracles.base import feasible
 
 BLOCK = 64  # items looked at together
 FEW = 16  # groups whose lowest bar is worth knowing
@@ -17,7 +18,9 @@ FEW = 16  # groups whose lowest bar is worth knowing
 
 @compiled
 def replace_top(value: Array, item: Array, lo: int, size: int, x: float, e: int) -> None:
-    """Put (x, e) in place of the top of the heap value[lo:lo+size], whose top is the worst: least, then last."""
+    """Put (x, e) in place of the top of the heap value[lo:lo+size], whose top is the worst: least,
+    then last.
+    """
     i = lo
     while True:
         child = lo + 2 * (i - lo) + 1
@@ -25,7 +28,8 @@ def replace_top(value: Array, item: Array, lo: int, size: int, x: float, e: int)
             break
         right = child + 1
         if right < lo + size and (
-            value[right] < value[child] or (value[right] == value[child] and item[right] > item[child])
+            value[right] < value[child]
+            or (value[right] == value[child] and item[right] > item[child])
         ):
             child = right
         if x < value[child] or (x == value[child] and e > item[child]):
@@ -78,10 +82,12 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
 
 @compiled
 def _select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, Array]:
-    """The start[g+1] - start[g] largest weights above `floor` of each group g; ties go to the lowest index.
+    """The start[g+1] - start[g] largest weights above `floor` of each group g; ties go to the
+    lowest index.
 
-    w is (n, L); an empty `group` puts every item into group 0. One pass, with a heap a group. Returns the items, group
-    by group with the best first and -1 where a group has too few, and for each row whether its weights are below +inf.
+    w is (n, L); an empty `group` puts every item into group 0. One pass, with a heap a group.
+    Returns the items, group by group with the best first and -1 where a group has too few, and for
+    each row whether its weights are below +inf.
     """
     n = len(w)
     A = np.full((n, start[-1]), -1)
@@ -91,14 +97,16 @@ def _select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, 
     return A, valid
 
 
-@or_torch("superarm.torch_oracles")
+@or_torch("superarm.oracles.gpu")
 def best_items(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, Array]:
     """`_select` on rows that lie in any way."""
     return _select(np.ascontiguousarray(w), group, start, floor)
 
 
 def best_by_group(w: Array, group: Array, start: Array, *, positive: bool = False) -> Array:
-    """`_select` for any batch shape, among positive weights only if asked; refuses weights not below +inf."""
+    """`_select` for any batch shape, among positive weights only if asked; refuses weights not
+    below +inf.
+    """
     A, valid = best_items(w.reshape(-1, w.shape[-1]), group, start, 0.0 if positive else -np.inf)
     if not valid.all():
         refuse_weights(w)
@@ -116,21 +124,29 @@ def index_groups(groups: Sequence[Any] | Array) -> tuple[list[Any], Array, list[
         try:
             labels = list(dict.fromkeys(groups))
         except TypeError as error:
-            raise ParameterError(f"groups must name the group of each item by a label ({error})") from error
+            raise ParameterError(
+                f"groups must name the group of each item by a label ({error})"
+            ) from error
         index = {label: g for g, label in enumerate(labels)}
         group = np.array([index[label] for label in groups])
     return labels, group, np.bincount(group).tolist()
 
 
 def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -> list[int]:
-    """A whole number for each label, in their order; an upper bound on a group without items does not matter."""
+    """A whole number for each label, in their order; an upper bound on a group without items does
+    not matter.
+    """
     if not isinstance(numbers, Mapping):
-        raise ParameterError(f"{what} must be given for each group, as in {{'a': 2, 'b': 1}}, got {numbers!r}")
+        raise ParameterError(
+            f"{what} must be given for each group, as in {{'a': 2, 'b': 1}}, got {numbers!r}"
+        )
     if unnamed := [label for label in labels if label not in numbers]:
         raise ParameterError(f"{what} must name every group; missing: {unnamed[0]!r}")
     for label, number in numbers.items():
         if not (is_whole(number) and number >= 0):
-            raise ParameterError(f"{what} of group {label!r} must be a whole number, 0 or more, got {number!r}")
+            raise ParameterError(
+                f"{what} of group {label!r} must be a whole number, 0 or more, got {number!r}"
+            )
         if number and label not in labels and what in ("count", "minimum"):
             raise ParameterError(f"{what} names group {label!r}, which has no items")
     return [int(numbers[label]) for label in labels]
@@ -139,9 +155,11 @@ def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -
 _NO_GROUPS = np.empty(0, np.int64)
 
 
-@or_torch("superarm.torch_oracles")
+@or_torch("superarm.oracles.gpu")
 def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
-    """Of the best of each group: what the minimum asks for first, then the best of the rest, `total` in all."""
+    """Of the best of each group: what the minimum asks for first, then the best of the rest,
+    `total` in all.
+    """
     value = np.where(A < 0, -np.inf, take(w, A))
     order = np.argsort(-np.where(needed, np.inf, value), axis=-1, kind="stable")
     return np.take_along_axis(A, np.sort(order[..., :total], axis=-1), axis=-1)
@@ -151,8 +169,8 @@ def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
 class TopK:
     """Sets of exactly k items, or of at most k items.
 
-    The best come first, and ties go to the lowest index. With `at_most`, items whose weight is not positive are left
-    out, and -1 fills the rest.
+    The best come first, and ties go to the lowest index. With `at_most`, items whose weight is not
+    positive are left out, and -1 fills the rest.
 
     >>> import numpy as np
     >>> from superarm import TopK
@@ -189,7 +207,8 @@ class TopK:
         return A
 
     def of_parts(self, parts: Iterable[Array]) -> Array:
-        """The best set for weights that come a part after the other, in one pass that keeps k of them.
+        """The best set for weights that come a part after the other, in one pass that keeps k of
+        them.
 
         >>> import numpy as np
         >>> from superarm import TopK
@@ -216,9 +235,10 @@ class TopK:
 class Quota:
     """Sets with a given number of items from each group, or with a total and bounds for each group.
 
-    `groups` gives the group of each item, by any label. `counts` says exactly how many to choose from each group.
-    Instead, `total` says how many to choose in all, and `minimum` and `maximum` bound the number from the groups they
-    name. Items come group by group, the best first; ties go to the lowest index.
+    `groups` gives the group of each item, by any label. `counts` says exactly how many to choose
+    from each group. Instead, `total` says how many to choose in all, and `minimum` and `maximum`
+    bound the number from the groups they name. Items come group by group, the best first; ties go
+    to the lowest index.
 
     >>> import numpy as np
     >>> from superarm import Quota
@@ -245,7 +265,10 @@ class Quota:
             raise ParameterError("a quota takes either counts, or a total with minimum and maximum")
         self._labels, self._group, sizes = index_groups(groups)
         if counts is None:
-            nothing, everything = dict.fromkeys(self._labels, 0), dict(zip(self._labels, sizes, strict=True))
+            nothing, everything = (
+                dict.fromkeys(self._labels, 0),
+                dict(zip(self._labels, sizes, strict=True)),
+            )
             low = numbers_by_group(nothing | dict(minimum or {}), self._labels, "minimum")
             high = numbers_by_group(everything | dict(maximum or {}), self._labels, "maximum")
             high = [min(number, size) for number, size in zip(high, sizes, strict=True)]
@@ -265,9 +288,13 @@ class Quota:
             if least > size:
                 raise InfeasibleError(f"group {label!r} has {size} items, fewer than its {least}")
             if least > most:
-                raise InfeasibleError(f"group {label!r} has a minimum of {least} above its maximum of {most}")
+                raise InfeasibleError(
+                    f"group {label!r} has a minimum of {least} above its maximum of {most}"
+                )
         if not sum(low) <= self._total <= sum(high):
-            raise InfeasibleError(f"the total is {self._total}, but the groups allow {sum(low)} to {sum(high)} items")
+            raise InfeasibleError(
+                f"the total is {self._total}, but the groups allow {sum(low)} to {sum(high)} items"
+            )
 
     def __repr__(self) -> str:
         return f"Quota({len(self._group)} items in {len(self._labels)} groups, total={self._total})"
@@ -281,7 +308,7 @@ class Quota:
         """The best set for the weights (*B, L)."""
         w = as_weights(w, len(self._group), tensors=True)
         A = best_by_group(w, self._group, self._start)
-        feasible(not (beside(A, self._needed) & (A < 0)).any(), self)
+        feasible(not (as_like(A, self._needed) & (A < 0)).any(), self)
         if len(self._needed) > self._total:
             A = best_of_total(w, A, self._needed, self._total)
         feasible(bool((A >= 0).all()), self)

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.compiled import compiled
-from superarm.errors import ParameterError, is_whole, require_count
-from superarm.problem import check_weights, feasible
+from superarm.arrays.compiled import compiled
+from superarm.checks import check_weights, is_whole, require_count
+from superarm.errors import ParameterError
+from superarm.oracles.base import feasible
 
 NEAR = 7  # cities considered as the next one of a chain
 DEPTH = 6  # edges exchanged by a chain, at most
 REACH = 30  # cities in each of the two segments that a kick swaps, at most
 HEAT = 0.05  # of the first kicks, in mean edges of the tour they change
-PATIENCE = 10  # times the starts that are made while every tour found uses an edge that is not available
+PATIENCE = (
+    10  # times the starts that are made while every tour found uses an edge that is not available
+)
 
 
 @compiled
@@ -35,13 +38,17 @@ def _draw(state: Array, n: int) -> int:
 @compiled
 def _beside(a: int, ahead: bool, tour: Array, pos: Array) -> int:
     """The city after a, or before it."""
-    city: int = tour[pos[a] + 1 - len(tour)] if ahead else tour[pos[a] - 1]  # places below 0 count from the end
+    city: int = (
+        tour[pos[a] + 1 - len(tour)] if ahead else tour[pos[a] - 1]
+    )  # places below 0 count from the end
     return city
 
 
 @compiled
 def _exchange(a: int, b: int, c: int, d: int, tour: Array, pos: Array) -> None:
-    """Replace the edges ab and cd by ac and bd, where b follows a as d follows c, on either way around."""
+    """Replace the edges ab and cd by ac and bd, where b follows a as d follows c, on either way
+    around.
+    """
     n = len(tour)
     i, j = (pos[b], pos[c]) if _beside(a, True, tour, pos) == b else (pos[c], pos[b])
     length = (j - i) % n + 1
@@ -55,8 +62,11 @@ def _exchange(a: int, b: int, c: int, d: int, tour: Array, pos: Array) -> None:
 
 
 @compiled
-def _chain(t1: int, ahead: bool, tour: Array, pos: Array, cost: Array, near: Array, ends: Array) -> tuple[float, int]:
-    """One Lin-Kernighan chain, cut where it gains most: the gain and the number m of exchanges, with cities ends[:m].
+def _chain(
+    t1: int, ahead: bool, tour: Array, pos: Array, cost: Array, near: Array, ends: Array
+) -> tuple[float, int]:
+    """One Lin-Kernighan chain, cut where it gains most: the gain and the number m of exchanges,
+    with cities ends[:m].
 
     Each exchange makes a tour t1 t4 ... t2 t3 of t1 t2 ... t4 t3; then t4 takes the part of t2.
     """
@@ -72,7 +82,9 @@ def _chain(t1: int, ahead: bool, tour: Array, pos: Array, cost: Array, near: Arr
             z = _beside(y, not ahead, tour, pos)
             fresh = y != t1 and z != t2
             for k in range(m):  # an edge that has just entered may not leave
-                fresh &= (y != ends[k, 0] or z != ends[k, 1]) and (z != ends[k, 0] or y != ends[k, 1])
+                fresh &= (y != ends[k, 0] or z != ends[k, 1]) and (
+                    z != ends[k, 0] or y != ends[k, 1]
+                )
             if fresh and cost[z, y] - cost[t2, y] > step:
                 step, t3, t4 = cost[z, y] - cost[t2, y], y, z
         if t3 < 0:
@@ -83,7 +95,9 @@ def _chain(t1: int, ahead: bool, tour: Array, pos: Array, cost: Array, near: Arr
         gain += step
         removed += cost[t3, t4]
         t2 = t4
-        if gain - cost[t1, t2] > best + 1e-13 * removed:  # more than rounding, or the search might go in circles
+        if (
+            gain - cost[t1, t2] > best + 1e-13 * removed
+        ):  # more than rounding, or the search might go in circles
             best, kept = gain - cost[t1, t2], m
     for k in range(m - 1, kept - 1, -1):
         _exchange(t1, ends[k, 2], ends[k, 0], ends[k, 1], tour, pos)
@@ -100,8 +114,12 @@ def _push(city: int, stack: Array, waiting: Array, size: int) -> int:
 
 
 @compiled
-def _descend(stack: Array, waiting: Array, size: int, tour: Array, pos: Array, cost: Array, near: Array) -> float:
-    """Improve the tour by chains that start at the waiting cities and at those of every improvement; what is gained."""
+def _descend(
+    stack: Array, waiting: Array, size: int, tour: Array, pos: Array, cost: Array, near: Array
+) -> float:
+    """Improve the tour by chains that start at the waiting cities and at those of every
+    improvement; what is gained.
+    """
     total = 0.0
     ends: Array = np.empty((DEPTH, 3), np.int64)
     while size:
@@ -119,7 +137,9 @@ def _descend(stack: Array, waiting: Array, size: int, tour: Array, pos: Array, c
 
 
 @compiled
-def _kick(state: Array, stack: Array, waiting: Array, tour: Array, pos: Array, cost: Array) -> tuple[float, int]:
+def _kick(
+    state: Array, stack: Array, waiting: Array, tour: Array, pos: Array, cost: Array
+) -> tuple[float, int]:
     """Swap two random neighbouring segments, let their ends wait; what it costs, and how many wait.
 
     a [b ... c] [d ... e] f becomes a [d ... e] [b ... c] f.
@@ -129,7 +149,14 @@ def _kick(state: Array, stack: Array, waiting: Array, tour: Array, pos: Array, c
     i = _draw(state, n)
     j = i + 1 + _draw(state, reach)
     k = j + 1 + _draw(state, reach)
-    a, b, c, d, e, f = tour[i], tour[(i + 1) % n], tour[j % n], tour[(j + 1) % n], tour[k % n], tour[(k + 1) % n]
+    a, b, c, d, e, f = (
+        tour[i],
+        tour[(i + 1) % n],
+        tour[j % n],
+        tour[(j + 1) % n],
+        tour[k % n],
+        tour[(k + 1) % n],
+    )
     _exchange(a, b, e, f, tour, pos)
     _exchange(a, e, d, c, tour, pos)
     _exchange(e, c, b, f, tour, pos)
@@ -173,7 +200,9 @@ def _local_search(state: Array, kicks: int, cost: Array, near: Array) -> tuple[f
 
 @compiled
 def _costs(w: Array, n: int) -> Array:
-    """Costs (n, n) for the weights (L,): in [0, 2] where available, and else more than any tour that is."""
+    """Costs (n, n) for the weights (L,): in [0, 2] where available, and else more than any tour
+    that is.
+    """
     top, scale = -np.inf, 5e-324
     for x in w:
         if x > -np.inf:
@@ -182,7 +211,9 @@ def _costs(w: Array, n: int) -> Array:
     e = 0
     for i in range(n):
         for j in range(i + 1, n):
-            cost[i, j] = cost[j, i] = top / scale - w[e] / scale if w[e] > -np.inf else 2.0 * n + 1.0
+            cost[i, j] = cost[j, i] = (
+                top / scale - w[e] / scale if w[e] > -np.inf else 2.0 * n + 1.0
+            )
             e += 1
     return cost
 
@@ -209,7 +240,9 @@ def _nearest(cost: Array) -> Array:
 
 @compiled
 def _tours(w: Array, n: int, kicks: int, restarts: int, seeds: Array) -> tuple[Array, bool]:
-    """For each row of w (rows, L): the edges of the best tour found; and whether all of them are available."""
+    """For each row of w (rows, L): the edges of the best tour found; and whether all of them are
+    available.
+    """
     A = np.empty((len(w), n), np.int64)
     for row in range(len(w)):
         cost = _costs(w[row], n)
@@ -237,17 +270,19 @@ def _tours(w: Array, n: int, kicks: int, restarts: int, seeds: Array) -> tuple[A
 
 @dataclass(frozen=True)
 class Tour:
-    """Tours that visit each of n cities once and return: the travelling salesman's problem, with the most weight.
+    """Tours that visit each of n cities once and return: the travelling salesman's problem, with
+    the most weight.
 
-    The items are the n(n-1)/2 edges (i, j) with i < j, in the order of `items`. A tour has n of them and is returned
-    from city 0 on. For costs, pass their negative.
+    The items are the n(n-1)/2 edges (i, j) with i < j, in the order of `items`. A tour has n of
+    them and is returned from city 0 on. For costs, pass their negative.
 
-    It is a heuristic: Lin-Kernighan chains of exchanges from a random tour, then `kicks` random changes a city, each
-    followed by more chains and taken back if much is lost; the best of `restarts` such searches is returned. Where
-    many edges are not available, it may raise `InfeasibleError` though a tour exists.
+    It is a heuristic: Lin-Kernighan chains of exchanges from a random tour, then `kicks` random
+    changes a city, each followed by more chains and taken back if much is lost; the best of
+    `restarts` such searches is returned. Where many edges are not available, it may raise
+    `InfeasibleError` though a tour exists.
 
-    The kicks are drawn from `seed`, so that the same weights always give the same tour. Called with a generator `rng`,
-    it draws fresh ones.
+    The kicks are drawn from `seed`, so that the same weights always give the same tour. Called with
+    a generator `rng`, it draws fresh ones.
 
     >>> import numpy as np
     >>> from superarm import Tour
@@ -292,7 +327,9 @@ class Tour:
         w = check_weights(w, self.L)
         rows = np.ascontiguousarray(w.reshape(-1, self.L))
         if rng is None:
-            seeds = np.repeat(np.random.SeedSequence(self.seed).generate_state(1, np.uint64), len(rows))
+            seeds = np.repeat(
+                np.random.SeedSequence(self.seed).generate_state(1, np.uint64), len(rows)
+            )
         else:
             seeds = rng.integers(2**64, size=len(rows), dtype=np.uint64)
         A, found = _tours(rows, self.n_cities, self.kicks * self.n_cities, self.restarts, seeds)

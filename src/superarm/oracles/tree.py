@@ -1,4 +1,5 @@
-"""Spanning trees and forests, by Borůvka's rounds: each component takes its heaviest edge to another one.
+"""Spanning trees and forests, by Borůvka's rounds: each component takes its heaviest edge to
+another one.
 
 code        shape      meaning, in the compiled part
 w           (n, E)     weights, one row a problem
@@ -15,15 +16,20 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.compiled import compiled
-from superarm.errors import InfeasibleError, require_count
+from superarm.arrays.compiled import compiled
+from superarm.checks import check_weights, require_count
+from superarm.errors import InfeasibleError
+from superarm.oracles.base import feasible
 from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
-from superarm.problem import check_weights, feasible
 
 
 @compiled
-def _contract(edges: tuple[Array, ...], m: int, lo: float, hi: float, root: Array, live: tuple[Array, ...]) -> int:
-    """Copy to `live` the first m edges that join two components and weigh in [lo, hi); returns their number."""
+def _contract(
+    edges: tuple[Array, ...], m: int, lo: float, hi: float, root: Array, live: tuple[Array, ...]
+) -> int:
+    """Copy to `live` the first m edges that join two components and weigh in [lo, hi); returns
+    their number.
+    """
     weight, u, v, item = edges
     live_weight, live_u, live_v, live_item = live
     n = 0
@@ -47,14 +53,25 @@ def _compare(live: tuple[Array, ...], m: int, record: Array, heaviest: Array) ->
 
 
 @compiled
-def _join(roots: Array, live: tuple[Array, ...], record: Array, heaviest: Array, root: Array, chosen: Array) -> int:
-    """Choose the heaviest edge at each root and join the components; returns how many are left, first in `roots`."""
+def _join(
+    roots: Array,
+    live: tuple[Array, ...],
+    record: Array,
+    heaviest: Array,
+    root: Array,
+    chosen: Array,
+) -> int:
+    """Choose the heaviest edge at each root and join the components; returns how many are left,
+    first in `roots`.
+    """
     _, u, v, item = live
     for r in roots:
         if record[r] > -np.inf:
             i = heaviest[r]
             other = u[i] + v[i] - r
-            if heaviest[other] != i or other < r:  # one of the two that take the same edge stays a root
+            if (
+                heaviest[other] != i or other < r
+            ):  # one of the two that take the same edge stays a root
                 root[r] = other
                 chosen[item[i]] = True
     n = 0
@@ -70,7 +87,9 @@ def _join(roots: Array, live: tuple[Array, ...], record: Array, heaviest: Array,
 
 @compiled
 def _bar(w: Array, N: int, least: float) -> float:
-    """A weight that so few edges reach, by a sample, that it pays to grow the forest from them first."""
+    """A weight that so few edges reach, by a sample, that it pays to grow the forest from them
+    first.
+    """
     degree = len(w) / N
     if degree <= 2:
         return least
@@ -82,9 +101,11 @@ def _bar(w: Array, N: int, least: float) -> float:
 
 @compiled
 def _forests(w: Array, u: Array, v: Array, items: Array, N: int, K: int, least: float) -> Array:
-    """The edges of a heaviest forest among those that weigh at least `least`, for each row of w, ascending, -1 pads.
+    """The edges of a heaviest forest among those that weigh at least `least`, for each row of w,
+    ascending, -1 pads.
 
-    First come the edges above a bar, then what they left apart: no edge below can replace one above.
+    First come the edges above a bar, then what they left apart: no edge below can replace one
+    above.
     """
     E = len(u)
     A = np.empty((len(w), K), np.int64)
@@ -118,9 +139,9 @@ def _forests(w: Array, u: Array, v: Array, items: Array, N: int, K: int, least: 
 class SpanningTree:
     """Spanning trees of an undirected graph, or with `forest` all sets of edges without a cycle.
 
-    The items are the edges, pairs of nodes 0..n_nodes-1, in the given order; `items` lists them. They are returned in
-    ascending order, and ties go to the lowest index. A forest leaves out the edges whose weight is not positive, and -1
-    fills the rest.
+    The items are the edges, pairs of nodes 0..n_nodes-1, in the given order; `items` lists them.
+    They are returned in ascending order, and ties go to the lowest index. A forest leaves out the
+    edges whose weight is not positive, and -1 fills the rest.
 
     >>> import numpy as np
     >>> from superarm import SpanningTree
@@ -169,7 +190,9 @@ class SpanningTree:
         from scipy.sparse.csgraph import connected_components
 
         shape = (self.n_nodes, self.n_nodes)
-        parts, part = connected_components(coo_array((np.ones(len(self._u)), (self._u, self._v)), shape))
+        parts, part = connected_components(
+            coo_array((np.ones(len(self._u)), (self._u, self._v)), shape)
+        )
         if parts > 1 and not self.forest:
             raise InfeasibleError(
                 f"no tree spans the graph: no path joins node 0 with node {int((part != part[0]).argmax())}; "

@@ -1,0 +1,128 @@
+"""Why an item is chosen, or not: what the belief says of it, and how often it is chosen under
+it.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from superarm.arrays import Array, Rng, double, take_rows
+from superarm.beliefs.mixed import Mixed, shares
+from superarm.checks import find_fault, require_count
+from superarm.contracts import Learner, Problem, RowLearner
+from superarm.decide import decide
+from superarm.errors import FeaturesError, ItemsError
+from superarm.gaussian import mean, std
+
+
+class Explanation(NamedTuple):
+    """What a belief says of some items; printed, a table.
+
+    The score is φ_e·θ̄, plus the item's own deviation where the learner has one; with the logit
+    link it is log-odds.
+    """
+
+    items: Array  # (n,)
+    score: Array  # (n,) its mean
+    std: Array  # (n,) its standard deviation
+    contributions: Array  # (n, d) φ_ej θ̄_j
+    deviation: Array  # (n,) what the features do not explain; score = contributions + deviation
+    chosen: Array  # (n,) the probability of being chosen: the propensity
+    chosen_se: Array  # (n,) its standard error
+    draws: int  # decisions it was estimated from
+    names: tuple[str, ...] | None = None  # (d,) of the features
+
+    def __str__(self) -> str:
+        wide = max([8, *(len(str(item)) for item in self.items)])
+        lines = [
+            f"{'item':>{wide}}  {'score':>16}  {'chosen':>15}  contributions, the largest first"
+        ]
+        names = self.names or [f"[{j}]" for j in range(self.contributions.shape[1])]
+        for row in zip(*self[:7], strict=True):
+            item, score, std_, parts, own, p, se = row
+            order = np.argsort(-np.abs(parts), kind="stable")[:4]
+            terms = [f"{names[j]} {parts[j]:+.3g}" for j in order] + (
+                [f"own {own:+.3g}"] if own else []
+            )
+            lines.append(
+                f"{item:>{wide}}  {f'{score:.3g} ± {std_:.2g}':>16}  {f'{p:.1%} ± {se:.1%}':>15}  {'  '.join(terms)}"
+            )
+        return "\n".join(
+            [*lines, f"chosen: the share of {self.draws:,} decisions under the present belief"]
+        )
+
+
+def times_chosen(
+    learner: Learner[Any], belief: Any, problem: Problem, *, draws: int, rng: Rng
+) -> Array:
+    """How often each item of a single problem is chosen in `draws` decisions that are not acted on:
+    (L,).
+    """
+    times = np.zeros(problem.L)
+    for _ in range(draws):
+        A = decide(learner, belief, problem, rng)
+        times[A[A >= 0]] += 1
+    return times
+
+
+def propensities(
+    learner: Learner[Any], belief: Any, problem: Problem, A: Any, *, rng: Rng, draws: int = 1000
+) -> Array:
+    """The propensities to log with a decision A that was made at this belief, from `draws` further
+    ones.
+
+    Of m draws that choose an item X times, (X+1)/(m+1): the decision itself counts. For it is 1/p
+    that is averaged, and E[(m+1)/(X+1)] = (1 - (1-p)^(m+1))/p, short of 1/p by a share that
+    vanishes once m p is above 5 or so. X/m would at times be 0.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.agent.explain import propensities
+    >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=0.1)
+    >>> propensities(learner, learner.init(problem), problem, [2, 0], rng=np.random.default_rng(0)).round(3)
+    array([0.476, 0.521])
+    """
+    require_count(draws=draws)
+    items = np.asarray(A, dtype=None if len(A) else np.int64)
+    if fault := find_fault(items[items != -1], problem.L):
+        raise ItemsError(fault)
+    p = (times_chosen(learner, belief, problem, draws=draws, rng=rng) + 1) / (draws + 1)
+    return np.where(items >= 0, p[items], 1.0)
+
+
+def explain(
+    learner: Learner[Any],
+    belief: Any,
+    problem: Problem,
+    items: Array,
+    *,
+    rng: Rng,
+    draws: int = 1000,
+) -> Explanation:
+    """Explain the items of a single problem, by `draws` decisions that are not acted on.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.agent.explain import explain
+    >>> problem, learner = Problem(np.eye(3), TopK(1)), CombLinTS(lam=1.0, sigma=0.1)
+    >>> belief = learner.update(learner.init(problem), problem, np.array([1]), np.array([5.0]))
+    >>> found = explain(learner, belief, problem, np.array([1, 2]), rng=np.random.default_rng(0), draws=100)
+    >>> found.score.round(2), found.chosen
+    (array([4.95, 0.  ]), array([1., 0.]))
+    """
+    require_count(draws=draws)
+    if not len(items):
+        raise ItemsError("give at least one item to explain")
+    if not isinstance(learner, RowLearner):
+        raise FeaturesError(
+            f"{type(learner).__name__} knows nothing of features, so there is nothing to explain by them"
+        )
+    phi = double(take_rows(problem.Phi, items))
+    contributions, width, own = phi * mean(belief), std(belief, phi), np.zeros(len(items))
+    linear = contributions.sum(-1)
+    if isinstance(belief, Mixed):
+        keep, pull, spread2 = shares(belief, belief.n[items], belief.total[items])
+        own, width = pull - (1 - keep) * linear, np.sqrt((keep * width) ** 2 + spread2)
+    p = times_chosen(learner, belief, problem, draws=draws, rng=rng)[items] / draws
+    se = np.sqrt(p * (1 - p) / draws)
+    return Explanation(items, linear + own, width, contributions, own, p, se, draws)

@@ -1,0 +1,69 @@
+"""Kernels compiled by numba on first use. Importing numba takes longer than all of superarm, so
+only then.
+"""
+
+import functools
+import threading
+import types
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+prange = range
+"""In a kernel: numba's parallel range."""
+
+# numba's fallback threading layer must not be entered by two threads at once
+_one_parallel_call = threading.Lock()
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, compiled without the GIL on its first call and cached on disk for the next
+    process.
+
+    It may call other compiled functions by their names. If it loops with `prange` and its first
+    argument has more than one row, it runs on all cores.
+    """
+    assert isinstance(function, types.FunctionType)
+    scope, code = function.__globals__, function.__code__
+
+    @functools.cache
+    def kernel(parallel: bool = False) -> Callable[..., Any]:
+        import numba
+
+        inner = {
+            name: scope[name].kernel()
+            for name in code.co_names
+            if hasattr(scope.get(name), "kernel")
+        }
+        source = types.FunctionType(code, scope | inner | {"prange": numba.prange})
+        # numba's cache tells functions apart by their name, not by how they were compiled
+        source.__qualname__ = (
+            f"{function.__qualname__}_parallel" if parallel else function.__qualname__
+        )
+        compile_ = functools.partial(numba.njit, nogil=True, parallel=parallel)
+        try:
+            jitted: Callable[..., Any] = compile_(cache=True)(source)
+        except RuntimeError:  # no folder to cache in can be written
+            jitted = compile_()(source)
+        return jitted
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = kernel()(*args, **kwargs)
+        return result
+
+    @functools.wraps(function)
+    def call_by_rows(*args: P.args, **kwargs: P.kwargs) -> T:
+        # the first argument of a kernel with prange is an array, which ParamSpec cannot say
+        if len(args[0]) == 1:  # type: ignore[arg-type]
+            return call(*args, **kwargs)
+        with _one_parallel_call:
+            result: T = kernel(parallel=True)(*args, **kwargs)
+        return result
+
+    chosen = call_by_rows if "prange" in code.co_names else call
+    # functions take attributes, which their type does not know
+    chosen.kernel = kernel  # type: ignore[attr-defined]
+    return chosen

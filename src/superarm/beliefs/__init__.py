@@ -1,0 +1,1 @@
+"""What is believed about the weights of items."""

@@ -1,0 +1,342 @@
+"""How large are θ, the noise and the items' own deviations? λ, σ and τ from the evidence of what
+was observed.
+
+    w = φ·θ + δ_item + noise,   θ ~ N(0, λ²I),   δ ~ N(0, τ²),   noise ~ N(0, σ²)
+
+The evidence log p(w | λ, σ, τ) needs each item's count n_e and its mean row only; items of equal
+count can be added up:
+
+    symbol      code             meaning
+    N           rows             observations
+    n_c, E_c    n, items         a count that occurs, and how many items have it
+    G_c         gram             Σ over those items of [φ̄ w̄]ᵀ[φ̄ w̄], their mean rows and mean weights
+    W           within           Σ over rows of [φ-φ̄ w-w̄]ᵀ[φ-φ̄ w-w̄]
+
+    [M b; bᵀ q] = W/σ² + Σ_c n_c/(σ² + n_c τ²) G_c
+    -2 log p(w) = N log 2π + (N - E) log σ² + Σ_c E_c log(σ² + n_c τ²)
+                  + log det(I + λ²M) + q - bᵀ(M + I/λ²)⁻¹b
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from superarm.arrays import Array, as_like, max_abs, to_numpy
+from superarm.checks import as_numbers, check_features
+from superarm.contracts import Belief
+from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
+
+WEAK = 3.0
+"""Std of the prior on the logarithm of each scale: a factor of twenty around the size of the
+weights."""
+RANGE = (-16.0, 4.0)
+"""Where to look, on the same logarithmic scale: below a ten-millionth of the weights a Gram matrix
+resolves nothing."""
+LARGEST = 1e140
+"""Features and weights beyond it, squared and added up, could leave the range of float64."""
+NAMES = ("lam", "sigma", "tau")
+
+
+class Scales(NamedTuple):
+    """Prior std λ, noise std σ and item std τ, each with its relative standard error.
+
+    An error near 1 or above says that the data does not determine that scale.
+    """
+
+    lam: float
+    sigma: float
+    tau: float
+    lam_error: float
+    sigma_error: float
+    tau_error: float
+    log_evidence: float
+
+    def __str__(self) -> str:
+        lines = []
+        for name, meaning in (("lam", "prior"), ("sigma", "noise"), ("tau", "items")):
+            value, error = getattr(self, name), getattr(self, f"{name}_error")
+            low, high = value * math.exp(-2 * error), value * math.exp(2 * error)
+            lines.append(f"{name:5} {value:10.4g}   between {low:.4g} and {high:.4g}   ({meaning})")
+        return "\n".join(lines)
+
+
+class Summary(NamedTuple):
+    """All that the evidence depends on: its size does not grow with the number of rows, only with
+    distinct counts.
+    """
+
+    rows: float  # N
+    n: Array  # (C,)
+    items: Array  # (C,)
+    gram: Array  # (C, d+1, d+1)
+    within: Array  # (d+1, d+1)
+
+
+def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
+    """λ and σ, and τ if it is known which item each row belongs to, with the largest evidence.
+
+    Args:
+        rows: one feature row an observation, (n, d).
+        weights: one number a row.
+        items: the item of each row, any labels. Without it τ is taken as 0.
+
+    A weak prior, a factor of twenty around the size of the weights, keeps the answer finite where
+    the data is silent; the errors say when that is so.
+
+    >>> import numpy as np
+    >>> from superarm import fit_scales
+    >>> rng = np.random.default_rng(0)
+    >>> rows, theta = rng.standard_normal((5000, 20)), rng.standard_normal(20)
+    >>> scales = fit_scales(rows, rows @ theta + 0.3 * rng.standard_normal(5000))
+    >>> round(scales.sigma, 2), round(scales.sigma_error, 2), round(scales.lam_error, 2)
+    (0.3, 0.01, 0.16)
+    """
+    X = check_features(rows)
+    try:
+        w = as_numbers(weights)
+    except ValueError as error:
+        raise WeightsError(f"weights must be numbers, one for each row ({error})") from error
+    if not X.size:
+        raise FeaturesError(f"rows must have at least one feature, got shape {X.shape}")
+    if X.ndim != 2 or w.shape != X.shape[:1] or not np.isfinite(w).all():
+        raise WeightsError(f"rows {X.shape} need as many finite weights, got shape {w.shape}")
+    joined = np.column_stack([X, w])
+    if items is None:
+        return maximize(summary_of_rows(joined, len(w)), tau=0.0)
+    try:
+        labels = np.asarray(items)
+        _, item, n = np.unique(labels, return_inverse=True, return_counts=True)
+    except (TypeError, ValueError) as error:
+        raise ItemsError(
+            f"items must be one label for each row, all of one kind ({error})"
+        ) from error
+    if labels.shape != w.shape:
+        raise ItemsError(
+            f"items must be one label for each of {len(w)} rows, got shape {labels.shape}"
+        )
+    means = np.zeros((len(n), joined.shape[1]))
+    np.add.at(means, item, joined)
+    means /= n[:, None]
+    around = joined - means[item]
+    return maximize(_by_count(n, means, _gram(around)))
+
+
+def summary_of_rows(rows: Array, n: float) -> Summary:
+    """Of n rows [φ w], or their triangular factor, that each belong to an item of their own."""
+    gram = _gram(rows)
+    return Summary(n, np.ones(1), np.array([n]), gram[None], np.zeros_like(gram))
+
+
+def summary_of_items(
+    n: Array, phi: Array, mean: Array, within: float, data: Array, rows: float
+) -> Summary:
+    """Of items with counts n, fixed features and mean weights, and of loose rows given by their
+    triangular factor.
+
+    `within` is the sum of squares of the weights around the means of their items.
+    """
+    d = phi.shape[-1]
+    around = np.zeros((d + 1, d + 1))
+    around[d, d] = max(within, 0.0)
+    of_items, of_rows = (
+        _by_count(n, np.column_stack([phi, mean]), around),
+        summary_of_rows(data, rows),
+    )
+    n, items, gram = (
+        np.concatenate(pair) for pair in zip(of_items[1:4], of_rows[1:4], strict=True)
+    )
+    return Summary(of_items.rows + rows, n, items, gram, around)
+
+
+def _by_count(n: Array, means: Array, within: Array) -> Summary:
+    """Of items with counts n (E,) and mean rows (E, d+1)."""
+    order = np.argsort(n, kind="stable")
+    count, first, items = np.unique(n[order], return_index=True, return_counts=True)
+    groups = np.split(means[order], first[1:])[: len(count)]
+    gram = np.reshape([_gram(group) for group in groups], (len(count), *within.shape))
+    return Summary(float(n.sum()), count, items, gram, within)
+
+
+def _gram(rows: Array) -> Array:
+    """RowsᵀRows; what overflows is refused when the sizes are looked at."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram: Array = rows.T @ rows
+    return gram
+
+
+def _weighted(summary: Summary, sigma2: float, tau2: float) -> Array:
+    """[M b; bᵀ q]."""
+    g = summary.n / (sigma2 + summary.n * tau2)
+    return summary.within / sigma2 + np.tensordot(g, summary.gram, axes=1)
+
+
+def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
+    """Log p(w | λ, σ, τ) and its derivatives by the logarithms of the three."""
+    lam2, sigma2, tau2 = (float(s) ** 2 for s in scales)
+    n, E, d = summary.n, summary.items, summary.gram.shape[-1] - 1
+    v, free = sigma2 + n * tau2, summary.rows - E.sum()
+    info = _weighted(summary, sigma2, tau2)
+    b = info[:d, d]
+    Sigma, log_det = _inverse(info[:d, :d], lam2)
+    theta = Sigma @ b
+    value = summary.rows * math.log(2 * math.pi) + free * math.log(sigma2) + E @ np.log(v) + log_det
+    value += info[d, d] - b @ theta
+    # By the envelope theorem θ can be held fixed: a matrix G of the sum enters with [-θ 1] G [-θ 1]ᵀ + tr(ΣG).
+    second = np.zeros((d + 1, d + 1))
+    second[:d, :d] = Sigma
+    second += np.outer(np.append(-theta, 1), np.append(-theta, 1))
+    in_group, in_within = (
+        np.tensordot(summary.gram, second, axes=2),
+        (summary.within * second).sum(),
+    )
+    excess = E - n * in_group / v
+    by_log_lam = d - (np.trace(Sigma) + theta @ theta) / lam2
+    by_log_sigma = free - in_within / sigma2 + (sigma2 / v * excess).sum()
+    by_log_tau = (n * tau2 / v * excess).sum()
+    return float(-value / 2), -np.array([by_log_lam, by_log_sigma, by_log_tau])
+
+
+def _inverse(M: Array, lam2: float) -> tuple[Array, float]:
+    """(M + I/λ²)⁻¹ and log det(I + λ²M), for M positive semidefinite but for rounding."""
+    factor, failed = dpotrf(M + np.eye(len(M)) / lam2, lower=1)
+    if not failed:
+        Sigma = dpotri(factor, lower=1)[0]
+        return np.tril(Sigma) + np.tril(Sigma, -1).T, 2 * np.log(np.diagonal(factor)).sum() + len(
+            M
+        ) * math.log(lam2)
+    # I/λ² is lost in the rounding of M: eigenvalues, ten times as slow, tell what is zero
+    eigenvalue, V = np.linalg.eigh(M)
+    eigenvalue = eigenvalue.clip(0)
+    return V / (eigenvalue + 1 / lam2) @ V.T, np.log1p(lam2 * eigenvalue).sum()
+
+
+def maximize(summary: Summary, **known: float) -> Scales:
+    """The scales with the largest evidence; those that are `known` stay as they are."""
+    search = _Search(summary, known)
+    x = search.best()
+    return Scales(*map(float, (*search.scales(x), *search.errors(x), search.log_evidence(x))))
+
+
+def best_scales(summary: Summary, **known: float) -> tuple[float, float, float]:
+    """λ, σ and τ of the largest evidence, to three digits: more is noise, and the order of feedback
+    must not matter.
+    """
+    search = _Search(summary, known)
+    found = dict(zip(NAMES, search.scales(search.best()), strict=True))
+    lam, sigma, tau = (known.get(name, float(f"{found[name]:.3g}")) for name in NAMES)
+    return lam, sigma, tau
+
+
+class _Search:
+    """For the scales that are not known, as x: their logarithms, relative to the size of the
+    weights.
+
+    Features and weights are measured in their own size, so that nothing overflows.
+    """
+
+    def __init__(self, summary: Summary, known: dict[str, float]) -> None:
+        self.size, length = _sizes(summary)
+        unit = np.append(np.full(summary.gram.shape[-1] - 1, 1 / length), 1 / self.size)
+        scaled = np.outer(unit, unit)
+        self.summary = summary._replace(gram=summary.gram * scaled, within=summary.within * scaled)
+        self.units = np.array([self.size / length, self.size, self.size])
+        self.known = np.array([known.get(name, np.nan) for name in NAMES]) / self.units
+        self.free = np.isnan(self.known)
+
+    def _relative(self, x: Array) -> Array:
+        scales: Array = self.known.copy()
+        scales[self.free] = np.exp(x)
+        return scales
+
+    def scales(self, x: Array) -> Array:
+        """λ, σ and τ."""
+        scales: Array = self._relative(x) * self.units
+        return scales
+
+    def log_evidence(self, x: Array) -> float:
+        """Log p(w)."""
+        return _evidence(self.summary, self._relative(x))[0] - self.summary.rows * math.log(
+            self.size
+        )
+
+    def descend(self, x: Array) -> tuple[float, Array]:
+        """Minus the evidence, with the weak prior, and its gradient."""
+        value, gradient = _evidence(self.summary, self._relative(x))
+        return float(x @ x) / (2 * WEAK**2) - value, x / WEAK**2 - gradient[self.free]
+
+    def best(self) -> Array:
+        """The x of the largest evidence, from two starts: much noise, or little."""
+        from scipy.optimize import minimize
+
+        starts = np.array([[-1.0, -0.5, -2.0], [0.0, -3.0, -4.0]])[:, self.free]
+        if not starts.size:
+            return np.empty(0)
+        bounds = [RANGE] * starts.shape[1]
+        found = [
+            minimize(self.descend, start, jac=True, method="L-BFGS-B", bounds=bounds)
+            for start in starts
+        ]
+        x: Array = min(found, key=lambda result: result.fun).x
+        return x
+
+    def errors(self, x: Array) -> Array:
+        """Relative standard errors, from the curvature at x by differences of the gradient;
+        infinite if it has none.
+        """
+        errors, step = np.where(self.free, np.inf, 0.0), 1e-4
+        rows = [
+            (self.descend(x + h)[1] - self.descend(x - h)[1]) / (2 * step)
+            for h in step * np.eye(len(x))
+        ]
+        curvature = np.reshape(rows, (len(x), len(x)))
+        variance = np.diagonal(np.linalg.pinv(curvature + curvature.T)) * 2
+        inside = (variance > 0) & (x > RANGE[0]) & (x < RANGE[1])
+        errors[self.free] = np.sqrt(np.where(inside, variance, np.inf))
+        return errors
+
+
+def _sizes(summary: Summary) -> tuple[float, float]:
+    """Root mean squares of the weights and of the lengths of the feature rows: where the weak prior
+    is centred.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = summary.within + np.tensordot(summary.n, summary.gram, axes=1)
+    if not total[-1, -1] > 0 or not np.isfinite(total).all():
+        raise WeightsError(
+            "all weights are zero, or weights or features too large: they do not say what scales are"
+        )
+    size, length = (math.sqrt(x / summary.rows) for x in (total[-1, -1], np.trace(total[:-1, :-1])))
+    return size, length or 1.0
+
+
+def require_squares(*values: Array) -> None:
+    """Refuse numbers whose squares would leave the range of float64, before they become part of a
+    belief.
+    """
+    if any(max_abs(value) > LARGEST for value in values):
+        raise NumericalError(
+            f"features or weights beyond {LARGEST:g} are too large to find scales for: use other units"
+        )
+
+
+def refit_where(
+    due: Array, belief: Belief, refit: Callable[[Belief, tuple[int, ...]], Belief]
+) -> Belief:
+    """The batch of beliefs with `refit(entry, its index)` in place of the entries that are due."""
+    if not due.any():
+        return belief
+    if due.shape == ():
+        return refit(belief, ())
+    due, arrays = to_numpy(due), [to_numpy(x) for x in belief]
+    entries = [type(belief)(*(np.asarray(x[b]) for x in arrays)) for b in np.ndindex(due.shape)]
+    new = [
+        refit(entry, b) if due[b] else entry
+        for entry, b in zip(entries, np.ndindex(due.shape), strict=True)
+    ]
+    together = (
+        np.stack(xs).reshape(x.shape) for x, xs in zip(belief, zip(*new, strict=True), strict=True)
+    )
+    return type(belief)(*(as_like(x, y) for x, y in zip(belief, together, strict=True)))

@@ -1,0 +1,192 @@
+"""Input, checked: numbers, features, weights and items, each refused with what would be right."""
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import (
+    Array,
+    Features,
+    Product,
+    all_finite,
+    below_infinity,
+    double,
+    is_tensor,
+    to_numpy,
+)
+from superarm.errors import FeaturesError, ParameterError, WeightsError
+
+
+def require_positive(**parameters: float) -> None:
+    """Refuse the first parameter that is not a positive, finite number.
+
+    >>> require_positive(lam=1.0, sigma=-0.3)
+    Traceback (most recent call last):
+    superarm.errors.ParameterError: sigma must be a positive, finite number, got -0.3
+    """
+    for name, value in parameters.items():
+        if not (is_real(value) and 0 < value < float("inf")):
+            raise ParameterError(f"{name} must be a positive, finite number, got {value!r}")
+
+
+def is_real(value: object) -> bool:
+    """Whether it is a number of Python's or NumPy's, other than a complex one.
+
+    >>> is_real(0.5), is_real("0.5"), is_real(1j)
+    (True, False, False)
+    """
+    return isinstance(value, float | numbers.Real)  # the first is much the faster to tell
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is an integer of Python's or NumPy's; truth values are not.
+
+    >>> is_whole(3), is_whole(3.0), is_whole(True)
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def require_count(**parameters: int) -> None:
+    """Refuse the first parameter that is not a whole number of at least 1.
+
+    >>> require_count(replicates=0)
+    Traceback (most recent call last):
+    superarm.errors.ParameterError: replicates must be a whole number of at least 1, got 0
+    """
+    for name, value in parameters.items():
+        if not (is_whole(value) and value >= 1):
+            raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def as_numbers(values: Any) -> Array:
+    """Real numbers as a float array; text, complex numbers and ragged lists are refused with a
+    ValueError.
+    """
+    given = to_numpy(values) if is_tensor(values) else np.asarray(values)
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"got {given.dtype}")
+    return given.astype(np.float64, copy=False)
+
+
+def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features:
+    """Features by `check_features`, a tensor as it is, or a `Product`, whose left side was checked
+    when it was made.
+    """
+    if is_tensor(features):
+        return _check_tensor(features, shape)
+    if not isinstance(features, Product):
+        return check_features(features, shape)
+    _check_shape(features, shape)
+    _check_finite(features.right)
+    return features
+
+
+def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array:
+    """Features as a finite float array (*B, L, d), of the given shape if one is given.
+
+    Arrays of float32 or float64 are used as they are, in either order and also memory-mapped.
+    Strided views are copied, so that products round as they will after a reload.
+    """
+    try:
+        given = to_numpy(features) if is_tensor(features) else np.asarray(features)
+        Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
+    except ValueError as error:
+        raise FeaturesError(f"features must be numbers, one row an item ({error})") from error
+    _check_shape(Phi, shape)
+    _check_finite(Phi)
+    return Phi if Phi.flags.forc else np.ascontiguousarray(Phi)
+
+
+def _check_tensor(Phi: Array, shape: tuple[int, ...] | None) -> Array:
+    """The same for a tensor, on its device."""
+    _check_shape(Phi, shape)
+    if not all_finite(Phi):
+        raise FeaturesError("features must be finite numbers of a floating point type")
+    return Phi
+
+
+def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
+    if shape is not None and Phi.shape != shape:
+        raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
+    if len(Phi.shape) < 2 or Phi.shape[-2] == 0:
+        raise FeaturesError(
+            f"features must have shape (items, features) with at least one item, got {Phi.shape}"
+        )
+
+
+def _check_finite(Phi: Array) -> None:
+    """A part at a time, so that a catalogue larger than memory passes through."""
+    step = max(1, 2**20 * len(Phi) // max(Phi.size, 1))
+    for start in range(0, len(Phi), step):
+        finite = np.isfinite(Phi[start : start + step])
+        if not finite.all():
+            first, *rest = np.argwhere(~finite)[0]
+            at = (start + int(first), *rest)
+            raise FeaturesError(
+                f"features must be finite: feature {at[-1]} of item {at[-2]} is {Phi[at]}"
+            )
+
+
+def as_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> Array:
+    """Weights as floats (*B, L), of the given length if one is given; tensors stay tensors only if
+    asked.
+    """
+    try:
+        w = double(weights) if tensors and is_tensor(weights) else as_numbers(weights)
+    except ValueError as error:
+        raise WeightsError(f"weights must be numbers ({error})") from error
+    if w.ndim == 0 or (L is not None and w.shape[-1] != L):
+        wanted = "one weight an item" if L is None else f"{L} weights, one an item"
+        raise WeightsError(f"the oracle needs {wanted}, got shape {tuple(w.shape)}")
+    return w
+
+
+def check_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> Array:
+    """Weights an oracle may maximize: -inf is allowed, NaN and +inf are not."""
+    w = as_weights(weights, L, tensors=tensors)
+    if not below_infinity(w):
+        refuse_weights(w)
+    return w
+
+
+def refuse_weights(w: Array, first: int = 0) -> None:
+    """Raise for weights, of items from `first` on, that hold NaN or +inf, naming the first item at
+    fault.
+    """
+    w = to_numpy(w)
+    at = tuple(np.argwhere(~(w < np.inf))[0])
+    item = first + int(at[-1])
+    raise WeightsError(
+        f"the weight of item {item} is {w[at]}: weights must be finite, or -inf for 'not available'"
+    )
+
+
+def first_repeated(values: Iterable[Any]) -> Any:
+    """The first of the values that was there before; one must have been."""
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    raise ValueError("no value is repeated")
+
+
+def find_fault(items: Array, L: int) -> str | None:
+    """What keeps `items` from being a set of items 0..L-1, in words; None if nothing does."""
+    if items.ndim != 1:
+        return f"items must be a flat list, got shape {items.shape}"
+    if items.size == 0:
+        return None
+    if not np.issubdtype(items.dtype, np.integer):
+        return f"items must be integers, got {items.dtype}"
+    values = items.tolist()
+    if min(values) < 0 or max(values) >= L:
+        return (
+            f"item {next(e for e in values if not 0 <= e < L)} is not one of the items 0..{L - 1}"
+        )
+    if len(set(values)) < len(values):
+        return f"item {first_repeated(values)} is repeated"
+    return None

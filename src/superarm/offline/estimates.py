@@ -1,0 +1,418 @@
+"""What another policy would have earned, estimated from the logged decisions of one that ran.
+
+    symbol     code      shape     meaning
+    A_i, w_i   A, w      (n, K)    the items of decision i, and the weights observed of them
+    p_i(e)     p         (n, K)    P(e ∈ A_i), the probability with which the logging policy chose the item
+    q_i(e)     target    (n, L)    the same of the policy to evaluate, of all items; (L,) if always the same
+    ŵ_i(e)     model               a prediction that does not know decision i; 0 in `ips` and `replay`
+    V          value               E Σ_e q_i(e) w̄_i(e), the expected return of a decision
+
+The return of a set is the sum of its items' weights. So the probability of each item is enough, and
+that of the whole set, which may be minute, is never asked for. With
+
+    M_i = Σ_e q_i ŵ_i     N_i = Σ_e q_i     R_i = Σ_{e ∈ A_i} q_i/p_i (w_i - ŵ_i)     S_i = Σ_{e ∈ A_i} q_i/p_i
+
+the estimates and their terms, whose spread gives the standard error, are
+
+    M̄ + R̄         M_i + R_i                                     unbiased
+    M̄ + r N̄       M_i + r N_i + j_i N̄/S̄ (R_i - r S_i)           self-normalized: r = R̄/S̄
+
+With j_i = (1 - 1/n)/(1 - S_i/ΣS) the last term is the jackknife's: how far r moves without decision
+i. Intervals are Student's, with as many degrees of freedom as decisions count, less one: few that
+weigh much are few.
+
+Decisions are taken as drawn alike, contexts and all. Where the logging policy learned as it went,
+R_i is still right given the past (in `doubly_robust` with `past`), but weights that change along
+the log make intervals a little short.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from superarm.agent.explain import times_chosen
+from superarm.arrays import Array, double, take_rows
+from superarm.beliefs.mixed import Mixed
+from superarm.checks import as_numbers, is_real, require_count
+from superarm.contracts import Learner, Oracle, Problem, RowLearner, require_learner
+from superarm.decide import decide
+from superarm.errors import FeaturesError, NumericalError, ParameterError
+from superarm.learners import Greedy
+from superarm.offline.log import Log, padded
+from superarm.oracles import TopK
+from superarm.oracles.base import Masked, as_oracle
+
+
+class Estimate(NamedTuple):
+    """A value with its standard error and its interval, and what they rest on.
+
+    >>> from superarm.offline import Estimate
+    >>> print(Estimate(2.314, 0.0812, 2.154, 2.474, 0.95, 500, 231.4, 0.983))
+    2.314 ± 0.081, between 2.154 and 2.474 with 95 % confidence (500 decisions worth 231, support 0.98)
+    """
+
+    value: float
+    se: float
+    low: float
+    high: float
+    level: float  # of the interval
+    n: int  # decisions
+    ess: float  # (Σ S_i)²/Σ S_i²: how many decisions count
+    support: float  # S̄/N̄, 1 in expectation; well below it, the target chooses what the log hardly ever does
+
+    def __str__(self) -> str:
+        return (
+            f"{self.value:.4g} ± {self.se:.2g}, between {self.low:.4g} and {self.high:.4g} with {100 * self.level:g} % "
+            f"confidence ({self.n:,} decisions worth {self.ess:,.0f}, support {self.support:.2f})"
+        )
+
+
+class Replay(NamedTuple):
+    """A learner's run through a log: what it is worth, what it chose, and what it believes in the
+    end.
+    """
+
+    estimate: Estimate
+    A: Array  # (n, K) its choices, -1 pads
+    overlap: float  # the share of them that was logged, and so was learned from
+    belief: Any
+
+
+# --- estimates ------------------------------------------------------------------------------------------------
+
+
+def ips(
+    log: Log, target: Any, *, against: Any = None, normalized: bool = True, level: float = 0.95
+) -> Estimate:
+    """The value of a policy by inverse propensities, one an item.
+
+    Args:
+        log: the decisions.
+        target: the probability with which the policy chooses each item, (L,) or (n, L): for a fixed
+            set of items np.isin(range(L), items), for another learner `probabilities`.
+        against: another policy, given alike: the estimate is then by how much the target is worth
+            more.
+        normalized: divide by what the ratios q/p add up to, not by what they should: mostly the
+            smaller error, for a bias of the order of 1/ess. Without, the estimate is unbiased.
+        level: of the interval.
+
+    >>> import numpy as np
+    >>> from superarm import offline
+    >>> rng = np.random.default_rng(0)
+    >>> A = np.argsort(rng.random((400, 4)))[:, :2]  # any two of four items
+    >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A]
+    >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
+    >>> print(offline.ips(log, np.isin(range(4), [2, 3])))  # in truth 1.2
+    1.241 ± 0.046, between 1.15 and 1.331 with 95 % confidence (400 decisions worth 301, support 1.01)
+    """
+    _check_log(log, level)
+
+    def parts(q: Array) -> tuple[Array, Array, Array, Array]:
+        ratio = _at(q, log.A) / log.p
+        return np.zeros(1), q.sum(-1), ratio * log.w, ratio
+
+    return _estimate([parts(q) for q in _targets(log, target, against)], normalized, level)
+
+
+def doubly_robust(
+    log: Log,
+    target: Any,
+    *,
+    against: Any = None,
+    model: Learner[Any] | None = None,
+    folds: int = 5,
+    past: bool = False,
+    normalized: bool = True,
+    level: float = 0.95,
+) -> Estimate:
+    """The value of a policy by a model of the weights, and by inverse propensities of what the
+    model got wrong.
+
+    The better the model, the smaller the error. However wrong it is, with the right propensities
+    the interval holds: no decision is predicted from itself.
+
+    Args:
+        log: the decisions.
+        target: as in `ips`.
+        against: as in `ips`.
+        model: what predicts, by its `weights`, after it learned from the rows of other decisions:
+            `Greedy()` by default, or Greedy(lam=1.0, link="logit") for clicks.
+        folds: parts of the log; decisions of a part are predicted from the others.
+        past: predict from earlier parts only. Where the logging policy learned as it went, its
+            later choices tell of the weights before; the bias of ignoring this is of the order of
+            1/n.
+        normalized: as in `ips`, of what the model got wrong.
+        level: of the interval.
+
+    >>> import numpy as np
+    >>> from superarm import offline
+    >>> rng = np.random.default_rng(0)
+    >>> A = np.argsort(rng.random((400, 4)))[:, :2]
+    >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A]
+    >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
+    >>> print(offline.doubly_robust(log, np.isin(range(4), [2, 3])))  # in truth 1.2
+    1.214 ± 0.043, between 1.13 and 1.298 with 95 % confidence (400 decisions worth 301, support 1.01)
+    """
+    _check_log(log, level)
+
+    def parts(q: Array) -> tuple[Array, Array, Array, Array]:
+        direct, predicted = _predict(log, q, Greedy() if model is None else model, folds, past)
+        ratio = _at(q, log.A) / log.p
+        return direct, q.sum(-1), ratio * (log.w - predicted), ratio
+
+    return _estimate([parts(q) for q in _targets(log, target, against)], normalized, level)
+
+
+def replay(
+    log: Log,
+    learner: Learner[Any],
+    oracle: Any,
+    *,
+    rng: np.random.Generator,
+    belief: Any = None,
+    normalized: bool = True,
+    level: float = 0.95,
+) -> Replay:
+    """Run a learner through the log as if live: it chooses by its belief, and sees of its choice
+    what was logged.
+
+    The estimate is of this run: the mean over the log of f(A_t, w̄_t). Live it would have seen all
+    of its choices, and so likely have earned more. A choice is made before the weights of its
+    decision are seen, so that inverse propensities are right given the past.
+
+    Args:
+        log: the decisions, in their order.
+        learner: any learner.
+        oracle: over the feasible sets, or any function from L weights to items.
+        rng: for the learner's choices.
+        belief: to start from; by default the learner's prior.
+        normalized: as in `ips`.
+        level: of the interval.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, TopK, offline
+    >>> rng = np.random.default_rng(0)
+    >>> A = np.argsort(rng.random((400, 4)))[:, :2]
+    >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A]
+    >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
+    >>> run = offline.replay(log, CombLinTS(lam=1.0, sigma=0.5), TopK(2), rng=rng)
+    >>> print(run.estimate)
+    1.209 ± 0.046, between 1.118 and 1.3 with 95 % confidence (400 decisions worth 305, support 1.02)
+    >>> round(run.overlap, 2), run.A[-1]
+    (0.51, array([3, 2]))
+    """
+    _check_log(log, level)
+    oracle = as_oracle(oracle)
+    _check_learner(log, learner, belief, oracle, rng)
+    belief = learner.init(_problem(log, 0, oracle)) if belief is None else belief
+    ratio, chosen = np.zeros(log.A.shape), []
+    for i, logged in enumerate(log.A):
+        problem = _problem(log, i, oracle)
+        A = decide(learner, belief, problem, rng)
+        chosen.append(A[A >= 0])
+        both = (logged[:, None] == chosen[-1]).any(-1)
+        belief = learner.update(belief, problem, np.where(both, logged, -1), log.w[i])
+        ratio[i] = both / log.p[i]
+    N = np.full(
+        log.n, np.mean([len(A) for A in chosen])
+    )  # of this run, whose sizes are as they are
+    estimate = _estimate([(np.zeros(1), N, ratio * log.w, ratio)], normalized, level)
+    return Replay(estimate, padded(chosen, -1), float((ratio > 0).sum() / N.sum()), belief)
+
+
+class _Terms(NamedTuple):
+    """The value of a policy, and what each decision says of it."""
+
+    value: float
+    terms: Array  # (n,)
+    ess: float
+    support: float
+
+
+def _terms(M: Array, N: Array, R: Array, S: Array, normalized: bool) -> _Terms:
+    """From M and N, (n,) or (1,), and the items' parts of R and S, (n, K)."""
+    n, R, S = len(S), R.sum(-1), S.sum(-1)
+    if np.count_nonzero(S) < 2:
+        raise ParameterError(
+            f"the target chooses what was logged in {np.count_nonzero(S)} of {n} decisions: "
+            "this log says too little about its value"
+        )
+    r, scale = R.mean() / S.mean(), N.mean() / S.mean()
+    j = (1 - 1 / n) / (1 - S / S.sum())
+    terms = M + r * N + j * scale * (R - r * S) if normalized else M + R
+    value = float(M.mean() + r * N.mean() if normalized else terms.mean())
+    return _Terms(value, terms, float(S.sum() ** 2 / (S**2).sum()), float(1 / scale))
+
+
+def _estimate(
+    of: list[tuple[Array, Array, Array, Array]], normalized: bool, level: float
+) -> Estimate:
+    """The value of a policy from its M, N, R and S, or by how much the first of two is worth
+    more.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        policies = [_terms(*parts, normalized) for parts in of]
+        value = policies[0].value - sum(policy.value for policy in policies[1:])
+        terms = policies[0].terms - sum(policy.terms for policy in policies[1:])
+        ess, support = (
+            min(getattr(policy, name) for policy in policies) for name in ("ess", "support")
+        )
+        n = len(terms)
+        se = float(np.sqrt(((terms - value) ** 2).mean() / (n - 1)))
+        half = se * float(stdtrit(ess - 1, (1 + level) / 2))
+    if not math.isfinite(half):
+        raise NumericalError(
+            "no finite interval: weights or q/p are too large to square, or one decision outweighs all"
+        )
+    if half == 0:
+        raise ParameterError(
+            f"all {n} decisions say {value:.4g}, and an interval of no width would not be true: log more decisions"
+        )
+    return Estimate(value, se, value - half, value + half, level, n, ess, support)
+
+
+def _predict(
+    log: Log, q: Array, model: Learner[Any], folds: int, past: bool
+) -> tuple[Array, Array]:
+    """M_i (n,), and ŵ_i of the logged items (n, K)."""
+    require_count(folds=folds)
+    if not 2 <= folds <= log.n:
+        raise ParameterError(
+            f"folds must lie between 2 and the number of decisions, {log.n}; got {folds}"
+        )
+    require_learner(model)
+    if not isinstance(model, RowLearner):
+        raise FeaturesError(
+            f"{type(model).__name__} learns nothing from features: take a linear model, as Greedy()"
+        )
+    rng = np.random.default_rng(0)  # for a model that draws: valid too, but Greedy predicts better
+    rows = np.stack([double(take_rows(Phi, A)) for Phi, A in zip(log.Phi, log.A, strict=True)])
+    part = np.arange(log.n) * folds // log.n
+    q = np.broadcast_to(q, (log.n, log.L))
+    direct, predicted = np.zeros(log.n), np.zeros(log.A.shape)
+    for k in range(folds):
+        known = part < k if past else part != k
+        problem = _problem(log, 0, TopK(1))
+        belief = model.init(problem)
+        if known.any():
+            belief = model.learn(
+                belief, problem, rows[known].reshape(-1, problem.d), log.w[known].reshape(-1)
+            )
+        w_hat, of = np.zeros(log.L), None
+        for i in np.flatnonzero(part == k):
+            if log.Phi[i] is not of:
+                of = log.Phi[i]
+                w_hat = model.weights(belief, problem._replace(Phi=of), rng)
+            direct[i], predicted[i] = q[i] @ w_hat, w_hat[log.A[i]]
+    return direct, np.where(log.A >= 0, predicted, 0.0)
+
+
+# --- how likely an item is chosen -----------------------------------------------------------------------------
+
+
+def probabilities(
+    log: Log,
+    learner: Learner[Any],
+    belief: Any,
+    oracle: Any,
+    *,
+    rng: np.random.Generator,
+    draws: int = 100,
+) -> Array:
+    """The target for a learner at a belief, (n, L): the share of `draws` decisions in which it
+    chooses each item.
+
+    The draws are made anew for each logged decision. So their error is independent between
+    decisions, does not bias an estimate, and is part of its interval: even one draw is valid, and
+    more make the interval shorter.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK, offline
+    >>> log = offline.Log.of([[0], [1]], [[1.0], [0.0]], [[0.5], [0.5]], np.eye(2))
+    >>> learner = CombLinTS(lam=1.0, sigma=0.1)
+    >>> belief = learner.init(Problem(np.eye(2), TopK(1)))
+    >>> offline.probabilities(log, learner, belief, TopK(1), rng=np.random.default_rng(0), draws=1000)
+    array([[0.506, 0.494],
+           [0.495, 0.505]])
+    """
+    require_count(draws=draws)
+    oracle = as_oracle(oracle)
+    _check_learner(log, learner, belief, oracle, rng)
+    problems = (_problem(log, i, oracle) for i in range(log.n))
+    return (
+        np.stack(
+            [times_chosen(learner, belief, problem, draws=draws, rng=rng) for problem in problems]
+        )
+        / draws
+    )
+
+
+def _problem(log: Log, i: int, oracle: Oracle) -> Problem:
+    """That of decision i."""
+    return Problem(
+        log.Phi[i], oracle if log.available is None else Masked(oracle, log.available[i])
+    )
+
+
+def _at(q: Array, A: Array) -> Array:
+    """The numbers of the chosen items, 0 where A pads; q is (n, L) or (1, L)."""
+    return np.where(A >= 0, np.take_along_axis(q, np.maximum(A, 0), axis=-1), 0.0)
+
+
+def _targets(log: Log, target: Any, against: Any) -> list[Array]:
+    return [
+        _target(log, policy) for policy in ((target,) if against is None else (target, against))
+    ]
+
+
+def _target(log: Log, target: Any) -> Array:
+    """Probabilities (n, L), or (1, L) if they are the same in all decisions."""
+    try:
+        q = as_numbers(target)
+    except ValueError as error:
+        raise ParameterError(f"target must be probabilities, one an item ({error})") from error
+    if q.shape not in ((log.L,), (log.n, log.L)):
+        raise ParameterError(
+            f"target must have shape {(log.L,)} or {(log.n, log.L)}, got {q.shape}"
+        )
+    q = q.reshape(-1, log.L)
+    if log.available is not None and (barred := (q > 0) & ~log.available).any():
+        i, e = np.argwhere(barred)[0]
+        raise ParameterError(
+            f"target chooses item {e} in decision {i}, where it was not available: give (n, L) other probabilities"
+        )
+    outside = ~((q >= 0) & (q <= 1))
+    if outside.any():
+        i, e = np.argwhere(outside)[0]
+        raise ParameterError(f"target must be probabilities: that of item {e} is {q[i, e]}")
+    return q
+
+
+def _check_log(log: Log, level: float) -> None:
+    if log.n < 2:
+        raise ParameterError("an interval needs a log of at least 2 decisions")
+    if not (is_real(level) and 0 < level < 1):
+        raise ParameterError(f"level must lie between 0 and 1, got {level!r}")
+
+
+def _check_learner(log: Log, learner: Any, belief: Any, oracle: Oracle, rng: Any) -> None:
+    """Refuse what is no learner, and a belief about other items or features than the log's."""
+    require_learner(learner)
+    if not isinstance(rng, np.random.Generator):
+        raise ParameterError(
+            f"rng must be a generator, as np.random.default_rng(0), got {rng!r:.60}"
+        )
+    start = learner.init(_problem(log, 0, oracle))
+    if isinstance(start, Mixed) and any(Phi is not log.Phi[0] for Phi in log.Phi):
+        raise FeaturesError(
+            "a mixed-effects learner learns how items deviate from their features: they must stay"
+        )
+    if belief is None:
+        return
+    shapes = ([np.shape(x) for x in b] if type(b) is type(start) else None for b in (belief, start))
+    if len({str(x) for x in shapes}) > 1:
+        raise ParameterError(
+            f"the belief is not one of {type(learner).__name__} for {log.L} items with {log.Phi[0].shape[-1]} features"
+        )

@@ -1,0 +1,1 @@
+"""Learners against worlds, episode by episode and replicate by replicate."""

@@ -1,0 +1,157 @@
+"""What learners earned: regret, returns, their standard errors, in a file and as a table.
+
+paper             code
+A* = ORACLE(w̄)    what regret is measured against
+R_t               f(A*, w_t) - f(A^t, w_t), realized; f(A*, w̄) - f(A^t, w̄), expected
+A^opt             the exact solution for w̄; A* unless an exact oracle is given
+R^γ_t             f(A^opt, ·) - f(A^t, ·)/(1-γ)
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from superarm import files
+from superarm.arrays import Array
+from superarm.errors import FileError, ParameterError
+
+META = ("learners", "gap", "exact", "settings")
+ARRAYS = ("expected", "realized", "oracle_expected", "oracle_realized", "optimum_expected")
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What learners earned, episode by episode and replicate by replicate.
+
+    Every quantity of a learner is an array (replicates, episodes); `mean_se` averages it over the
+    replicates. What the best sets earn is kept for each learner too: an adversary shows every one
+    of them other contexts.
+
+    >>> from superarm import CombLinTS, mean_se, simulate
+    >>> from superarm.studies.longest_path import LongestPath
+    >>> path = LongestPath(m=2, d=2)
+    >>> trace = simulate(path, [CombLinTS(lam=10.0, sigma=1.0)], episodes=10, replicates=5, progress=False)
+    >>> regret, se = mean_se(trace.regret("CombLinTS")[:, -1])
+    >>> bool(0 < se < regret)
+    True
+    """
+
+    learners: tuple[str, ...]
+    expected: Array  # (learners, replicates, episodes) f(A^t, w̄)
+    realized: Array  # (learners, replicates, episodes) f(A^t, w_t)
+    oracle_expected: Array  # (learners, replicates, episodes) f(A*, w̄)
+    oracle_realized: Array  # (learners, replicates, episodes) f(A*, w_t)
+    optimum_expected: Array  # (learners, replicates, episodes) f(A^opt, w̄)
+    gap: float | None  # of the oracle
+    exact: bool  # whether A^opt is exact: the gap is 0, or an exact oracle was given
+    settings: Mapping[str, Any]
+
+    def _of(self, values: Array, learner: str) -> Array:
+        if learner not in self.learners:
+            raise ParameterError(
+                f"no learner {learner!r} in this trace, only {', '.join(self.learners)}"
+            )
+        of: Array = values[self.learners.index(learner)]
+        return of
+
+    def regret(self, learner: str) -> Array:
+        """Expected cumulative regret R(t) against A*."""
+        return np.cumsum(
+            self._of(self.oracle_expected, learner) - self._of(self.expected, learner), axis=-1
+        )
+
+    def realized_regret(self, learner: str) -> Array:
+        """Realized cumulative regret against A*."""
+        return np.cumsum(
+            self._of(self.oracle_realized, learner) - self._of(self.realized, learner), axis=-1
+        )
+
+    def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
+        """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
+        if not self.exact:
+            raise ParameterError(
+                "scaled regret is measured against the exact optimum: give simulate an exact= oracle"
+            )
+        gamma = self.gap if gamma is None else gamma
+        if gamma is None or not 0 <= gamma < 1:
+            raise ParameterError(
+                f"scaled regret needs a gamma in [0, 1), got {gamma}: the oracle's gap is {self.gap}"
+            )
+        optimum, expected = (
+            self._of(values, learner) for values in (self.optimum_expected, self.expected)
+        )
+        return np.cumsum(optimum - expected / (1 - gamma), axis=-1)
+
+    def per_step_return(self, learner: str) -> Array:
+        """Expected return an episode, averaged over the episodes so far."""
+        return _running_mean(self._of(self.expected, learner))
+
+    def per_step_optimum(self, learner: str) -> Array:
+        """The same for A^opt in the learner's episodes: the line its per-step return approaches."""
+        return _running_mean(self._of(self.optimum_expected, learner))
+
+    def first(self, replicates: int) -> "Trace":
+        """The trace of the first replicates alone; replicate i is the same however many there
+        are.
+        """
+        settings = {**self.settings, "replicates": replicates}
+        arrays = {name: getattr(self, name)[:, :replicates] for name in ARRAYS}
+        return dataclasses.replace(self, settings=settings, **arrays)
+
+    def __str__(self) -> str:
+        _, replicates, n = self.expected.shape
+        width = max(map(len, self.learners))
+        lines = [f"{'learner':{width}}  {f'regret R({n})':>20}  {'return / optimum':>20}"]
+        for learner in self.learners:
+            regret, regret_se = mean_se(self.regret(learner)[:, -1])
+            share, share_se = mean_se(
+                self.per_step_return(learner)[:, -1] / self.per_step_optimum(learner)[:, -1]
+            )
+            lines.append(
+                f"{learner:{width}}  {f'{regret:.4g} ± {regret_se:.2g}':>20}  {f'{share:.1%} ± {share_se:.1%}':>20}"
+            )
+        plural = "" if replicates == 1 else "s"
+        return "\n".join([*lines, f"mean ± standard error over {replicates} replicate{plural}"])
+
+    def save(self, path: files.PathLike) -> None:
+        """Write to a file of arrays and JSON."""
+        meta = {name: getattr(self, name) for name in META}
+        files.write(path, "trace", meta, {name: getattr(self, name) for name in ARRAYS})
+
+    @classmethod
+    def load(cls, path: files.PathLike) -> "Trace":
+        """Read what `save` wrote."""
+        meta, arrays = files.read(path, "trace")
+        try:
+            shape = arrays["expected"].shape
+            # files of earlier versions hold (replicates, episodes) where all learners had the same best sets
+            by_learner = {name: np.broadcast_to(arrays[name], shape).copy() for name in ARRAYS}
+            content: dict[str, Any] = meta | by_learner | {"learners": tuple(meta["learners"])}
+            return cls(**{name: content[name] for name in (*META, *ARRAYS)})
+        except KeyError as error:
+            raise FileError(f"{path} is damaged: {error} is missing") from error
+        except ValueError as error:
+            raise FileError(
+                f"{path} is damaged: its arrays are of different shapes ({error})"
+            ) from error
+
+
+def _running_mean(x: Array) -> Array:
+    mean: Array = np.cumsum(x, axis=-1) / np.arange(1, x.shape[-1] + 1)
+    return mean
+
+
+def mean_se(x: Array) -> tuple[Array, Array]:
+    """Mean over the replicates (first axis) and its standard error, NaN for a single replicate.
+
+    >>> import numpy as np
+    >>> mean, se = mean_se(np.array([1.0, 3.0]))
+    >>> float(mean), float(se)
+    (2.0, 1.0)
+    """
+    n = len(x)
+    se = x.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(x.shape[1:], np.nan)
+    return x.mean(axis=0), se

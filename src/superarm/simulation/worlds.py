@@ -1,0 +1,332 @@
+"""Where the weights come from in a simulation: a distribution P over weight vectors with mean w̄.
+
+paper      code        shape
+w̄          mean        (*B, L)
+θ*         theta       (*B, d); (n, d) where it drifts
+σ          sigma                    noise std
+x_t        contexts                 n of them, or a function of t
+φ_{x,e}    features    (*B, L, d)   of all items in a context; a `Product` is never formed
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from superarm.arrays import (
+    Array,
+    Features,
+    Rng,
+    all_finite,
+    double,
+    full,
+    is_tensor,
+    matvec,
+    normal,
+    sigmoid,
+    take,
+    uniform,
+    where,
+    where_features,
+)
+from superarm.checks import as_features, as_numbers, is_real, require_count, require_positive
+from superarm.contracts import Choose, Oracle
+from superarm.errors import FeaturesError, ParameterError, WeightsError
+from superarm.oracles.base import as_oracle
+
+
+def _finite(mean: Array) -> Array:
+    mean = double(mean) if is_tensor(mean) else np.asarray(mean, dtype=np.float64)
+    if mean.ndim == 0 or not all_finite(mean):
+        raise WeightsError("mean weights must be finite, one an item")
+    return mean
+
+
+def _coefficients(theta: Any) -> Array:
+    try:
+        numbers = as_numbers(theta)
+    except ValueError as error:
+        raise ParameterError(f"theta must be numbers, one a feature ({error})") from error
+    if numbers.ndim == 0 or not np.isfinite(numbers).all():
+        raise ParameterError(f"theta must be finite numbers, one a feature, got {theta!r:.200}")
+    return numbers
+
+
+def _require_noise(sigma: Any) -> None:
+    if not (is_real(sigma) and 0 <= sigma < float("inf")):
+        raise ParameterError(f"sigma must be a finite number, 0 or more, got {sigma!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianEnvironment:
+    """w_t(e) ~ N(w̄(e), σ²), independently; with `features`, in the context they describe.
+
+    >>> import numpy as np
+    >>> from superarm import GaussianEnvironment
+    >>> rng = np.random.default_rng(0)
+    >>> Phi = rng.standard_normal((5, 2))
+    >>> world = GaussianEnvironment.coherent(Phi, lam=10.0, sigma=1.0, rng=rng)
+    >>> world.mean.shape, world.draw(rng).shape
+    ((5,), (5,))
+    """
+
+    mean: Array  # (*B, L)
+    sigma: float = field(kw_only=True)
+    features: Features | None = field(default=None, kw_only=True)  # (*B, L, d)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", _finite(self.mean))
+        _require_noise(self.sigma)
+
+    @classmethod
+    def coherent(cls, Phi: Array, *, lam: float, sigma: float, rng: Rng) -> "GaussianEnvironment":
+        """The paper's coherent Gaussian case: θ* ~ N(0, λ²I), w̄ = Φθ*."""
+        require_positive(lam=lam)
+        theta = lam * normal(rng, full((*Phi.shape[:-2], Phi.shape[-1]), 0.0, Phi))
+        return cls(matvec(Phi, theta), sigma=sigma)
+
+    def draw(self, rng: Rng) -> Array:
+        """The weights of one episode."""
+        return self.mean + self.sigma * normal(rng, self.mean)
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliEnvironment:
+    """w_t(e) is 1 with probability w̄(e), else 0, independently; with `features`, in the context
+    they describe.
+
+    >>> import numpy as np
+    >>> from superarm import BernoulliEnvironment
+    >>> BernoulliEnvironment(np.array([0.0, 1.0])).draw(np.random.default_rng(0))
+    array([0., 1.])
+    """
+
+    mean: Array  # (*B, L)
+    features: Features | None = field(default=None, kw_only=True)  # (*B, L, d)
+
+    def __post_init__(self) -> None:
+        mean = _finite(self.mean)
+        if (mean < 0).any() or (mean > 1).any():
+            raise WeightsError("the means of 0/1 weights are probabilities and must lie in [0, 1]")
+        object.__setattr__(self, "mean", mean)
+
+    def draw(self, rng: Rng) -> Array:
+        """The weights of one episode."""
+        return where(uniform(rng, self.mean) < self.mean, 1.0, 0.0)
+
+
+InContext: TypeAlias = GaussianEnvironment | BernoulliEnvironment
+"""With `features`: what an episode in a context is."""
+
+
+@dataclass(frozen=True, eq=False)
+class DriftingEnvironment:
+    """A coherent Gaussian case whose coefficients move: w_t(e) ~ N(φ_e·θ*_t, σ²).
+
+    >>> import numpy as np
+    >>> from superarm import DriftingEnvironment
+    >>> rng = np.random.default_rng(0)
+    >>> world = DriftingEnvironment.wandering(np.eye(3), lam=1.0, sigma=0.1, drift=0.05, episodes=100, rng=rng)
+    >>> world.theta.shape, world.at(100).mean.shape
+    ((100, 3), (3,))
+    """
+
+    Phi: Array  # (L, d)
+    theta: Array  # (n, d): θ*_1, ..., θ*_n
+    sigma: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.theta) != 2 or np.shape(self.theta)[1:] != np.shape(self.Phi)[1:]:
+            raise ParameterError(
+                f"theta must be one row of {np.shape(self.Phi)[-1]} coefficients an episode, got {np.shape(self.theta)}"
+            )
+        object.__setattr__(self, "theta", _coefficients(self.theta))
+        _require_noise(self.sigma)
+
+    @classmethod
+    def wandering(
+        cls,
+        Phi: Array,
+        *,
+        lam: float,
+        sigma: float,
+        drift: float,
+        episodes: int,
+        rng: np.random.Generator,
+    ) -> "DriftingEnvironment":
+        """θ*_1 ~ N(0, λ²I), and θ*_{t+1} = √(1-drift²) θ*_t + drift N(0, λ²I): always N(0, λ²I),
+        ever another.
+        """
+        require_positive(lam=lam)
+        require_count(episodes=episodes)
+        if not 0 <= drift <= 1:
+            raise ParameterError(f"drift must lie in [0, 1], got {drift!r}")
+        theta = lam * rng.standard_normal((episodes, Phi.shape[-1]))
+        for t in range(1, episodes):
+            theta[t] = np.sqrt(1 - drift**2) * theta[t - 1] + drift * theta[t]
+        return cls(Phi, theta, sigma=sigma)
+
+    def at(self, t: int) -> GaussianEnvironment:
+        """The environment of episode t."""
+        if not 1 <= t <= len(self.theta):
+            raise ParameterError(
+                f"this environment is known for episodes 1 to {len(self.theta)}, not {t}"
+            )
+        return GaussianEnvironment(self.Phi @ self.theta[t - 1], sigma=self.sigma)
+
+
+@dataclass(frozen=True, eq=False)
+class ContextualEnvironment:
+    """Contexts from outside, whatever the learner does: w_t(e) ~ N(φ_{x_t,e}·θ*, σ²),
+    independently.
+
+    Args:
+        contexts: x_1, ..., x_n, or a function of t = 1, 2, ... that returns the same whenever it is
+            asked.
+        theta: θ*, (*B, d).
+        sigma: noise std.
+        link: "logit" for clicks, 1 with probability 1/(1 + exp(-φ_{x,e}·θ*)); sigma is then left
+            out.
+        features_of: the features of all items in context x, as `superarm.contexts.Outer(items)`.
+            Without it contexts are features themselves.
+
+    >>> import numpy as np
+    >>> from superarm import CombGaussianTS, CombLinTS, ContextualEnvironment, Problem, TopK, simulate
+    >>> from superarm.contexts import Outer
+    >>> def instance(rng):
+    ...     items, users = rng.standard_normal((50, 3)), rng.standard_normal((200, 2))
+    ...     theta = rng.standard_normal(6)
+    ...     world = ContextualEnvironment(users, theta, sigma=0.5, features_of=Outer(items))
+    ...     return Problem(world.at(1).features, TopK(4)), world
+    >>> learners = [CombLinTS(lam=1.0, sigma=0.5), CombGaussianTS(lam=2.0, sigma=2.0)]
+    >>> trace = simulate(instance, learners, episodes=200, replicates=3, progress=False)
+    >>> bool((trace.regret("CombLinTS")[:, -1] < 0.1 * trace.regret("CombGaussianTS")[:, -1]).all())
+    True
+    """
+
+    contexts: Sequence[Any] | Array | Callable[[int], Any]
+    theta: Array  # (*B, d)
+    sigma: float | None = field(default=None, kw_only=True)
+    link: Literal["identity", "logit"] = field(default="identity", kw_only=True)
+    features_of: Callable[[Any], Features] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theta", _coefficients(self.theta))
+        if hasattr(self.contexts, "to_numpy"):  # a data frame, whose rows they are
+            object.__setattr__(self, "contexts", self.contexts.to_numpy())
+        if not callable(self.contexts) and not (
+            hasattr(self.contexts, "__len__") and len(self.contexts)
+        ):
+            raise ParameterError(
+                "contexts must be a sequence, one an episode, or a function of the episode"
+            )
+        if self.link not in ("identity", "logit"):
+            raise ParameterError(f"link must be 'identity' or 'logit', got {self.link!r}")
+        if self.link == "identity":
+            _require_noise(self.sigma)
+        elif self.sigma is not None:
+            raise ParameterError("the logit link needs no sigma: a coin brings its own noise")
+
+    def at(self, t: int) -> InContext:
+        """The environment of episode t."""
+        Phi = self._features(t)
+        score = matvec(Phi, self.theta)
+        if self.sigma is None:
+            return BernoulliEnvironment(sigmoid(score), features=Phi)
+        return GaussianEnvironment(score, sigma=self.sigma, features=Phi)
+
+    def _features(self, t: int) -> Features:
+        x = self._context(t)
+        *batch, d = self.theta.shape
+        try:
+            Phi = as_features(x if self.features_of is None else self.features_of(x))
+        except FeaturesError as error:
+            raise FeaturesError(f"the context of episode {t}: {error}") from error
+        if Phi.shape != (*batch, Phi.shape[-2], d):
+            raise FeaturesError(
+                f"the context of episode {t} has features of shape {Phi.shape}, theta asks for {(*batch, 'L', d)}"
+            )
+        return Phi
+
+    def _context(self, t: int) -> Any:
+        if callable(self.contexts):
+            return self.contexts(t)
+        if not 1 <= t <= len(self.contexts):
+            raise ParameterError(
+                f"contexts are given for episodes 1 to {len(self.contexts)}, not {t}: "
+                "give more, or a function of the episode"
+            )
+        return self.contexts[t - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class AdversarialEnvironment:
+    """Shows, of the contexts of `candidates`, in each episode the one in which the learner loses
+    most.
+
+    The adversary knows the learner's policy, but not its coin: it sees what the learner would
+    choose in each of the contexts, with draws of its own. What that loses is f(A*, w̄_x) - f(A,
+    w̄_x) with A* = ORACLE(w̄_x), on average over the draws. Of contexts in which it loses the same,
+    the first is shown.
+
+    Args:
+        candidates: n contexts and the weights in them, in no order.
+        oracle: the problem's own.
+        draws: how often to look at what the learner would choose, for each context.
+
+    >>> import numpy as np
+    >>> from superarm import AdversarialEnvironment, CombLinTS, ContextualEnvironment, Problem, TopK, simulate
+    >>> from superarm.contexts import Outer
+    >>> def instance(rng):
+    ...     items, users = rng.standard_normal((50, 3)), rng.standard_normal((10, 2))
+    ...     candidates = ContextualEnvironment(users, rng.standard_normal(6), sigma=0.5, features_of=Outer(items))
+    ...     return Problem(candidates.at(1).features, TopK(4)), AdversarialEnvironment(candidates, oracle=TopK(4))
+    >>> trace = simulate(instance, [CombLinTS(lam=1.0, sigma=0.5)], episodes=100, replicates=3, progress=False)
+    >>> regret = trace.regret("CombLinTS")
+    >>> bool((regret[:, 99] - regret[:, 49] < regret[:, 49]).all())  # it learns, even so
+    True
+    """
+
+    candidates: ContextualEnvironment
+    oracle: Oracle = field(kw_only=True)
+    draws: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        require_count(draws=self.draws)
+        if not isinstance(self.candidates, ContextualEnvironment) or callable(
+            self.candidates.contexts
+        ):
+            raise ParameterError(
+                "candidates must be a ContextualEnvironment with a sequence of contexts"
+            )
+        object.__setattr__(self, "oracle", as_oracle(self.oracle))
+
+    @cached_property
+    def _worlds(self) -> list[tuple[InContext, Array]]:
+        """The candidates, each with f(A*, w̄_x)."""
+        contexts: Any = self.candidates.contexts
+        worlds = [self.candidates.at(t) for t in range(1, len(contexts) + 1)]
+        return [(world, take(world.mean, self.oracle(world.mean)).sum(-1)) for world in worlds]
+
+    def against(self, t: int, choose: Choose) -> InContext:
+        """The environment of episode t: the context in which it loses most."""
+        (shown, _), most = self._worlds[0], full(self.candidates.theta.shape[:-1], -np.inf)
+        for world, best in self._worlds:
+            earned = sum(
+                take(world.mean, choose(world.features)).sum(-1) for _ in range(self.draws)
+            )
+            loss = best - earned / self.draws
+            shown, most = _of_the_two(loss > most, world, shown), np.maximum(loss, most)
+        return shown
+
+
+def _of_the_two(first: Array, x: InContext, y: InContext) -> InContext:
+    """The environment x in the entries of the batch where `first` holds, y in the others."""
+    if first.all() or not first.any():
+        return x if first.all() else y
+    assert x.features is not None and y.features is not None  # they are contexts
+    features = where_features(first, x.features, y.features)
+    return dataclasses.replace(x, mean=where(first[..., None], x.mean, y.mean), features=features)

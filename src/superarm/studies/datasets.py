@@ -1,0 +1,119 @@
+"""The paper's data: embedded, from a folder, from the cache, or downloaded. Always checked by
+SHA-256.
+
+Adult ships with superarm as a table of counts (CC BY 4.0; see
+`superarm.studies.data.derive_adult`). Last.fm may not be passed on, so it comes from
+`$SUPERARM_DATA`, from the user's cache, or from its original source.
+"""
+
+import functools
+import hashlib
+import os
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from superarm.arrays import Array
+from superarm.errors import DataError
+
+ADULT_SHA256 = "e01938899f96c2639a2050b2a6dab3b7c076547e5effca92d6dae59914a1832d"
+LASTFM_SHA256 = {
+    "user_artists.dat": "001400dc3c7d2667fca6e4ea6dc6acc31a9dd28ad5cd0f74cea988c019934d3b",
+    "user_taggedartists.dat": "d31fe938fcfeed6f0059f37a36b156f63674d073fc2553e5cc9dc1595e365bc7",
+}
+LASTFM_FOLDER = "hetrec2011-lastfm-2k"
+LASTFM_URL = "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip"
+_HOW_TO_GET = f"fetch {LASTFM_URL}, unpack it into a folder {LASTFM_FOLDER}, and let SUPERARM_DATA name the folder that one is in"
+
+
+class People(NamedTuple):
+    """Adult's 32,561 people, one entry a person, sorted."""
+
+    age: Array
+    female: Array  # bool
+    long_hours: Array  # bool: more than 40 a week
+    education: Array  # education-num, 1..16
+    rich: Array  # bool: more than 50K a year
+
+
+class Listening(NamedTuple):
+    """Last.fm: who listened to whom how often, and who tagged whom with what."""
+
+    plays: Array  # (92,834, 3): user, artist, count
+    tags: Array  # (186,479, 3): user, artist, tag
+
+
+def _verified(content: bytes, sha256: str, name: str) -> bytes:
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise DataError(
+            f"{name} is not the file it should be: its SHA-256 is {found}, expected {sha256}; remove it"
+        )
+    return content
+
+
+@functools.cache
+def adult() -> People:
+    """The people of adult.data, from the table that ships with superarm.
+
+    >>> people = adult()
+    >>> len(people.age), int(people.female.sum()), int(people.rich.sum())
+    (32561, 10771, 7841)
+    """
+    content = resources.files("superarm.studies.data").joinpath("adult.csv").read_bytes()
+    table = np.loadtxt(
+        _verified(content, ADULT_SHA256, "adult.csv").decode().splitlines()[1:],
+        np.int64,
+        delimiter=",",
+    )
+    age, female, long_hours, education, rich = np.repeat(table[:, :5], table[:, 5], axis=0).T
+    return People(age, female == 1, long_hours == 1, education, rich == 1)
+
+
+@functools.cache
+def lastfm() -> Listening:
+    """Last.fm's listening counts and tags."""
+    folder = _lastfm_folder()
+    plays, tags = (_table(folder / name, sha256) for name, sha256 in LASTFM_SHA256.items())
+    return Listening(plays, tags[:, :3])
+
+
+def _table(path: Path, sha256: str) -> Array:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing: {_HOW_TO_GET}") from error
+    return np.loadtxt(_verified(content, sha256, str(path)).decode().splitlines()[1:], np.int64)
+
+
+def _lastfm_folder() -> Path:
+    """Where the files lie: in $SUPERARM_DATA, or in the cache, after a download if need be."""
+    given = os.environ.get("SUPERARM_DATA")
+    if given and (Path(given) / LASTFM_FOLDER).is_dir():
+        return Path(given) / LASTFM_FOLDER
+    try:
+        import pooch
+
+        cache = Path(pooch.os_cache("superarm"))
+        if not (cache / LASTFM_FOLDER).is_dir():
+            unzip = pooch.Unzip(extract_dir=LASTFM_FOLDER)
+            pooch.retrieve(
+                LASTFM_URL,
+                known_hash=None,
+                path=cache,
+                fname=f"{LASTFM_FOLDER}.zip",
+                processor=unzip,
+            )
+        return next(
+            (cache / LASTFM_FOLDER).rglob("user_artists.dat")
+        ).parent  # the archive may hold a folder
+    except ImportError as error:
+        raise DataError(
+            f"to download Last.fm, pip install 'superarm[data]'; or {_HOW_TO_GET}"
+        ) from error
+    except Exception as error:
+        raise DataError(
+            f"Last.fm could not be downloaded ({type(error).__name__}): {_HOW_TO_GET}"
+        ) from error

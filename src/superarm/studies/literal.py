@@ -1,0 +1,72 @@
+"""The paper's Algorithm 1 as printed, in float64: shows where the published cliff at tiny σ comes
+from. Not for use.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from superarm.arrays import Array, Rng, matvec, normal, take_rows
+from superarm.checks import require_positive
+from superarm.contracts import Problem
+
+
+class MeanAndCovariance(NamedTuple):
+    """θ̄ and Σ, both held explicitly."""
+
+    theta: Array  # (*B, d)
+    Sigma: Array  # (*B, d, d)
+
+
+def _square_root(Sigma: Array) -> Array:
+    """S with S Sᵀ = Σ; what np.random.multivariate_normal falls back to where rounding has made Σ
+    indefinite.
+    """
+    try:
+        root: Array = np.linalg.cholesky(Sigma)
+    except np.linalg.LinAlgError:
+        u, s, _ = np.linalg.svd(Sigma)
+        root = u * np.sqrt(s)[..., None, :]
+    return root
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiteralCombLinTS:
+    """CombLinTS on the literal recursion, which subtracts rank-one terms from Σ and loses positive
+    definiteness.
+    """
+
+    lam: float
+    sigma: float
+    numpy_only: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_positive(lam=self.lam, sigma=self.sigma)
+
+    def init(self, problem: Problem) -> MeanAndCovariance:
+        """Σ_1 = λ²I, θ̄_1 = 0."""
+        shape = (*problem.batch, problem.d)
+        return MeanAndCovariance(
+            np.zeros(shape), np.broadcast_to(self.lam**2 * np.eye(problem.d), (*shape, problem.d))
+        )
+
+    def weights(self, belief: MeanAndCovariance, problem: Problem, rng: Rng) -> Array:
+        """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
+        theta = belief.theta + matvec(_square_root(belief.Sigma), normal(rng, belief.theta))
+        return matvec(problem.Phi, theta)
+
+    def update(
+        self, belief: MeanAndCovariance, problem: Problem, A: Array, w: Array
+    ) -> MeanAndCovariance:
+        """Algorithm 1, item by item; a zero row changes nothing."""
+        theta, Sigma = belief
+        rows = take_rows(problem.Phi, A)
+        for k in range(A.shape[-1]):
+            phi = rows[..., k, :]
+            Sigma_phi = matvec(Sigma, phi)
+            gain = Sigma_phi / ((phi * Sigma_phi).sum(-1, keepdims=True) + self.sigma**2)
+            surprise = np.where(A[..., k] < 0, 0.0, w[..., k]) - (phi * theta).sum(-1)
+            theta = theta + gain * surprise[..., None]
+            Sigma = Sigma - gain[..., None] * Sigma_phi[..., None, :]
+        return MeanAndCovariance(theta, Sigma)

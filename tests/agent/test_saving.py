@@ -1,0 +1,280 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from superarm import (
+    Agent,
+    CombGaussianTS,
+    CombLinTS,
+    CombLinUCB,
+    CombMixTS,
+    CombMixUCB,
+    CombTS,
+    Greedy,
+    TopK,
+    files,
+)
+from superarm.agent.saving import describe
+from superarm.beliefs.itemwise import Counts
+from superarm.contexts import Concatenated, Outer
+from superarm.errors import DecisionError, FileError
+from support import FEATURES, FRAME, LEARNERS, NAMES, D, K, Stubborn, make, play, state
+
+OPTIONS = [
+    *LEARNERS,
+    CombLinTS(lam="auto", sigma=0.3, forgetting=0.9),
+    CombLinTS(lam=1.0, link="logit", forgetting=0.9),
+    CombLinUCB(c=1.0),
+    CombLinUCB(lam=1.0, sigma=0.3, c=1.0, forgetting=0.9),
+    Greedy(),
+    Greedy(lam=1.0, link="logit"),
+    Greedy(forgetting=0.9),
+    CombMixTS(lam=1.0),
+    CombMixTS(sigma=0.3, tau=0.1),
+    CombMixUCB(lam=1.0, sigma=0.3, tau=0.1, c=1.0),
+    CombTS(alpha=0.5, beta=2.0),
+    CombGaussianTS(lam=1.0, sigma=0.1),
+]
+
+
+@pytest.mark.parametrize("learner", OPTIONS, ids=repr)
+def test_reload_is_exact(tmp_path, learner):
+    agent = make(learner)
+    play(agent, 15)
+    if hasattr(learner, "learn"):
+        agent.learn(FEATURES[:3], [0.0, 1.0, 0.0])
+    agent.save(tmp_path / "agent.npz")
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    assert back.learner == agent.learner
+    assert state(back) == state(agent)
+    assert play(back, 100, seed=2) == play(agent, 100, seed=2)
+
+
+@pytest.mark.parametrize("learner", OPTIONS, ids=repr)
+def test_reload_is_exact_with_ids_decisions_and_items_that_came_and_went(tmp_path, learner):
+    agent = Agent(learner, features=FRAME.iloc[:10], oracle=TopK(K), seed=7)
+    for i in range(12):
+        if i == 5:
+            agent.add_items(FRAME.iloc[10:])
+        if i == 9:
+            agent.remove_items([NAMES[2]])
+        decision = agent.decide()
+        agent.observe(decision, {item: float(i % 2) for item in decision.items[: 1 + i % K]})
+    agent.save(tmp_path / "agent.npz")
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    assert state(back) == state(agent)
+    assert back.names == tuple(FRAME.columns)
+    assert back.items.tolist() == [name for name in NAMES if name != NAMES[2]]
+    with pytest.raises(DecisionError, match="was observed before"):
+        back.observe(decision, {decision.items[0]: 1.0})
+    for i in range(100):
+        one, two = agent.decide(), back.decide()
+        assert one.items == two.items
+        agent.observe(one, [float(i % 3 == 0)] * K)
+        back.observe(two, [float(i % 3 == 0)] * K)
+    assert agent.choose().tolist() == back.choose().tolist()
+
+
+@pytest.mark.parametrize("make_features", [Outer, Concatenated])
+def test_contexts_reload(tmp_path, make_features):
+    features = make_features(FEATURES)
+    agent = Agent(CombLinTS(), features=features([1.0, 0.5]), oracle=TopK(K), seed=7)
+    play(agent, 10)
+    agent.save(tmp_path / "agent.npz")
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    for i in range(100):
+        context = features([1.0, np.sin(i)])
+        items = agent.choose(features=context)
+        assert back.choose(features=context).tolist() == items.tolist()
+        for a in (agent, back):
+            a.observe(items, [0.0, 1.0, 0.5], features=context)
+    assert play(back, 20) == play(agent, 20)
+
+
+SAVED = Path(__file__).parent / "saved"
+CHOICES = json.loads((SAVED / "choices.json").read_text())
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_files_of_earlier_versions_load_and_go_on_as_they_would_have(name):
+    """Saved by the first superarm, and by the last with format version 1, with the choices those
+    went on to make."""
+    assert files.describe(SAVED / f"{name}.npz").startswith("superarm agent, format version 1")
+    assert play(Agent.load(SAVED / f"{name}.npz", oracle=TopK(K)), 100, seed=2) == CHOICES[name]
+
+
+def test_every_earlier_file_is_tested():
+    assert {path.stem for path in SAVED.glob("*.npz")} == set(CHOICES)
+
+
+def test_hyperparameters_may_be_numpy_numbers(tmp_path):
+    agent = make(CombLinTS(lam=np.float32(1.5), sigma=np.float64(0.5)))
+    agent.save(tmp_path / "agent.npz")
+    assert Agent.load(tmp_path / "agent.npz", oracle=TopK(np.int64(K))).learner == agent.learner
+
+
+def test_reload_is_exact_for_strided_features_with_equal_rows(tmp_path):
+    features = np.repeat(np.random.default_rng(0).standard_normal((20, 2 * D)), 30, axis=0)[
+        ::-1, ::2
+    ]
+    agent = Agent(CombLinTS(lam=1.0, sigma=0.3), features=features, oracle=TopK(K), seed=0)
+    agent.save(tmp_path / "agent.npz")
+    assert play(Agent.load(tmp_path / "agent.npz", oracle=TopK(K)), 50) == play(agent, 50)
+
+
+def test_learners_of_other_people_reload_too(tmp_path):
+    agent = make(Stubborn(favourite=4))
+    play(agent, 3)
+    agent.save(tmp_path / "agent.npz")
+    with pytest.raises(FileError, match=r"needs the learner Stubborn: pass it as learner="):
+        Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    with pytest.raises(
+        FileError,
+        match=r"saved with the learner Stubborn of .*4.*, not with Stubborn\(favourite=5\)",
+    ):
+        Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Stubborn(favourite=5))
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Stubborn(favourite=4))
+    assert isinstance(back.belief, Counts)
+    assert state(back) == state(agent)
+
+
+def test_a_file_without_kept_widths_still_loads(tmp_path):
+    agent = make(CombLinUCB(lam=1.0, sigma=0.3, c=1.0))
+    play(agent, 10)
+    agent.save(tmp_path / "agent.npz")
+    meta, arrays = files.read(tmp_path / "agent.npz", "agent")
+    meta["parameters"] = {"lam": 1.0, "sigma": 0.3, "c": 1.0}
+    old = {name: arrays[name] for name in ("features", "belief.factor", "belief.log_scale")}
+    files.write(tmp_path / "old.npz", "agent", meta, old)
+    assert play(Agent.load(tmp_path / "old.npz", oracle=TopK(K)), 50) == play(agent, 50)
+
+
+def test_files_that_are_not_agents(tmp_path):
+    path = tmp_path / "agent.npz"
+    agent = make()
+    agent.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FileError, match="truncated"):
+        Agent.load(path, oracle=TopK(K))
+    np.savez(path, features=FEATURES)
+    with pytest.raises(FileError, match="not written by superarm"):
+        Agent.load(path, oracle=TopK(K))
+    files.write(path, "trace", {}, {})
+    with pytest.raises(FileError, match="holds a superarm trace, an agent is needed"):
+        Agent.load(path, oracle=TopK(K))
+    with pytest.raises(FileNotFoundError):
+        Agent.load(tmp_path / "none.npz", oracle=TopK(K))
+
+
+def test_files_of_a_newer_version(tmp_path, monkeypatch):
+    path = tmp_path / "agent.npz"
+    monkeypatch.setattr(files, "VERSION", files.VERSION + 1)
+    make().save(path)
+    monkeypatch.undo()
+    with pytest.raises(FileError, match="format version 3, this superarm reads up to 2: upgrade"):
+        Agent.load(path, oracle=TopK(K))
+
+
+@pytest.mark.parametrize(
+    ("meta", "arrays", "message"),
+    [
+        ({"learner": "Nobody"}, {}, "needs the learner Nobody"),
+        ({"parameters": {"lam": 1.0}}, {}, "damaged"),
+        ({"generator": {"bit_generator": "MT19937"}}, {}, "damaged"),
+        ({"learner": "_Linear"}, {}, "needs the learner _Linear"),
+        ({}, {"belief.factor": np.eye(3)}, "the factor of its belief does not fit its features"),
+        ({}, {"belief.factor": np.full((D + 1, D + 1), np.nan)}, "is not finite"),
+        ({}, {"belief.log_scale": np.array("x")}, "does not fit its features"),
+        ({}, {"belief.factor": None}, "damaged"),
+        ({}, {"features": None}, "damaged"),
+    ],
+)
+def test_damaged_content(tmp_path, meta, arrays, message):
+    path = tmp_path / "agent.npz"
+    make().save(path)
+    good_meta, good_arrays = files.read(path, "agent")
+    content = {name: x for name, x in (good_arrays | arrays).items() if x is not None}
+    files.write(path, "agent", good_meta | meta, content)
+    with pytest.raises(FileError, match=message):
+        Agent.load(path, oracle=TopK(K))
+
+
+def test_damaged_tables(tmp_path):
+    path = tmp_path / "agent.npz"
+    agent = Agent(CombLinTS(), features=FRAME, oracle=TopK(K), seed=7)
+    agent.save(path)
+    meta, arrays = files.read(path, "agent")
+    for changed_meta, changed in (
+        ({}, {"items": arrays["items"][:3]}),
+        ({}, {"items": np.repeat(arrays["items"][:1], len(FEATURES))}),
+        (
+            {},
+            {
+                "observed.places": np.array(["x"]),
+                "observed.decision": np.array(["a"]),
+                "observed.time": np.array([""]),
+            },
+        ),
+        ({}, {"observed.time": np.array(["a", "b"])}),
+        ({"names": ["age"]}, {}),
+    ):
+        files.write(path, "agent", meta | changed_meta, arrays | changed)
+        with pytest.raises(FileError, match="damaged"):
+            Agent.load(path, oracle=TopK(K))
+
+
+def test_a_look_at_a_file(tmp_path):
+    path = tmp_path / "agent.npz"
+    agent = Agent(CombLinTS(lam=1.0, sigma=0.1), features=FRAME, oracle=TopK(K), seed=7)
+    agent.learn(np.eye(D), [3.0, 0.0, -1.0, 0.1])
+    agent.save(path)
+    lines = describe(path).splitlines()
+    assert lines[0] == "superarm agent, format version 2"
+    assert lines[-7] == f"12 items: {', '.join(NAMES[:8])}, ..."
+    assert lines[-6] == "0 observed decisions remembered"
+    assert lines[-5:-2] == [
+        "coefficients, the clearest of 4:",
+        "  age +2.97 ± 0.1",
+        "  fame -0.99 ± 0.1",
+    ]
+    make(CombTS()).save(path)
+    assert "coefficients" not in describe(path)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        CombLinTS(lam=np.float32(1.0)),
+        CombLinTS(lam=np.int32(2)),
+        CombMixTS(lam=np.float32(1.0)),
+        CombTS(alpha=np.float32(0.5)),
+        CombLinUCB(lam=np.float16(1.0), sigma=np.float32(0.5), c=np.float32(1.0)),
+    ],
+    ids=repr,
+)
+def test_hyperparameters_of_any_type_of_number(tmp_path, learner):
+    agent = make(learner)
+    play(agent, 5)
+    agent.save(tmp_path / "agent.npz")
+    assert play(Agent.load(tmp_path / "agent.npz", oracle=TopK(K)), 20) == play(agent, 20)
+
+
+def test_a_belief_that_is_none(tmp_path):
+    path = tmp_path / "agent.npz"
+    make().save(path)
+    meta, arrays = files.read(path, "agent")
+    for factor in (np.zeros((D + 1, D + 1)), -arrays["belief.factor"]):
+        files.write(path, "agent", meta, arrays | {"belief.factor": factor})
+        with pytest.raises(FileError, match="the factor of its belief does not fit"):
+            Agent.load(path, oracle=TopK(K))
+    for changed in ({"observed.before": np.empty(0, np.uint8)}, {"observed.before": np.array([3])}):
+        files.write(path, "agent", meta, arrays | changed)
+        with pytest.raises(FileError, match="damaged"):
+            Agent.load(path, oracle=TopK(K))
+    generator = {**meta["generator"], "state": {"state": -1, "inc": -1}}
+    files.write(path, "agent", meta | {"generator": generator}, arrays)
+    with pytest.raises(FileError, match="damaged"):
+        Agent.load(path, oracle=TopK(K))

@@ -1,0 +1,17 @@
+"""In Triton's interpreter where there is no GPU; `sweep` is tested beside `plain_sweep`, in
+test_torch_oracles."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+from superarm import torch_arrays, triton_kernels  # noqa: E402
+
+
+@pytest.mark.parametrize("salt", [0, 3, -(2**62) - 11, 2**61 + 5])
+@pytest.mark.parametrize("n", [0, 1, 1023, 2500])
+def test_uniforms_are_those_of_plain_torch_to_the_bit(salt, n):
+    keys = torch.tensor([1, -5, 2**62, 7], device="cuda" if torch.cuda.is_available() else "cpu")
+    u, plain = triton_kernels.uniform(keys, salt, n), torch_arrays.plain_uniform(keys, salt, n)
+    np.testing.assert_array_equal(u.cpu().numpy(), plain.cpu().numpy())

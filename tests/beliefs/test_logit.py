@@ -1,0 +1,181 @@
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from superarm import BernoulliEnvironment, CombLinTS, CombLinUCB, gaussian, mean_se, simulate
+from superarm.beliefs.logit import condition_logit
+from superarm.errors import NumericalError, ParameterError, WeightsError
+from superarm.studies.beyond import Clicks
+
+
+def clicks(seed, n, d, lam, size=1.0):
+    rng = np.random.default_rng(seed)
+    phi = size * rng.standard_normal((n, d))
+    theta = lam * rng.standard_normal(d)
+    return phi, (rng.random(n) < expit(phi @ theta)).astype(float), theta
+
+
+def minus_log_posterior(phi, w, lam, importance=1.0):
+    def value(theta):
+        eta = phi @ theta
+        return -(
+            importance * (w * log_expit(eta) + (1 - w) * log_expit(-eta))
+        ).sum() + theta @ theta / (2 * lam**2)
+
+    def gradient(theta):
+        return phi.T @ (importance * (expit(phi @ theta) - w)) + theta / lam**2
+
+    return value, gradient
+
+
+@pytest.mark.parametrize("lam", [0.1, 1.0, 10.0, 50.0])
+@pytest.mark.parametrize(
+    ("n", "d", "size"), [(1, 1, 1.0), (5, 3, 5.0), (200, 8, 0.1), (1000, 12, 1.0)]
+)
+def test_mode_is_that_of_scipys_optimizer(lam, n, d, size):
+    phi, w, _ = clicks(0, n, d, lam, size)
+    belief = condition_logit(gaussian.prior(d, lam), phi, w)
+    value, gradient = minus_log_posterior(phi, w, lam)
+    found = minimize(value, np.zeros(d), jac=gradient, method="BFGS", options={"gtol": 1e-9}).x
+    np.testing.assert_allclose(gaussian.mean(belief), found, rtol=1e-6, atol=1e-6)
+    p = expit(phi @ gaussian.mean(belief))
+    curvature = phi.T @ ((p * (1 - p))[:, None] * phi) + np.eye(d) / lam**2
+    np.testing.assert_allclose(belief.R.T @ belief.R, curvature, rtol=1e-6, atol=1e-9)
+
+
+def test_separable_clicks_and_a_wide_prior_need_a_damped_step():
+    """Undamped Newton steps overshoot here: all clicks agree, and the prior hardly holds back."""
+    phi = np.array([[5.0], [3.0], [-4.0], [6.0]])
+    w = np.array([1.0, 1.0, 0.0, 1.0])
+    belief = condition_logit(gaussian.prior(1, 50.0), phi, w)
+    _, gradient = minus_log_posterior(phi, w, 50.0)
+    assert abs(gradient(gaussian.mean(belief))[0]) < 1e-9
+
+
+def test_a_strong_belief_that_is_wrong_is_corrected():
+    start = gaussian.condition(gaussian.prior(1, 100.0), np.ones((1, 1)), np.array([-30.0]), 2.0)
+    belief = condition_logit(start, np.ones((40, 1)), np.ones(40))
+    assert gaussian.mean(belief)[0] > 0
+
+
+def test_shares_of_throws_are_binomial():
+    phi, _, _ = clicks(1, 6, 2, 1.0)
+    wins, throws = np.array([3, 0, 5, 1, 2, 4]), np.array([5, 2, 5, 9, 4, 4])
+    start = gaussian.prior(2, 1.5)
+    shares = condition_logit(start, phi, wins / throws, importance=throws.astype(float))
+    single = np.concatenate([np.arange(n) < k for k, n in zip(wins, throws, strict=True)]).astype(
+        float
+    )
+    throws_apart = condition_logit(start, np.repeat(phi, throws, axis=0), single)
+    np.testing.assert_allclose(
+        shares.factor[:-1, :-1], throws_apart.factor[:-1, :-1], rtol=1e-9, atol=1e-9
+    )
+    np.testing.assert_allclose(gaussian.mean(shares), gaussian.mean(throws_apart), rtol=1e-9)
+    np.testing.assert_allclose(
+        gaussian.log_evidence(shares), gaussian.log_evidence(throws_apart), rtol=1e-9
+    )
+
+
+def test_evidence_is_that_of_the_integral():
+    phi, w, _ = clicks(2, 60, 1, 1.0)
+    value, _ = minus_log_posterior(phi, w, 1.0)
+    integral, _ = quad(lambda x: np.exp(-value(np.array([x]))) / np.sqrt(2 * np.pi), -10, 10)
+    belief = gaussian.prior(1, 1.0)
+    at_once = condition_logit(belief, phi, w)
+    for k in range(0, 60, 20):
+        belief = condition_logit(belief, phi[k : k + 20], w[k : k + 20])
+    # Laplace's approximation is off by O(1/n)
+    assert gaussian.log_evidence(at_once) == pytest.approx(np.log(integral), abs=0.02)
+    assert gaussian.log_evidence(belief) == pytest.approx(np.log(integral), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("lam", "blocks", "low", "high"),
+    [(1.0, 1, 0.87, 0.93), (0.3, 1, 0.87, 0.93), (0.3, 20, 0.87, 0.93), (1.0, 20, 0.80, 0.90)],
+)
+def test_intervals_of_90_percent(lam, blocks, low, high):
+    """500 problems (250 in many blocks) with θ from the prior and 200 clicks; an interval a
+    coefficient.
+
+    In many blocks and with log-odds far from 0 the approximations add up, and intervals are
+    somewhat too narrow.
+    """
+    n, d, problems = 200, 5, 500 if blocks == 1 else 250
+    z = 1.6448536269514722
+    covered = []
+    for seed in range(problems):
+        phi, w, theta = clicks(seed, n, d, lam)
+        belief = gaussian.prior(d, lam)
+        for rows in np.split(np.arange(n), blocks):
+            belief = condition_logit(belief, phi[rows], w[rows])
+        width = gaussian.std(belief, np.eye(d))
+        covered.append(np.abs(gaussian.mean(belief) - theta) <= z * width)
+    # the standard error of 2,500 intervals, five of them together in a problem, is 0.6 to 1.3 points
+    assert low <= np.mean(covered) <= high
+
+
+def test_a_batch_is_its_entries_alone():
+    phi, w, _ = clicks(3, 30, 3, 3.0)
+    batch = condition_logit(
+        gaussian.prior(3, 3.0, (2,)), phi[:20].reshape(2, 10, 3), w[:20].reshape(2, 10)
+    )
+    for b in range(2):
+        alone = condition_logit(
+            gaussian.prior(3, 3.0), phi[10 * b : 10 * b + 10], w[10 * b : 10 * b + 10]
+        )
+        np.testing.assert_allclose(batch.factor[b], alone.factor, rtol=1e-13, atol=1e-13)
+
+
+def test_float32_rows_are_as_good():
+    phi, w, _ = clicks(5, 40, 4, 2.0)
+    phi = phi.astype(np.float32)
+    start = gaussian.prior(4, 2.0)
+    single, double = (
+        condition_logit(start, phi, w),
+        condition_logit(start, phi.astype(np.float64), w),
+    )
+    np.testing.assert_array_equal(single.factor, double.factor)
+
+
+def test_padding_changes_nothing():
+    phi, w, _ = clicks(4, 5, 3, 1.0)
+    start = gaussian.prior(3, 1.0)
+    padded = condition_logit(start, np.vstack([phi, np.zeros((2, 3))]), np.append(w, [np.nan, 7.0]))
+    np.testing.assert_allclose(padded.factor, condition_logit(start, phi, w).factor, rtol=1e-12)
+
+
+def test_refusals():
+    start = gaussian.prior(1, 1.0)
+    for bad in (-0.1, 1.1, np.nan, np.inf):
+        with pytest.raises(WeightsError, match=r"the logit link needs weights in \[0, 1\]"):
+            condition_logit(start, np.ones((2, 1)), np.array([1.0, bad]))
+    with pytest.raises(NumericalError, match=r"out of range|float64"):
+        condition_logit(
+            gaussian.condition(start, np.ones((1, 1)), np.ones(1), 1.0),
+            np.full((1, 1), 1e308),
+            np.ones(1),
+        )
+    with pytest.raises(ParameterError, match="importance must be"):
+        condition_logit(start, np.ones((1, 1)), np.ones(1), importance=0.0)
+
+
+def test_regret_on_clicks_is_below_the_linear_learners():
+    rng = np.random.default_rng(0)
+    _, world = Clicks()(rng)
+    assert isinstance(world, BernoulliEnvironment)
+    assert world.mean.min() == pytest.approx(0.01)
+    assert world.mean.max() == pytest.approx(0.9)
+    learners = {
+        "linear": CombLinTS(),
+        "logit": CombLinTS(lam=1.0, link="logit"),
+        "linear UCB": CombLinUCB(c=1.0),
+        "logit UCB": CombLinUCB(lam=1.0, c=1.0, link="logit"),
+    }
+    trace = simulate(Clicks(), learners, episodes=200, replicates=50, workers=2, progress=False)
+    for kind in ("", " UCB"):
+        saved, se = mean_se(
+            trace.regret(f"linear{kind}")[:, -1] - trace.regret(f"logit{kind}")[:, -1]
+        )
+        assert saved > 3 * se

@@ -1,0 +1,190 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+from superarm import (
+    CombLinTS,
+    CombMixTS,
+    CombMixUCB,
+    GaussianEnvironment,
+    Problem,
+    TopK,
+    episodes,
+    gaussian,
+)
+from superarm.arrays import seeds
+from superarm.arrays.normals import fill_normal
+from superarm.beliefs.mixed import shares
+from superarm.beliefs.scales import fit_scales
+
+L, D = 7, 3
+
+
+def played(learner, n=12, seed=0, K=3):
+    rng = np.random.default_rng(seed)
+    problem = Problem(rng.standard_normal((L, D)), TopK(K))
+    world = GaussianEnvironment(
+        problem.Phi @ rng.standard_normal(D) + 0.7 * rng.standard_normal(L), sigma=0.4
+    )
+    return problem, list(episodes(learner, problem, world, rng=rng, n=n))
+
+
+def joint(Phi, feedback, lam, sigma, tau):
+    """Mean and covariance of (θ, δ), L + d numbers, by brute force; and log p(w)."""
+    items = np.concatenate([A for A, _ in feedback])
+    w = np.concatenate([w for _, w in feedback])
+    X = np.hstack([Phi[items], np.eye(len(Phi))[items]])
+    prior = np.diag([lam**2] * Phi.shape[1] + [tau**2] * len(Phi))
+    marginal = X @ prior @ X.T + sigma**2 * np.eye(len(w))
+    gain = np.linalg.solve(marginal, X @ prior).T
+    return gain @ w, prior - gain @ X @ prior, multivariate_normal(cov=marginal).logpdf(w)
+
+
+def of_items(Phi, mean, Sigma):
+    """Mean and covariance of w̄ = Φθ + δ."""
+    M = np.hstack([Phi, np.eye(len(Phi))])
+    return M @ mean, M @ Sigma @ M.T
+
+
+def our_joint(belief, Phi):
+    """The same from the belief: θ ~ N, and δ given θ."""
+    keep, pull, spread2 = shares(belief, belief.n, belief.total)
+    Rinv = np.linalg.inv(belief.factor[:-1, :-1])
+    theta, Sigma = gaussian.mean(belief), Rinv @ Rinv.T
+    slope = -(1 - keep)[:, None] * Phi
+    mean = np.concatenate([theta, pull + slope @ theta])
+    cross = slope @ Sigma
+    return mean, np.block([[Sigma, cross.T], [cross, slope @ Sigma @ slope.T + np.diag(spread2)]])
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.floats(0.1, 10),
+    st.floats(0.1, 3),
+    st.floats(0.01, 5),
+    st.integers(1, 15),
+)
+def test_the_joint_posterior_is_that_of_brute_force(seed, lam, sigma, tau, n):
+    problem, steps = played(CombMixTS(lam=lam, sigma=sigma, tau=tau), n, seed)
+    mean, Sigma, evidence = joint(problem.Phi, [(s.A, s.w) for s in steps], lam, sigma, tau)
+    ours = our_joint(steps[-1].belief, problem.Phi)
+    np.testing.assert_allclose(ours[0], mean, rtol=1e-8, atol=1e-8 * np.abs(mean).max())
+    np.testing.assert_allclose(ours[1], Sigma, rtol=1e-8, atol=1e-8 * np.abs(Sigma).max())
+    assert float(gaussian.log_evidence(steps[-1].belief)) == pytest.approx(evidence, rel=1e-8)
+
+
+def test_the_joint_posterior_after_a_refit_too():
+    problem, steps = played(CombMixTS(), 17)
+    belief = steps[-1].belief
+    scales = [float(x) for x in (belief.lam, belief.sigma, belief.tau)]
+    mean, Sigma, evidence = joint(problem.Phi, [(s.A, s.w) for s in steps], *scales)
+    ours = our_joint(belief, problem.Phi)
+    np.testing.assert_allclose(ours[0], mean, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(ours[1], Sigma, rtol=1e-8, atol=1e-8)
+    assert float(gaussian.log_evidence(belief)) == pytest.approx(evidence, rel=1e-8)
+
+
+def test_samples_have_the_moments_of_brute_force():
+    learner = CombMixTS(lam=1.0, sigma=0.5, tau=0.6, explore=1.0)
+    problem, steps = played(learner)
+    mean, Sigma, _ = joint(problem.Phi, [(s.A, s.w) for s in steps], 1.0, 0.5, 0.6)
+    mean, Sigma = of_items(problem.Phi, mean, Sigma)
+    n = 100_000
+    many = type(steps[-1].belief)(
+        *(np.broadcast_to(x, (n, *np.shape(x))) for x in steps[-1].belief)
+    )
+    batch = problem._replace(Phi=np.broadcast_to(problem.Phi, (n, L, D)))
+    w = learner.weights(many, batch, np.random.default_rng(0))
+    variance = np.diagonal(Sigma)
+    assert (np.abs(w.mean(0) - mean) < 4 * np.sqrt(variance / n)).all()
+    error = np.sqrt((Sigma**2 + np.outer(variance, variance)) / n)
+    assert (np.abs(np.cov(w.T) - Sigma) < 4 * error).all()
+
+
+@pytest.mark.parametrize("explore", [0.0, 0.3, 1.0])
+def test_explore_scales_the_deviations_draw(explore):
+    learner = CombMixTS(lam=1.0, sigma=0.5, tau=0.6, explore=explore)
+    problem, steps = played(learner)
+    belief = steps[-1].belief
+    rng = np.random.default_rng(3)
+    theta = gaussian.sample(belief, rng)
+    keep, pull, spread2 = shares(belief, belief.n, belief.total)
+    expected = keep * (problem.Phi @ theta) + pull
+    if explore:
+        z = np.empty(L)
+        fill_normal(z, seeds(rng, belief.tau)[()])
+        expected = expected + explore * np.sqrt(spread2) * z
+    np.testing.assert_allclose(
+        learner.weights(belief, problem, np.random.default_rng(3)), expected, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("explore", [0.0, 1.0])
+def test_without_deviations_it_is_comblints(explore):
+    _, mixed = played(CombMixTS(lam=1.0, sigma=0.5, tau=0.0, explore=explore), 30)
+    _, linear = played(CombLinTS(lam=1.0, sigma=0.5), 30)
+    for a, b in zip(mixed, linear, strict=True):
+        np.testing.assert_array_equal(a.A, b.A)
+        np.testing.assert_allclose(a.belief.factor, b.belief.factor, rtol=1e-12, atol=1e-12)
+
+
+def test_ucb_is_mean_and_width_of_the_joint_posterior():
+    learner = CombMixUCB(lam=1.0, sigma=0.5, tau=0.6, explore=1.0, c=1.7)
+    problem, steps = played(learner)
+    mean, Sigma = of_items(
+        problem.Phi, *joint(problem.Phi, [(s.A, s.w) for s in steps], 1.0, 0.5, 0.6)[:2]
+    )
+    w = learner.weights(steps[-1].belief, problem, np.random.default_rng(0))
+    np.testing.assert_allclose(w, mean + 1.7 * np.sqrt(np.diagonal(Sigma)), rtol=1e-8)
+
+
+def test_loose_rows_are_items_of_their_own():
+    """Rows of no item are as good as items that are seen once."""
+    learner = CombMixTS(lam=1.0, sigma=0.5, tau=0.6)
+    rng = np.random.default_rng(0)
+    Phi = rng.standard_normal((L + 4, D))
+    problem, larger = Problem(Phi[:L], TopK(3)), Problem(Phi, TopK(3))
+    A, w, rows = np.array([0, 2, 5]), rng.standard_normal(3), rng.standard_normal(4)
+    ours = learner.update(learner.init(problem), problem, A, w)
+    ours = learner.learn(ours, problem, Phi[L:], rows)
+    theirs = learner.update(
+        learner.init(larger), larger, np.append(A, L + np.arange(4)), np.append(w, rows)
+    )
+    np.testing.assert_allclose(ours.factor, theirs.factor, rtol=1e-10, atol=1e-12)
+
+
+def test_a_warm_start_sets_the_scales():
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.standard_normal((L, D)), TopK(3))
+    rows = rng.standard_normal((500, D))
+    w = 1e-3 * (rows @ rng.standard_normal(D) + 0.5 * rng.standard_normal(500))
+    for learner in (CombMixTS(), CombLinTS()):
+        belief = learner.learn(learner.init(problem), problem, rows, w)
+        assert float(belief.sigma) < 1e-3
+        scales = fit_scales(rows, w)
+        np.testing.assert_allclose(
+            gaussian.mean(belief), np.linalg.lstsq(rows, w)[0], atol=0.1 * scales.lam
+        )
+
+
+def test_scales_are_those_of_fit_scales():
+    problem, steps = played(CombMixTS(), 64, K=4)
+    belief = steps[-1].belief
+    items = np.concatenate([s.A for s in steps])
+    scales = fit_scales(problem.Phi[items], np.concatenate([s.w for s in steps]), items)
+    for name in ("lam", "sigma", "tau"):
+        assert float(getattr(belief, name)) == pytest.approx(getattr(scales, name), rel=5e-3)
+
+
+def test_memory_is_a_few_numbers_an_item():
+    learner = CombMixTS()
+    sizes = []
+    for items in (1000, 2000):
+        problem = Problem(np.ones((items, D)), TopK(3))
+        belief = learner.update(learner.init(problem), problem, np.array([0, 1]), np.ones(2))
+        sizes.append(sum(np.size(x) for x in belief))
+    assert sizes[1] - sizes[0] == 2 * 1000
+    assert sizes[0] - 2 * 1000 <= 2 * (D + 1) ** 2 + 10

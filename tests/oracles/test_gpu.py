@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+
+from superarm import (
+    DagPath,
+    GridPath,
+    PartitionMatroid,
+    Problem,
+    Quota,
+    ShortestPath,
+    TopK,
+    minimize,
+    with_gap,
+)
+from superarm.decide import checked
+from superarm.errors import InfeasibleError, WeightsError
+from superarm.oracles.base import Masked
+
+torch = pytest.importorskip("torch")
+from superarm import torch_oracles  # noqa: E402  only where Torch is, which the line above has asked
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+FUSED = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+LADDER = [(i, j) for i in range(12) for j in range(i + 1, min(12, i + 4)) if (i, j) != (3, 4)] + [
+    (0, 13),
+    (14, 11),
+]
+ORACLES = [
+    TopK(3),
+    TopK(9),
+    TopK(3, at_most=True),
+    TopK(12, at_most=True),
+    Quota(["a", "b", "c"] * 3, {"a": 2, "b": 0, "c": 1}),
+    Quota(["a", "b", "c"] * 3, total=4, minimum={"a": 1}, maximum={"b": 2}),
+    GridPath(1),
+    GridPath(4),
+    GridPath(7),
+    DagPath(LADDER, source=0, target=11),
+    minimize(TopK(2)),
+    with_gap(TopK(2), 0.3),
+    Masked(TopK(2), np.arange(9) % 2 == 0),
+]
+
+
+def items_of(oracle):
+    return getattr(oracle, "L", 9)
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+@pytest.mark.parametrize("batch", [(), (40,), (2, 3)])
+@pytest.mark.parametrize("ties", [False, True])
+def test_tensors_are_solved_as_arrays_are(oracle, batch, ties):
+    rng = np.random.default_rng(0)
+    shape = (*batch, items_of(oracle))
+    w = rng.integers(-2, 3, shape).astype(float) if ties else rng.standard_normal(shape)
+    A = oracle(torch.tensor(w))
+    assert A.dtype == torch.int64
+    np.testing.assert_array_equal(A.numpy(), oracle(w))
+
+
+def answer(oracle, w):
+    """The items, or why there are none."""
+    try:
+        return oracle(w).tolist()
+    except InfeasibleError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("oracle", ORACLES[:10], ids=repr)
+def test_masks_and_bad_weights(oracle):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        w = rng.standard_normal((3, items_of(oracle)))
+        w[rng.random(w.shape) < 0.15] = -np.inf
+        assert answer(oracle, torch.tensor(w)) == answer(oracle, w)
+    for bad in (np.nan, np.inf):
+        w = rng.standard_normal((2, items_of(oracle)))
+        w[1, 2] = bad
+        with pytest.raises(WeightsError, match=f"item 2 is {bad}"):
+            oracle(torch.tensor(w))
+
+
+@pytest.mark.parametrize("m", [1, 3, 6])
+def test_the_kernel_sweeps_as_plain_torch_does(m):
+    triton_kernels = pytest.importorskip("superarm.arrays.triton", exc_type=ImportError)
+    rng = np.random.default_rng(m)
+    W = rng.integers(-2, 3, (5, GridPath(m).L)).astype(float)
+    W[rng.random(W.shape) < 0.1] = -np.inf
+    ladder = DagPath(LADDER, source=0, target=11)
+    networks = (
+        (W, torch_oracles.grid_levels(m, FUSED), 2 * m),
+        (
+            rng.standard_normal((5, ladder.L)),
+            torch_oracles.levels(ladder._network, FUSED),
+            ladder.K,
+        ),
+    )
+    for weights, network, K in networks:
+        w = torch.tensor(weights, device=FUSED)
+        sweeps = (triton_kernels.sweep, torch_oracles.plain_sweep)
+        fused, plain = ([x.cpu().numpy() for x in sweep(w, network, K)] for sweep in sweeps)
+        np.testing.assert_array_equal(fused[2], plain[2])
+        for b in np.flatnonzero(fused[2] > -np.inf):
+            assert fused[1][b] == plain[1][b]
+            np.testing.assert_array_equal(fused[0][b, : fused[1][b]], plain[0][b, : plain[1][b]])
+
+
+def test_levels_of_a_grid_are_its_antidiagonals():
+    m = 3
+    oracle, network = GridPath(m), torch_oracles.grid_levels(m, CPU)
+    as_dag = DagPath(oracle.edges @ [m + 1, 1], source=0, target=(m + 1) ** 2 - 1)
+    for x, y in zip(network, torch_oracles.levels(as_dag._network, CPU), strict=True):
+        assert x == y if isinstance(x, int) else torch.equal(x, y)
+
+
+def test_an_oracle_without_kernels_solves_on_the_cpu_and_says_so():
+    oracle = PartitionMatroid([0, 0, 1], {0: 1, 1: 1})
+    w = np.random.default_rng(0).standard_normal((4, 3))
+    with pytest.warns(UserWarning, match="PartitionMatroid.* solves on the CPU"):
+        problem = checked(Problem(torch.zeros(4, 3, 2), oracle))
+    assert (problem.oracle.K, problem.oracle.gap) == (2, 0.0)
+    np.testing.assert_array_equal(problem.oracle(torch.tensor(w)).numpy(), oracle(w))
+    with pytest.warns(UserWarning, match="solves on the CPU"):
+        checked(
+            Problem(torch.zeros(4, 3, 2), minimize(ShortestPath([(0, 1), (1, 2), (0, 2)], 0, 2)))
+        )
+
+
+def test_oracles_with_kernels_stay_as_they_are():
+    for oracle in ORACLES:
+        assert checked(Problem(torch.zeros(4, items_of(oracle), 2), oracle)).oracle is oracle

@@ -1,0 +1,197 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from superarm import LaminarMatroid, Matroid, PartitionMatroid, brute_force
+from superarm.errors import InfeasibleError, ItemsError, ParameterError, WeightsError
+from superarm.testing import check_oracle
+
+
+def subsets(L):
+    return [s for k in range(L + 1) for s in itertools.combinations(range(L), k)]
+
+
+def independent_sets(L, sets, capacities):
+    return [
+        s
+        for s in subsets(L)
+        if all(len(set(s) & set(a)) <= k for a, k in zip(sets, capacities, strict=True))
+    ]
+
+
+def bases(family):
+    rank = max(map(len, family))
+    return [s for s in family if len(s) == rank]
+
+
+def random_weights(rng, L):
+    w = rng.integers(-2, 3, L).astype(float) if rng.random() < 0.5 else rng.standard_normal(L)
+    w[rng.random(L) < rng.choice([0.0, 0.2])] = -np.inf
+    return w
+
+
+def assert_best(oracle, family, w):
+    """`oracle` finds the best set of the family, or says that there is none."""
+    reference = brute_force(family)
+    try:
+        best = reference(w)
+    except InfeasibleError:
+        with pytest.raises(InfeasibleError, match="no feasible set"):
+            oracle(w)
+        return
+    A = oracle(w)
+    chosen = A[A >= 0]
+    assert tuple(sorted(chosen.tolist())) in set(family)
+    assert w[chosen].sum() == pytest.approx(w[best[best >= 0]].sum(), abs=1e-12)
+
+
+def random_laminar_family(rng, L):
+    """Split the items again and again; keep some of the parts."""
+    sets = []
+    parts = [list(range(L))]
+    while parts:
+        part = parts.pop()
+        if rng.random() < 0.7:
+            sets.append(part)
+        if len(part) > 1 and rng.random() < 0.8:
+            cut = int(rng.integers(1, len(part)))
+            parts += [part[:cut], part[cut:]]
+    order = rng.permutation(len(sets))
+    return [sets[i] for i in order], rng.integers(0, 4, len(sets)).tolist()
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 7), st.booleans())
+def test_laminar_is_brute_force(seed, L, all_bases):
+    rng = np.random.default_rng(seed)
+    sets, capacities = random_laminar_family(rng, L)
+    family = independent_sets(L, sets, capacities)
+    oracle = LaminarMatroid(L, sets=sets, capacities=capacities, bases=all_bases)
+    assert max(map(len, family)) == oracle.K
+    assert_best(oracle, bases(family) if all_bases else family, random_weights(rng, L))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 7), st.booleans())
+def test_partition_is_brute_force(seed, L, all_bases):
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, 3, L)
+    capacities = {g: int(rng.integers(0, 4)) for g in range(3) if (groups == g).any()}
+    family = independent_sets(
+        L, [np.flatnonzero(groups == g).tolist() for g in capacities], capacities.values()
+    )
+    oracle = PartitionMatroid(groups, capacities, bases=all_bases)
+    assert max(map(len, family)) == oracle.K
+    assert_best(oracle, bases(family) if all_bases else family, random_weights(rng, L))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 6), st.booleans())
+def test_matroid_of_vectors_is_brute_force(seed, L, all_bases):
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-1, 2, (L, 3))
+
+    def independent(items):
+        return not items or np.linalg.matrix_rank(vectors[items]) == len(items)
+
+    family = [s for s in subsets(L) if independent(list(s))]
+    oracle = Matroid(L, independent, bases=all_bases)
+    assert max(map(len, family)) == oracle.K
+    assert_best(oracle, bases(family) if all_bases else family, random_weights(rng, L))
+
+
+def test_contract():
+    sets, capacities = [[0, 1], [0, 1, 2, 3]], [1, 2]
+    family = independent_sets(6, sets, capacities)
+    check_oracle(LaminarMatroid(6, sets=sets, capacities=capacities), 6, family=bases(family))
+    check_oracle(LaminarMatroid(6, sets=sets, capacities=capacities, bases=False), 6, family=family)
+    groups, caps = [0, 0, 0, 1, 1], {0: 2, 1: 9}
+    family = independent_sets(5, [[0, 1, 2], [3, 4]], [2, 9])
+    check_oracle(PartitionMatroid(groups, caps), 5, family=bases(family))
+    check_oracle(PartitionMatroid(groups, caps, bases=False), 5, family=family)
+    check_oracle(
+        Matroid(5, lambda items: len(items) <= 3), 5, family=itertools.combinations(range(5), 3)
+    )
+
+
+def test_a_large_laminar_family_against_sorting_and_greedy():
+    rng = np.random.default_rng(0)
+    L = 20_000
+    city, country = rng.integers(0, 300, L), np.arange(300) % 10
+    sets = [np.flatnonzero(city == c) for c in range(300)] + [
+        np.flatnonzero(country[city] == c) for c in range(10)
+    ]
+    sets.append(np.arange(L))
+    capacities = [3] * 300 + [40] * 10 + [250]
+    w = rng.standard_normal(L)
+    left = dict(enumerate(capacities))
+    chosen = []
+    for e in np.argsort(-w, kind="stable"):
+        holders = [city[e], 300 + country[city[e]], 310]
+        if all(left[s] for s in holders):
+            chosen.append(int(e))
+            for s in holders:
+                left[s] -= 1
+    assert LaminarMatroid(L, sets=sets, capacities=capacities)(w).tolist() == sorted(chosen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"L": 0, "sets": [], "capacities": []}, ParameterError, "L must be a whole number"),
+        (
+            {"sets": [[0, 1]], "capacities": []},
+            ParameterError,
+            "1 sets need as many capacities, got 0",
+        ),
+        (
+            {"sets": [[0, 1], [1, 2]], "capacities": [1, 1]},
+            ParameterError,
+            "set 0 and set 1 overlap",
+        ),
+        (
+            {"sets": [[0, 9]], "capacities": [1]},
+            ItemsError,
+            "set 0: item 9 is not one of the items",
+        ),
+        ({"sets": [[0, 0]], "capacities": [1]}, ItemsError, "set 0: item 0 is repeated"),
+        ({"sets": [[]], "capacities": [1]}, ItemsError, "set 0 is empty"),
+        (
+            {"sets": [[0]], "capacities": [-1]},
+            ParameterError,
+            "capacity of set 0 must be a whole number",
+        ),
+    ],
+)
+def test_laminar_refuses(arguments, error, message):
+    with pytest.raises(error, match=message):
+        LaminarMatroid(**{"L": 4, **arguments})
+
+
+def test_a_group_without_items_may_have_a_capacity():
+    assert PartitionMatroid([0, 0, 1], {0: 1, 1: 1, 2: 1})(np.arange(3.0)).tolist() == [1, 2]
+
+
+def test_partition_refuses():
+    with pytest.raises(ParameterError, match="capacity must name every group; missing: 'b'"):
+        PartitionMatroid(["a", "b"], {"a": 1})
+    with pytest.raises(ParameterError, match="capacity of group 'a' must be a whole number"):
+        PartitionMatroid(["a"], {"a": -1})
+    with pytest.raises(WeightsError, match="2 weights"):
+        PartitionMatroid(["a", "b"], {"a": 1, "b": 1})(np.zeros(3))
+    assert (
+        repr(PartitionMatroid(["a", "b"], {"a": 1, "b": 1}))
+        == "PartitionMatroid(2 items in 2 groups, bases)"
+    )
+
+
+def test_matroid_refuses():
+    with pytest.raises(ParameterError, match="the empty set must be independent"):
+        Matroid(3, lambda items: False)
+    with pytest.raises(ParameterError, match="L must be"):
+        Matroid(0, lambda items: True)
+    with pytest.raises(WeightsError, match="3 weights"):
+        Matroid(3, lambda items: True)(np.zeros(4))

@@ -1,0 +1,172 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, sparse
+
+from superarm import Knapsack, Milp, TopK, brute_force
+from superarm.errors import InfeasibleError, OracleError, ParameterError, WeightsError
+from superarm.testing import check_oracle
+
+
+def value(w, A):
+    return w[A[A >= 0]].sum()
+
+
+def family(A, b):
+    L = np.shape(A)[1]
+    X = np.array(list(itertools.product([0, 1], repeat=L)))
+    return [
+        np.flatnonzero(x).tolist() for x in X[(X @ np.transpose(A) <= np.asarray(b) + 1e-12).all(1)]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("A", "b"),
+    [
+        ([[3, 2, 2, 1, 1], [1, 0, 1, 0, -1]], [4, 0]),
+        ([[-1.5, -1, -0.5, 0, 0], [1, 1, 1, 1, 1]], [-1, 3]),
+    ],
+)
+def test_contract(A, b):
+    check_oracle(Milp(A, b), 5, family=family(A, b), trials=30)
+    check_oracle(Milp(sparse.csr_matrix(A), b, gap=0.2), 5, family=family(A, b), trials=30)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.integers(1, 8),
+    st.integers(1, 3),
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.2]),
+    st.sampled_from(["normal", "tied", "tiny", "mixed"]),
+    st.booleans(),
+)
+def test_milp_is_brute_force(L, rows, seed, masked, kind, real):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rows, L)) if real else rng.integers(-3, 6, (rows, L))
+    b = rng.integers(-3, 8, rows)
+    w = {
+        "normal": rng.standard_normal(L),
+        "tied": rng.integers(-2, 3, L).astype(float),
+        "tiny": 1e-4 * rng.random(L),
+        "mixed": rng.standard_normal(L) * 10.0 ** rng.uniform(-9, 0, L),
+    }[kind]
+    w[rng.random(L) < masked] = -np.inf
+    oracle, sets = Milp(A, b), family(A, b)
+    if not any((w[s] > -np.inf).all() for s in sets):
+        with pytest.raises(InfeasibleError, match="no feasible set"):
+            oracle(w)
+        return
+    found = oracle(w)
+    assert found[found >= 0].tolist() in sets
+    best = value(w, brute_force(sets)(w))
+    assert value(w, found) == pytest.approx(best, abs=1e-11 * np.abs(w[w > -np.inf]).max(initial=0))
+
+
+def test_one_row_is_a_knapsack():
+    rng = np.random.default_rng(0)
+    c = rng.random(60)
+    W = rng.standard_normal((4, 60)) * 1e-4
+    for max_items in (None, 5):
+        A, B = (
+            Milp(c[None], [9.0], max_items=max_items)(W),
+            Knapsack(c, 9.0, max_items=max_items)(W),
+        )
+        for w, a, b in zip(W, A, B, strict=True):
+            assert a[a >= 0].tolist() == b[b >= 0].tolist(), w
+
+
+def test_two_inequalities_are_an_equality():
+    W = np.random.default_rng(1).standard_normal((3, 2, 12))
+    ones = np.ones(12)
+    A = Milp([ones, -ones], [4, -4], max_items=4)(W)
+    assert A.shape == (3, 2, 4)
+    np.testing.assert_array_equal(A, np.sort(TopK(4)(W)))
+    one_of_each_half = sparse.coo_array(np.kron(np.eye(2), np.ones(6)))
+    W = np.abs(W)
+    A = Milp(one_of_each_half, [1, 1], max_items=2)(W)
+    np.testing.assert_array_equal(
+        A, np.stack([W[..., :6].argmax(-1), 6 + W[..., 6:].argmax(-1)], -1)
+    )
+
+
+@pytest.mark.parametrize("gap", [0.1])
+def test_gap_is_kept(gap):
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        A, w = rng.random((3, 15)), rng.random(15) * 10.0 ** rng.integers(-5, 5)
+        b = 0.4 * A.sum(1)
+        assert value(w, Milp(A, b, gap=gap)(w)) >= (1 - gap) * value(w, Milp(A, b)(w)) * (1 - 1e-12)
+    assert Milp(A, b, gap=gap).gap == gap
+
+
+def test_small_coefficients_count_as_much_as_large_ones():
+    c = np.array([3.0, 2.0, 2.0])
+    for scale in (1e-300, 1e-9, 1.0, 1e9):
+        assert Milp([c * scale], [4 * scale])(np.array([3.5, 2.0, 2.0])).tolist() == [1, 2, -1]
+        assert Milp([c * scale], [3.9999 * scale])(np.array([3.5, 2.0, 2.0])).tolist() == [
+            0,
+            -1,
+            -1,
+        ]
+
+
+def test_points_that_miss_a_constraint_are_cut_off(monkeypatch):
+    near = 4 - 1e-9  # HiGHS lets items 1 and 2 pass
+    w = np.array([3.5, 2.0, 2.0])
+    assert Milp([[3.0, 2.0, 2.0]], [near])(w).tolist() == [0, -1, -1]
+    monkeypatch.setattr(Milp, "_highs", lambda *_: np.array([0.0, 1.0, 1.0]))
+    with pytest.raises(OracleError, match="miss a constraint"):
+        Milp([[3.0, 2.0, 2.0]], [near])(w)
+
+
+def test_time_limit_gives_what_was_found_and_no_gap(monkeypatch):
+    rng = np.random.default_rng(0)
+    A, w = rng.random((30, 300)), rng.random(300)
+    oracle = Milp(A, np.full(30, 50.0), time_limit=1e-9)
+    assert oracle.gap is None
+    with pytest.raises(
+        OracleError, match=r"Milp\(30 constraints, 300 items\): no set found with time_limit=1e-09"
+    ):
+        oracle(w)
+    stopped = optimize.OptimizeResult(status=1, x=np.eye(300)[7], message="Time limit reached")
+    monkeypatch.setattr(optimize, "milp", lambda *_, **__: stopped)
+    assert oracle(w)[:2].tolist() == [7, -1]
+
+
+def test_weights_are_refused():
+    oracle = Milp([[1.0, 1.0]], [1.0])
+    for bad in (np.nan, np.inf):
+        with pytest.raises(WeightsError, match=f"item 1 is {bad}"):
+            oracle(np.array([0.0, bad]))
+    with pytest.raises(WeightsError, match="2 weights, one an item"):
+        oracle(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("A", "b", "settings", "message"),
+    [
+        ([[1.0, np.nan]], [1.0], {}, "A must be finite: constraint 0, item 1 is nan"),
+        (
+            sparse.csc_array([[1.0, 0.0], [0.0, -np.inf]]),
+            [1.0, 1.0],
+            {},
+            "constraint 1, item 1 is -inf",
+        ),
+        ([[1.0], [1.0]], [1.0, np.inf], {}, "b must be finite: constraint 1 is inf"),
+        ([[1.0, 2.0]], [1.0, 2.0], {}, r"got \(1, 2\) and \(2,\)"),
+        (np.zeros((0, 2)), [], {}, r"got \(0, 2\) and \(0,\)"),
+        ([1.0, 2.0], [1.0], {}, "A and b must be numeric, A a matrix"),
+        ([["a"]], [1.0], {}, "A and b must be numeric"),
+        ([[1.0]], ["a"], {}, "A and b must be numeric"),
+        ([[1.0]], [1.0], {"max_items": 0}, "max_items must be a whole number of at least 1"),
+        ([[1.0]], [1.0], {"gap": 1.0}, "gap must be at least 0 and less than 1, got 1.0"),
+        ([[1.0]], [1.0], {"time_limit": -1.0}, "time_limit must be a positive, finite number"),
+    ],
+)
+def test_bad_parameters_are_refused(A, b, settings, message):
+    with pytest.raises(ParameterError, match=message):
+        Milp(A, b, **settings)

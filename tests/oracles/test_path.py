@@ -1,0 +1,183 @@
+import networkx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from superarm import DagPath, GridPath, ShortestPath
+from superarm.errors import InfeasibleError, ParameterError, WeightsError
+from superarm.testing import check_oracle
+
+
+def random_dag(rng, N):
+    """Edges of a random graph without cycles whose node numbers are shuffled, and all paths from
+    first to last node."""
+    number = rng.permutation(N)
+    pairs = [(i, j) for i in range(N) for j in range(i + 1, N) if rng.random() < 0.6 or j == i + 1]
+    pairs = [pairs[k] for k in rng.permutation(len(pairs))]
+
+    def walks(node):
+        if node == N - 1:
+            yield []
+        for e, (i, j) in enumerate(pairs):
+            if i == node:
+                yield from ([e, *rest] for rest in walks(j))
+
+    return (
+        [(int(number[i]), int(number[j])) for i, j in pairs],
+        int(number[0]),
+        int(number[-1]),
+        list(walks(0)),
+    )
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 10**9), st.integers(2, 6), st.sampled_from([0.0, 0.2]), st.booleans())
+def test_dag_path_is_brute_force(seed, N, masked, ties):
+    rng = np.random.default_rng(seed)
+    edges, source, target, paths = random_dag(rng, N)
+    oracle = DagPath(edges, source, target)
+    assert oracle.items == edges
+    assert max(map(len, paths)) == oracle.K
+    w = rng.integers(-2, 3, len(edges)).astype(float) if ties else rng.standard_normal(len(edges))
+    w[rng.random(len(edges)) < masked] = -np.inf
+    best = max(w[path].sum() for path in paths)
+    if best == -np.inf:
+        with pytest.raises(InfeasibleError, match="no feasible set"):
+            oracle(w)
+        return
+    A = oracle(w)
+    assert A[A >= 0].tolist() in paths
+    assert w[A[A >= 0]].sum() == pytest.approx(best, abs=1e-12)
+
+
+def random_network(rng, N):
+    """Edges of a random directed graph, cycles included, and all its simple paths from node 0 to
+    node N-1."""
+    pairs = [(i, j) for i in range(N) for j in range(N) if i != j and rng.random() < 0.5]
+    pairs = [pairs[k] for k in rng.permutation(len(pairs))]
+
+    def walks(nodes):
+        if nodes[-1] == N - 1:
+            yield []
+            return
+        for e, (i, j) in enumerate(pairs):
+            if i == nodes[-1] and j not in nodes:
+                yield from ([e, *rest] for rest in walks([*nodes, j]))
+
+    return pairs, list(walks([0]))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 10**9), st.integers(2, 5), st.sampled_from([0.0, 0.2]), st.booleans())
+def test_shortest_path_is_brute_force(seed, N, masked, ties):
+    rng = np.random.default_rng(seed)
+    edges, paths = random_network(rng, N)
+    if not paths:
+        with pytest.raises(
+            (InfeasibleError, ParameterError), match=r"no path leads|is not one of the nodes"
+        ):
+            ShortestPath(edges, 0, N - 1)
+        return
+    oracle = ShortestPath(edges, 0, N - 1)
+    w = -rng.integers(0, 3, len(edges)).astype(float) if ties else -rng.random(len(edges))
+    w[rng.random(len(edges)) < masked] = -np.inf
+    best = max(w[path].sum() for path in paths)
+    if best == -np.inf:
+        with pytest.raises(InfeasibleError, match="no feasible set"):
+            oracle(w)
+        return
+    A = oracle(w)
+    assert A[A >= 0].tolist() in paths
+    assert w[A[A >= 0]].sum() == pytest.approx(best, abs=1e-12)
+
+
+DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]
+DIAMOND_PATHS = [(0, 2), (1, 3), (4,)]
+
+
+def test_paths_through_networks_under_the_contract():
+    check_oracle(DagPath(DIAMOND, 0, 3), 5, family=DIAMOND_PATHS)
+    check_oracle(ShortestPath(DIAMOND, 0, 3), 5, family=DIAMOND_PATHS, domain=lambda w: -abs(w))
+
+
+def test_dag_path_on_a_grid_is_grid_path():
+    grid = GridPath(12)
+    edges = grid.edges[:, :, 0] * 13 + grid.edges[:, :, 1]
+    dag = DagPath(edges, 0, 168)
+    W = np.random.default_rng(0).standard_normal((200, grid.L))
+    np.testing.assert_array_equal(dag(W), grid(W))
+    np.testing.assert_array_equal(dag(W), np.stack([dag(w) for w in W]))
+
+
+def test_edges_off_every_path_are_never_used_but_still_checked():
+    oracle = DagPath([(0, 1), (1, 2), (1, 3), (4, 2)], 0, 2)
+    assert oracle(np.array([-1.0, -1.0, 9.0, 9.0])).tolist() == [0, 1]
+    with pytest.raises(WeightsError, match="item 3 is nan"):
+        oracle(np.array([0.0, 0.0, 0.0, np.nan]))
+
+
+@pytest.mark.parametrize("Path", [DagPath, ShortestPath])
+def test_networkx_graphs(Path):
+    graph = networkx.DiGraph([("home", "park"), ("park", "work"), ("home", "work")])
+    oracle = Path.from_networkx(graph, "home", "work")
+    A = oracle(np.array([-1.0, -3.0, -2.0]))
+    assert [oracle.items[e] for e in A if e >= 0] == [("home", "park"), ("park", "work")] or A[
+        0
+    ] == 1
+    assert set(oracle.items) == set(graph.edges)
+    cost = dict(zip(oracle.items, (1.0, 2.0, 3.0), strict=True))
+    networkx.set_edge_attributes(graph, cost, "cost")
+    best = networkx.shortest_path_length(graph, "home", "work", weight="cost")
+    w = -np.array([cost[item] for item in oracle.items])
+    A = oracle(w)
+    assert -w[A[A >= 0]].sum() == best
+
+
+@pytest.mark.parametrize("Path", [DagPath, ShortestPath])
+@pytest.mark.parametrize(
+    ("edges", "ends", "error", "message"),
+    [
+        ([(0, 1), (1, 2), (0, 1)], (0, 2), ParameterError, r"edge 2, \(0, 1\), is given twice"),
+        (
+            [(0, 1), (1, 1)],
+            (0, 1),
+            ParameterError,
+            r"edge 1, \(1, 1\), leads from a node to itself",
+        ),
+        ([(0, -1)], (0, 1), ParameterError, r"edge 0, \(0, -1\), has a negative node"),
+        ([(0, 1), (2, 1)], (0, 2), InfeasibleError, "no path leads from source 0 to target 2"),
+        ([(0, 1)], (0, 5), ParameterError, "the target 5 is not one of the nodes 0..1"),
+        ([(0, 1)], (1, 1), ParameterError, "source and target are the same node, 1"),
+        ([(0.5, 1.0)], (0, 1), ParameterError, "pairs of node numbers"),
+        ([(0, 1, 2)], (0, 1), ParameterError, "pairs of node numbers"),
+        ([], (0, 1), ParameterError, "is not one of the nodes"),
+        ([(0, 1), (1,)], (0, 1), ParameterError, "pairs of node numbers"),
+        (3, (0, 1), ParameterError, "pairs of node numbers"),
+        ([(0, 1)], (0.5, 1), ParameterError, "the source 0.5 is not one of the nodes"),
+        ([(0, 1)], ("0", 1), ParameterError, "the source '0' is not one of the nodes"),
+    ],
+)
+def test_networks_are_validated(Path, edges, ends, error, message):
+    with pytest.raises(error, match=message):
+        Path(edges, *ends)
+
+
+@pytest.mark.parametrize("Path", [DagPath, ShortestPath])
+def test_networkx_graphs_are_checked(Path):
+    with pytest.raises(ParameterError, match="paths need a directed graph"):
+        Path.from_networkx(networkx.Graph([("a", "b")]), "a", "b")
+    with pytest.raises(ParameterError, match="the target 'z' is not a node of the graph"):
+        Path.from_networkx(networkx.DiGraph([("a", "b")]), "a", "z")
+
+
+def test_a_cycle_is_refused():
+    with pytest.raises(ParameterError, match="cycle through or before node"):
+        DagPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3)
+
+
+def test_positive_weights_are_no_costs():
+    with pytest.raises(WeightsError, match=r"item 1 has weight 0\.5: weights are minus costs"):
+        ShortestPath(DIAMOND, 0, 3)(np.array([0.0, 0.5, 0.0, 0.0, 0.0]))
+    assert repr(ShortestPath(DIAMOND, 0, 3)) == "ShortestPath(5 edges, 4 nodes)"
+    assert repr(DagPath(DIAMOND, 0, 3)) == "DagPath(5 edges, at most 2 a path)"

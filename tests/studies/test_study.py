@@ -1,0 +1,102 @@
+import json
+
+import numpy as np
+import pytest
+
+from superarm import CombLinTS, RandomChoice
+from superarm.studies import study as module
+from superarm.studies.longest_path import LongestPath
+from superarm.studies.study import Setting, Study, estimate, read_curves
+
+PATH = LongestPath(m=2, d=2)
+A = Setting("a", PATH, CombLinTS(lam=10.0, sigma=1.0), 5, 3)
+B = Setting("b", PATH, RandomChoice(), 5, 3)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The names of the learners that were really simulated."""
+    ran = []
+
+    def simulate(instance, learners, **settings):
+        ran.append(type(learners[0]).__name__)
+        return original(instance, learners, **settings)
+
+    original = module.simulate
+    monkeypatch.setattr(module, "simulate", simulate)
+    return ran
+
+
+def test_finished_settings_are_not_run_again(tmp_path, counted):
+    study = Study(out=tmp_path, progress=False)
+    first = study.run([A])
+    both = study.run([A, B])
+    assert counted == ["CombLinTS", "RandomChoice"]
+    np.testing.assert_array_equal(first[A].expected, both[A].expected)
+
+
+def test_fewer_replicates_of_a_finished_setting_are_its_first(tmp_path, counted):
+    study = Study(out=tmp_path, progress=False)
+    few = A._replace(replicates=2)
+    traces = study.run([few, A])
+    assert counted == ["CombLinTS"]
+    assert traces[few].expected.shape == (1, 2, 5)
+    assert traces[A].expected.shape == (1, 3, 5)
+    assert (traces[few].settings["replicates"], traces[A].settings["replicates"]) == (2, 3)
+    np.testing.assert_array_equal(
+        traces[few].regret("CombLinTS"), traces[A].regret("CombLinTS")[:2]
+    )
+    alone = Study(out=tmp_path / "alone", progress=False).run([few])
+    np.testing.assert_array_equal(alone[few].expected, traces[few].expected)
+    study.run([few])
+    study.run([A])
+    assert len(counted) == 2
+
+
+def test_a_changed_setting_or_a_damaged_file_is_run_again(tmp_path, counted):
+    Study(out=tmp_path, progress=False).run([A])
+    Study(out=tmp_path, progress=False, seed=1).run([A])
+    Study(out=tmp_path, progress=False, seed=1).run([A._replace(replicates=4)])
+    Study(out=tmp_path, progress=False, seed=1).run(
+        [A._replace(learner=CombLinTS(lam=1.0, sigma=1.0))]
+    )
+    assert len(counted) == 4
+    (tmp_path / "traces" / "a.npz").write_bytes(b"broken")
+    Study(out=tmp_path, progress=False).run([A])
+    assert len(counted) == 5
+
+
+def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch, counted):
+    study = Study(out=tmp_path, progress=False)
+    study.run([A])
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "simulate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        study.run([A, B])
+    assert (tmp_path / "traces" / "a.npz").exists()
+    assert not (tmp_path / "traces" / "b.npz").exists()
+
+
+def test_progress_names_the_setting(tmp_path, capsys):
+    Study(out=tmp_path).run([A, B])
+    assert "[2/2] b" in capsys.readouterr().err
+
+
+def test_files(tmp_path):
+    study = Study(out=tmp_path, seed=4)
+    content = json.loads(study.write_json("thing", {"x": 1}).read_text())
+    assert (content["experiment"], content["x"], content["seed"]) == ("thing", 1, 4)
+    assert "numpy" in content["versions"]
+    values = np.array([[1.0, 2.0], [3.0, 6.0]])
+    path = study.write_curves("thing", {"L": {"regret": values, "other": values + 1}})
+    mean, se = read_curves(path, "regret")["L"]
+    np.testing.assert_allclose(mean, [2.0, 4.0])
+    np.testing.assert_allclose(se, [1.0, 2.0])
+
+
+def test_estimate():
+    assert estimate(np.array([1.0, 3.0])) == {"mean": 2.0, "se": 1.0}
+    assert estimate(np.array([1.0])) == {"mean": 1.0, "se": None}
