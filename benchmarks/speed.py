@@ -28,10 +28,11 @@ from peers import DECISIONS, OTHERS, PEERS
 from superarm import gaussian
 from superarm.agent import Agent
 from superarm.arrays import Array
-from superarm.contracts import Learner, Problem
+from superarm.contracts import Feedback, Learner, Problem
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
 from superarm.oracles import TopK
-from superarm.simulation.episodes import episodes, simulate, versions
+from superarm.simulation import episodes, simulate
+from superarm.simulation.replicates import versions
 from superarm.studies.ads import Ads
 from superarm.studies.longest_path import LongestPath
 from superarm.studies.report import aligned
@@ -238,9 +239,11 @@ def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iter
     rng = np.random.default_rng(0)
     Phi = rng.standard_normal((L, d))
     problem, learner = Problem(Phi, TopK(K)), CombLinUCB(lam=10.0, sigma=1.0, c=1.0)
-    belief = learner.init(problem)
+    model = learner.model
+    belief: Any = model.prior(problem)
     for _ in range(40):
-        belief = learner.update(belief, problem, rng.permutation(L)[:K], rng.standard_normal(K))
+        feedback = Feedback.of(problem, rng.permutation(L)[:K], rng.standard_normal(K))
+        belief = model.learn(belief, problem, feedback)
     R = np.array(belief.factor[:-1, :-1])
     taken = interleaved(
         {"ours": lambda: gaussian.std(belief, Phi), "product": lambda: Phi @ R}, 2 * repeats
@@ -253,15 +256,15 @@ def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iter
         taken["ours"] / taken["product"],
         "",
     )
-    feedback = [(rng.permutation(L)[:K], rng.standard_normal(K)) for _ in range(50)]
-    state, turns = {"kept": belief}, itertools.cycle(feedback)
+    turns_of = [(rng.permutation(L)[:K], rng.standard_normal(K)) for _ in range(50)]
+    state, turns = {"kept": belief}, itertools.cycle(turns_of)
 
     def kept() -> None:
-        state["kept"] = learner.update(state["kept"], problem, *next(turns))
+        state["kept"] = model.learn(state["kept"], problem, Feedback.of(problem, *next(turns)))
         learner.weights(state["kept"], problem, rng)
 
     def anew() -> None:
-        items, w = feedback[0]
+        items, w = turns_of[0]
         after = gaussian.condition(belief, Phi[items], w, 1.0)
         Phi @ gaussian.mean(after) + gaussian.std(after, Phi)
 

@@ -5,18 +5,18 @@ unknown scales.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, matvec, take_rows
+from superarm.arrays import Array, Rng, matvec
 from superarm.checks import require_count, require_positive
-from superarm.contracts import Learner, Problem
+from superarm.contracts import Feedback, Learner, Problem
 from superarm.errors import ParameterError
 from superarm.gaussian import condition, prior, sample
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
 from superarm.oracles import GridPath
-from superarm.simulation.episodes import Instance
+from superarm.simulation.lockstep import Instance
 from superarm.simulation.trace import Trace
 from superarm.simulation.worlds import BernoulliEnvironment, DriftingEnvironment
 from superarm.studies.ads import Ads
@@ -64,12 +64,19 @@ class WindowCombLinTS:
     lam: float
     sigma: float
     size: int
+    per_item: ClassVar[tuple[str, ...]] = ()
+    uses_features: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)
         require_count(size=self.size)
 
-    def init(self, problem: Problem) -> Window:
+    @property
+    def model(self) -> "WindowCombLinTS":
+        """The window itself."""
+        return self
+
+    def prior(self, problem: Problem) -> Window:
         """Nothing observed."""
         if problem.oracle.K is None:
             raise ParameterError("a sliding window needs an oracle that knows its K")
@@ -83,15 +90,15 @@ class WindowCombLinTS:
         )
         return matvec(problem.Phi, sample(posterior, rng))
 
-    def update(self, belief: Window, problem: Problem, A: Array, w: Array) -> Window:
+    def learn(self, belief: Window, problem: Problem, feedback: Feedback) -> Window:
         """Put in the new episode, drop the oldest."""
         K = problem.oracle.K
-        assert K is not None  # init has seen to it
-        rows, new = np.zeros((*problem.batch, K, problem.d)), np.zeros((*problem.batch, K))
-        rows[..., : A.shape[-1], :], new[..., : A.shape[-1]] = (
-            take_rows(problem.Phi, A),
-            np.where(A >= 0, w, 0.0),
-        )
+        assert K is not None  # the prior has seen to it
+        n = feedback.w.shape[-1]
+        rows = np.zeros((*problem.batch, K, problem.d))
+        rows[..., :n, :] = feedback.rows
+        new = np.zeros((*problem.batch, K))
+        new[..., :n] = np.where(feedback.A >= 0, feedback.w, 0.0)
         return Window(
             np.concatenate([belief.rows[..., K:, :], rows], axis=-2),
             np.concatenate([belief.w[..., K:], new], axis=-1),

@@ -7,7 +7,7 @@ it, K = 2m.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +43,6 @@ class LongestPath:
     lam: float = 10.0
     sigma: float = 1.0
     tau: float = 0.0
-    draws_batches: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_count(m=self.m, d=self.d)
@@ -59,6 +58,10 @@ class LongestPath:
         if self.tau:
             world = replace(world, mean=world.mean + self.tau * rng.standard_normal(oracle.L))
         return Problem(Phi, oracle), world
+
+    def batch(self, streams: Any) -> tuple[Problem, GaussianEnvironment]:
+        """One instance per stream, on the device of the streams."""
+        return self(streams)
 
 
 @dataclass(frozen=True, kw_only=True)

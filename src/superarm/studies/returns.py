@@ -7,7 +7,7 @@ from typing import Any
 
 from superarm.contracts import Learner
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
-from superarm.simulation.episodes import Instance
+from superarm.simulation.lockstep import Instance
 from superarm.studies.study import Setting, Study, estimate
 
 MARKS = (100, 1000)

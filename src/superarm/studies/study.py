@@ -12,7 +12,9 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.contracts import Learner
 from superarm.errors import FileError
-from superarm.simulation.episodes import Instance, simulate, versions
+from superarm.simulation import simulate
+from superarm.simulation.lockstep import Instance
+from superarm.simulation.replicates import versions
 from superarm.simulation.trace import Trace, mean_se
 
 
@@ -79,7 +81,7 @@ class Study:
 
     def _device_of(self, setting: Setting) -> str | None:
         """The device, unless the learner knows NumPy only."""
-        return None if getattr(setting.learner, "numpy_only", False) else self.device
+        return None if setting.label.startswith("Literal") else self.device
 
     def _kept(self, path: Path, setting: Setting) -> Trace | None:
         """The finished trace of this setting, with as many replicates or more, if there is one."""
