@@ -59,7 +59,7 @@ def test_bad_features(features, message):
     [
         ([0.0, np.nan, np.inf], "item 1 is nan"),
         ([[0.0, 0.0, 0.0], [0.0, 0.0, np.inf]], "item 2 is inf"),
-        ([0.0, 0.0], r"3 weights, one an item, got shape \(2,\)"),
+        ([0.0, 0.0], r"3 weights, one per item, got shape \(2,\)"),
         (1.0, r"got shape \(\)"),
         (["1", "2", "3"], "weights must be numbers"),
     ],

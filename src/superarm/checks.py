@@ -9,10 +9,10 @@ import numpy as np
 from superarm.arrays import (
     Array,
     Features,
-    Product,
     all_finite,
     below_infinity,
     double,
+    is_product,
     is_tensor,
     to_numpy,
 )
@@ -72,12 +72,10 @@ def as_numbers(values: Any) -> Array:
 
 
 def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features:
-    """Features by `check_features`, a tensor as it is, or a `Product`, whose left side was checked
-    when it was made.
-    """
+    """Features as a finite array, tensor or `Product` (whose left side was checked when made)."""
     if is_tensor(features):
         return _check_tensor(features, shape)
-    if not isinstance(features, Product):
+    if not is_product(features):
         return check_features(features, shape)
     _check_shape(features, shape)
     _check_finite(features.right)
@@ -94,14 +92,14 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
         given = to_numpy(features) if is_tensor(features) else np.asarray(features)
         Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
     except ValueError as error:
-        raise FeaturesError(f"features must be numbers, one row an item ({error})") from error
+        raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
     _check_shape(Phi, shape)
     _check_finite(Phi)
     return Phi if Phi.flags.forc else np.ascontiguousarray(Phi)
 
 
 def _check_tensor(Phi: Array, shape: tuple[int, ...] | None) -> Array:
-    """The same for a tensor, on its device."""
+    """Features in a tensor, checked on its device."""
     _check_shape(Phi, shape)
     if not all_finite(Phi):
         raise FeaturesError("features must be finite numbers of a floating point type")
@@ -123,10 +121,10 @@ def _check_finite(Phi: Array) -> None:
     for start in range(0, len(Phi), step):
         finite = np.isfinite(Phi[start : start + step])
         if not finite.all():
-            first, *rest = np.argwhere(~finite)[0]
-            at = (start + int(first), *rest)
+            at = np.argwhere(~finite)[0]
+            at[0] += start
             raise FeaturesError(
-                f"features must be finite: feature {at[-1]} of item {at[-2]} is {Phi[at]}"
+                f"features must be finite: feature {at[-1]} of item {at[-2]} is {Phi[tuple(at)]}"
             )
 
 
@@ -139,7 +137,7 @@ def as_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> 
     except ValueError as error:
         raise WeightsError(f"weights must be numbers ({error})") from error
     if w.ndim == 0 or (L is not None and w.shape[-1] != L):
-        wanted = "one weight an item" if L is None else f"{L} weights, one an item"
+        wanted = "one weight per item" if L is None else f"{L} weights, one per item"
         raise WeightsError(f"the oracle needs {wanted}, got shape {tuple(w.shape)}")
     return w
 

@@ -147,7 +147,9 @@ def method_of(model: object, name: str) -> Callable[..., Any]:
 
 
 class Learner(Protocol[Belief]):
-    """An algorithm: a model of the weights, and a policy. `superarm.testing.check_learner` checks it.
+    """An algorithm: a model of the weights, and a policy.
+
+    `superarm.testing.check_learner` checks the contract.
 
     A learner that weighs each item by its feature row alone may also have
     `row_weights(belief, rng)`, which returns a function from feature rows to weights. It then

@@ -2,13 +2,13 @@
 
 SuperarmError
 ├── FeaturesError    (ValueError)       features of wrong shape, or not finite
-├── WeightsError     (ValueError)       weights of wrong length, not finite, or out of the model's range
+├── WeightsError     (ValueError)       weights of wrong length, not finite, or out of range
 ├── ItemsError       (ValueError)       items that are unknown, repeated, or not ids
 ├── DecisionError    (ValueError)       a decision record that is damaged, or was observed before
 ├── MaskError        (ValueError)       an availability mask of wrong shape or type
 ├── ParameterError   (ValueError)       a hyperparameter or setting out of its range
 ├── InfeasibleError  (ValueError)       no feasible set is left to choose
-├── OracleError      (RuntimeError)     an oracle returned something that is not a set of available items
+├── OracleError      (RuntimeError)     an oracle returned no set of available items
 ├── NumericalError   (ArithmeticError)  numbers too large for float64
 ├── FileError        (ValueError)       a file that is truncated, foreign or newer than this version
 └── DataError        (OSError)          a data set that is missing or not what it should be

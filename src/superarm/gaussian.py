@@ -2,8 +2,9 @@
 
     Σ_t⁻¹ = RᵀR,   R θ̄_t = z,   R upper triangular with positive diagonal
 
-    [R z]              one triangular `factor`. A block of feedback (φ_k, w_k) with noise std σ is absorbed by
-    [0 r]              re-triangularizing  [factor; φ/σ w/σ]: orthogonal transformations keep RᵀR, Rᵀz and r² exact.
+    [R z]     one triangular `factor`. A block of feedback (φ_k, w_k) with noise std σ is absorbed
+    [0 r]     by re-triangularizing  [factor; φ/σ w/σ]: orthogonal transformations keep RᵀR, Rᵀz
+              and r² exact.
 
 Algorithm 1 subtracts rank-one terms from Σ and loses positive definiteness in float64 once λ/σ is
 large. R cannot lose it: rows are only ever added, and Σ is never formed.
@@ -52,9 +53,7 @@ class Factored(Protocol):
 
 
 class Gaussian(NamedTuple):
-    """θ ~ N(θ̄, Σ), as the triangular factor and the terms of the evidence that do not depend on
-    it.
-    """
+    """θ ~ N(θ̄, Σ), as the triangular factor, and what else the marginal likelihood needs."""
 
     factor: Array  # (*B, d+1, d+1)
     log_scale: Array  # (*B,)
@@ -66,10 +65,13 @@ class Gaussian(NamedTuple):
 
 
 def prior(
-    d: int, lam: Array | float, batch: tuple[int, ...] = (), like: Features | None = None
+    d: int,
+    lam: Array | float,
+    batch: tuple[int, ...] = (),
+    like: Features | None = None,
 ) -> Gaussian:
-    """θ ~ N(0, λ²I), with one λ for all entries of the batch or one for each, in arrays of the kind
-    of `like`.
+    """θ ~ N(0, λ²I), with one λ for all entries of the batch or one per entry, in arrays of the
+    kind of `like`.
 
     >>> from superarm import gaussian
     >>> gaussian.mean(gaussian.prior(3, lam=10.0))
@@ -77,10 +79,9 @@ def prior(
     """
     _check_scale("lam", lam, batch)
     if d < 1:
-        raise ParameterError(f"a linear learner needs at least one feature an item, got d={d}")
-    return Gaussian(
-        scaled_identity(1 / lam, d, d + 1, batch, like), full(batch, -d * log(lam), like)
-    )
+        raise ParameterError(f"a linear learner needs at least one feature per item, got d={d}")
+    factor = scaled_identity(1 / lam, d, d + 1, batch, like)
+    return Gaussian(factor, full(batch, -d * log(lam), like))
 
 
 def mean(belief: Factored) -> Array:
@@ -115,9 +116,8 @@ def _check_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
     if is_real(value) or not hasattr(value, "shape"):
         require_positive(**{name: value})
         return
-    if len(value.shape) != len(shape) or any(
-        n not in (1, m) for n, m in zip(value.shape, shape, strict=True)
-    ):
+    fits = len(value.shape) == len(shape)
+    if not fits or any(n not in (1, m) for n, m in zip(value.shape, shape, strict=True)):
         raise ParameterError(f"{name} must be a number or have shape {shape}, got {value.shape}")
     bad = ~((value > 0) & (value < math.inf))
     if bad.any():
@@ -131,21 +131,27 @@ def sample(belief: Factored, rng: Rng) -> Array:
 
 
 def condition(
-    belief: Factored, phi: Array, w: Array, sigma: Array | float, importance: Array | float = 1.0
+    belief: Factored,
+    phi: Array,
+    w: Array,
+    sigma: Array | float,
+    importance: Array | float = 1.0,
 ) -> Gaussian:
     """Algorithm 1 for a block of feedback: w = φθ + noise of std sigma.
 
     phi is (*B, K, d), w is (*B, K). A zero row says nothing about θ and is an exact no-op, whatever
-    its w. `sigma` is one number, or (*B, K) with one a row. A row of `importance` v, a number or
+    its w. `sigma` is one number, or (*B, K) with one per row. A row of `importance` v, a number or
     (*B, K), counts v times.
 
     >>> import numpy as np
     >>> from superarm import gaussian
     >>> belief = gaussian.prior(2, lam=1.0)
-    >>> belief = gaussian.condition(belief, np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([3.0, 0.0]), sigma=1.0)
+    >>> rows = np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> belief = gaussian.condition(belief, rows, np.array([3.0, 0.0]), sigma=1.0)
     >>> gaussian.mean(belief)
     array([1.5, 0. ])
-    >>> belief = gaussian.condition(belief, np.eye(2), np.array([3.0, 1.0]), sigma=np.array([1.0, 0.1]))
+    >>> sigma = np.array([1.0, 0.1])
+    >>> belief = gaussian.condition(belief, np.eye(2), np.array([3.0, 1.0]), sigma=sigma)
     >>> gaussian.mean(belief).round(2)
     array([2.  , 0.99])
     """
@@ -192,31 +198,35 @@ def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
 
 
 def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:
-    """What two beliefs learned apart from each other, each from the prior `start`: Σ⁻¹ = Σ_a⁻¹ +
-    Σ_b⁻¹ - Σ₀⁻¹.
+    """What two beliefs learned apart from each other, each from the prior `start`.
+
+    Σ⁻¹ = Σ_a⁻¹ + Σ_b⁻¹ - Σ₀⁻¹
 
     >>> import numpy as np
     >>> from superarm import gaussian
-    >>> prior, rows, w = gaussian.prior(2, lam=1.0), np.array([[1.0, 2.0], [0.5, -1.0]]), np.array([3.0, 1.0])
+    >>> prior = gaussian.prior(2, lam=1.0)
+    >>> rows = np.array([[1.0, 2.0], [0.5, -1.0]])
+    >>> w = np.array([3.0, 1.0])
     >>> here, there = (gaussian.condition(prior, rows[[i]], w[[i]], sigma=0.1) for i in range(2))
     >>> both = gaussian.condition(prior, rows, w, sigma=0.1)
     >>> bool(np.allclose(gaussian.merge(here, there, prior).factor, both.factor, rtol=1e-12))
     True
     """
     factor = qr_update(belief.factor, other.factor, nonzero_rows(other.factor))
-    return Gaussian(
-        qr_downdate(factor, start.factor), belief.log_scale + other.log_scale - start.log_scale
-    )
+    log_scale = belief.log_scale + other.log_scale - start.log_scale
+    return Gaussian(qr_downdate(factor, start.factor), log_scale)
 
 
 def log_evidence(belief: Factored) -> Array:
-    """The logarithm of p(w), of everything observed: (*B,). Zero rows, being padding, do not count.
+    """The log marginal likelihood of everything observed: (*B,). Zero rows are padding and do not
+    count.
 
     log p(w) = log det R₀ - log det R - Σ log(σ √2π) - r²/2
 
     >>> import numpy as np
     >>> from superarm import gaussian
-    >>> belief = gaussian.condition(gaussian.prior(1, lam=1.0), np.array([[1.0]]), np.array([2.0]), sigma=1.0)
+    >>> prior = gaussian.prior(1, lam=1.0)
+    >>> belief = gaussian.condition(prior, np.array([[1.0]]), np.array([2.0]), sigma=1.0)
     >>> round(float(gaussian.log_evidence(belief)), 6)  # N(2; 0, 1 + 1)
     -2.265512
     """

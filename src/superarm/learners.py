@@ -276,7 +276,8 @@ class CombMixUCB(_Mixed):
 
 @dataclass(frozen=True, kw_only=True)
 class CombTS:
-    """Thompson sampling with a Beta posterior per item, for weights in [0, 1]: the paper's baseline.
+    """Thompson sampling with a Beta posterior per item, for weights in [0, 1]: a baseline of the
+    paper.
 
     Weights strictly between 0 and 1 are counted by the Bernoulli trick, see
     `beliefs.itemwise.CoinsModel`.

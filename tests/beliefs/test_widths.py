@@ -3,8 +3,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from superarm import Agent, CombLinUCB, GaussianEnvironment, Problem, TopK, episodes, gaussian
-from superarm.beliefs.widths import OLDEST, Widths, widths
+from superarm import (
+    Agent,
+    CombLinUCB,
+    Feedback,
+    GaussianEnvironment,
+    Problem,
+    TopK,
+    episodes,
+    gaussian,
+)
+from superarm.beliefs.widths import LEAST, OLDEST, Widths, widths
 from support import learn_rows, update
 
 
@@ -132,3 +141,34 @@ def test_contexts_in_an_agent():
         upper = context @ gaussian.mean(agent.belief) + gaussian.std(agent.belief, context)
         assert sorted(items) == sorted(np.argsort(-upper)[:3])
         agent.observe(items, rng.standard_normal(3), features=context)
+
+
+@pytest.mark.parametrize("importance", [9.0, 0.04, np.array([10.0, 0.5])])
+def test_importance_narrows_the_kept_widths(importance):
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.standard_normal((40, 12)), TopK(2))
+    learner = CombLinUCB(lam=1.0, sigma=3.0, c=1.0)
+    belief = learner.model.prior(problem)
+    for n in range(1, 6):
+        A = rng.permutation(40)[:2]
+        belief = update(learner, belief, problem, A, rng.standard_normal(2), importance)
+        assert belief.age == n  # kept, not computed anew
+        assert relative_error(belief, problem.Phi) <= 1e-10
+
+
+def test_a_factor_that_becomes_steep_has_its_widths_computed_anew():
+    """Feedback with little noise: what is known and what is not are far apart from then on."""
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.standard_normal((40, 12)), TopK(2))
+    learner = CombLinUCB(lam=1.0, sigma=1e-4, c=1.0)
+    belief = learner.model.prior(problem)
+    after = update(learner, belief, problem, np.array([3, 7]), np.zeros(2))
+    others = np.delete(np.arange(40), [3, 7])
+    # nothing but the factor says so: no width has shrunk so far that it must be computed anew
+    unseen = problem._replace(Phi=np.delete(problem.Phi, [3, 7], axis=0))
+    apart = learner.model.learn(
+        learner.model.prior(unseen), unseen, Feedback.of(problem, np.array([3, 7]), np.zeros(2))
+    )
+    assert (widths(apart, unseen.Phi) ** 2 > LEAST * np.sum(unseen.Phi**2, axis=-1)).all()
+    assert after.age == apart.age == 0
+    np.testing.assert_array_equal(after.squared[others], apart.squared)

@@ -83,7 +83,7 @@ def test_drifting_refusals():
             world.at(t)
     with pytest.raises(ParameterError, match=r"drift must lie in \[0, 1\]"):
         DriftingEnvironment.wandering(Phi, lam=1.0, sigma=0.1, drift=1.5, episodes=5, rng=rng)
-    with pytest.raises(ParameterError, match="one row of 3 coefficients an episode"):
+    with pytest.raises(ParameterError, match="one row of 3 coefficients per episode"):
         DriftingEnvironment(Phi, np.ones((5, 2)), sigma=0.1)
 
 
@@ -124,9 +124,9 @@ def test_clicks_in_a_context_have_linear_log_odds():
             USERS,
             {"theta": [np.nan] * 6},
             ParameterError,
-            "theta must be finite numbers, one a feature",
+            "theta must be finite numbers, one per feature",
         ),
-        (USERS, {"theta": "abc"}, ParameterError, "theta must be numbers, one a feature"),
+        (USERS, {"theta": "abc"}, ParameterError, "theta must be numbers, one per feature"),
         (
             USERS,
             {"sigma": -1.0},
@@ -150,13 +150,13 @@ def test_clicks_in_a_context_have_linear_log_odds():
             [],
             {},
             ParameterError,
-            "contexts must be a sequence, one an episode, or a function of the episode",
+            "contexts must be a sequence, one per episode, or a function of the episode",
         ),
         (
             iter(USERS),
             {},
             ParameterError,
-            "contexts must be a sequence, one an episode, or a function of the episode",
+            "contexts must be a sequence, one per episode, or a function of the episode",
         ),
     ],
 )

@@ -29,7 +29,7 @@ def moved(model: Model[Any], belief: Any, problem: Problem, to: Problem, source:
 
 
 def gathered(model: Model[Any], belief: Any, to: Problem, source: Array) -> Any:
-    """The belief with its `per_item` fields in the order of `source`, and the prior's where that is -1."""
+    """The belief with its `per_item` fields taken from `source`, and from the prior where it is -1."""
     start = model.prior(to)
     known = source >= 0
     changed = {}

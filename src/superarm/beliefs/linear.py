@@ -20,6 +20,15 @@ class FactoredModel:
 
     per_item: ClassVar[tuple[str, ...]] = ()
     uses_features: ClassVar[bool] = True
+    lam: float
+
+    def prior(self, problem: Problem) -> Any:
+        """Σ_1 = λ²I, θ̄_1 = 0."""
+        return gaussian.prior(problem.d, self.lam, problem.batch, problem.Phi)
+
+    def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
+        """The belief after the feedback of both, each of which started from the prior."""
+        return gaussian.merge(belief, other, self.prior(problem))
 
     def coefficients(self, belief: Factored) -> Array:
         """θ̄_t: (*B, d)."""
@@ -80,15 +89,7 @@ class LinearModel(FactoredModel):
     sigma: float
     forgetting: float = 1.0
 
-    def prior(self, problem: Problem) -> Gaussian:
-        """Σ_1 = λ²I, θ̄_1 = 0."""
-        return gaussian.prior(problem.d, self.lam, problem.batch, problem.Phi)
-
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Algorithm 1 on the rows of the feedback."""
         past = faded(belief, self.lam, self.forgetting)
         return observed(past, feedback, self.sigma)
-
-    def merge(self, belief: Gaussian, other: Gaussian, problem: Problem) -> Gaussian:
-        """The belief after the feedback of both, each of which started from the prior."""
-        return gaussian.merge(belief, other, self.prior(problem))

@@ -162,10 +162,6 @@ class LogitModel(FactoredModel):
     lam: float
     forgetting: float = 1.0
 
-    def prior(self, problem: Problem) -> Gaussian:
-        """Σ_1 = λ²I, θ̄_1 = 0: every item is a coin toss."""
-        return gaussian.prior(problem.d, self.lam, problem.batch, problem.Phi)
-
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Bayes' rule by Laplace's approximation."""
         past = faded(belief, self.lam, self.forgetting)
@@ -174,7 +170,3 @@ class LogitModel(FactoredModel):
     def response(self, score: Array) -> Array:
         """The probability of a click: probabilities add up over a set, log-odds do not."""
         return sigmoid(score)
-
-    def merge(self, belief: Gaussian, other: Gaussian, problem: Problem) -> Gaussian:
-        """Near the belief after the feedback of both: their approximations add up."""
-        return gaussian.merge(belief, other, self.prior(problem))

@@ -183,10 +183,6 @@ class MixedModel:
         )
         return out
 
-    def response(self, score: Array) -> Array:
-        """The weight a score stands for: the score itself."""
-        return score
-
     def learn(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
         """Bayes' rule for θ and δ together."""
         known = feedback.A >= 0

@@ -127,7 +127,7 @@ class TunedModel(FactoredModel):
         )
 
     def _refitted(self, belief: Tuned) -> Tuned:
-        """A single belief made anew from its rows, at the scales of the largest marginal likelihood."""
+        """A single belief made anew from its rows, at the best scales."""
         lam = float(belief.lam)
         sigma = float(belief.sigma)
         if (belief.data[:, -1] ** 2).sum() > 0:  # nothing but zeros says nothing about scales

@@ -118,11 +118,8 @@ class WidthsModel(FactoredModel):
     sigma: float
 
     def prior(self, problem: Problem) -> Widths:
-        """Σ_1 = λ²I, θ̄_1 = 0."""
-        return with_widths(self._start(problem), problem.Phi)
-
-    def _start(self, problem: Problem) -> Gaussian:
-        return gaussian.prior(problem.d, self.lam, problem.batch, problem.Phi)
+        """Σ_1 = λ²I, θ̄_1 = 0, and λ‖φ_e‖."""
+        return with_widths(super().prior(problem), problem.Phi)
 
     def std(self, belief: Widths, problem: Problem) -> Array:
         """√(φ_eᵀ Σ_t φ_e): (*B, L)."""
@@ -164,8 +161,7 @@ class WidthsModel(FactoredModel):
 
     def merge(self, belief: Widths, other: Widths, problem: Problem) -> Widths:
         """The belief after the feedback of both, each of which started from the prior."""
-        both = gaussian.merge(belief, other, self._start(problem))
-        return with_widths(both, problem.Phi)
+        return with_widths(super().merge(belief, other, problem), problem.Phi)
 
     def move(self, belief: Widths, problem: Problem, to: Problem, source: Array) -> Widths:
         """The belief with the widths of another catalogue."""

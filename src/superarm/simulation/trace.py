@@ -33,7 +33,8 @@ class Trace:
     >>> from superarm import CombLinTS, mean_se, simulate
     >>> from superarm.studies.longest_path import LongestPath
     >>> path = LongestPath(m=2, d=2)
-    >>> trace = simulate(path, [CombLinTS(lam=10.0, sigma=1.0)], episodes=10, replicates=5, progress=False)
+    >>> learners = [CombLinTS(lam=10.0, sigma=1.0)]
+    >>> trace = simulate(path, learners, episodes=10, replicates=5, progress=False)
     >>> regret, se = mean_se(trace.regret("CombLinTS")[:, -1])
     >>> bool(0 < se < regret)
     True
@@ -59,38 +60,37 @@ class Trace:
 
     def regret(self, learner: str) -> Array:
         """Expected cumulative regret R(t) against A*."""
-        return np.cumsum(
-            self._of(self.oracle_expected, learner) - self._of(self.expected, learner), axis=-1
-        )
+        best = self._of(self.oracle_expected, learner)
+        return np.cumsum(best - self._of(self.expected, learner), axis=-1)
 
     def realized_regret(self, learner: str) -> Array:
         """Realized cumulative regret against A*."""
-        return np.cumsum(
-            self._of(self.oracle_realized, learner) - self._of(self.realized, learner), axis=-1
-        )
+        best = self._of(self.oracle_realized, learner)
+        return np.cumsum(best - self._of(self.realized, learner), axis=-1)
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
         """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
         if not self.exact:
             raise ParameterError(
-                "scaled regret is measured against the exact optimum: give simulate an exact= oracle"
+                "scaled regret is measured against the exact optimum: "
+                "give simulate an exact= oracle"
             )
         gamma = self.gap if gamma is None else gamma
         if gamma is None or not 0 <= gamma < 1:
             raise ParameterError(
-                f"scaled regret needs a gamma in [0, 1), got {gamma}: the oracle's gap is {self.gap}"
+                f"scaled regret needs a gamma in [0, 1), got {gamma}: "
+                f"the oracle's gap is {self.gap}"
             )
-        optimum, expected = (
-            self._of(values, learner) for values in (self.optimum_expected, self.expected)
-        )
-        return np.cumsum(optimum - expected / (1 - gamma), axis=-1)
+        optimum = self._of(self.optimum_expected, learner)
+        earned = self._of(self.expected, learner) / (1 - gamma)
+        return np.cumsum(optimum - earned, axis=-1)
 
     def per_step_return(self, learner: str) -> Array:
-        """Expected return an episode, averaged over the episodes so far."""
+        """Expected return per episode, averaged over the episodes so far."""
         return _running_mean(self._of(self.expected, learner))
 
     def per_step_optimum(self, learner: str) -> Array:
-        """The same for A^opt in the learner's episodes: the line its per-step return approaches."""
+        """Expected return of A^opt per episode of the learner's: what its own approaches."""
         return _running_mean(self._of(self.optimum_expected, learner))
 
     def first(self, replicates: int) -> "Trace":
@@ -107,12 +107,10 @@ class Trace:
         lines = [f"{'learner':{width}}  {f'regret R({n})':>20}  {'return / optimum':>20}"]
         for learner in self.learners:
             regret, regret_se = mean_se(self.regret(learner)[:, -1])
-            share, share_se = mean_se(
-                self.per_step_return(learner)[:, -1] / self.per_step_optimum(learner)[:, -1]
-            )
-            lines.append(
-                f"{learner:{width}}  {f'{regret:.4g} ± {regret_se:.2g}':>20}  {f'{share:.1%} ± {share_se:.1%}':>20}"
-            )
+            optimum = self.per_step_optimum(learner)[:, -1]
+            share, share_se = mean_se(self.per_step_return(learner)[:, -1] / optimum)
+            cells = [f"{regret:.4g} ± {regret_se:.2g}", f"{share:.1%} ± {share_se:.1%}"]
+            lines.append(f"{learner:{width}}  {cells[0]:>20}  {cells[1]:>20}")
         plural = "" if replicates == 1 else "s"
         return "\n".join([*lines, f"mean ± standard error over {replicates} replicate{plural}"])
 
@@ -127,16 +125,15 @@ class Trace:
         meta, arrays = files.read(path, "trace")
         try:
             shape = arrays["expected"].shape
-            # files of earlier versions hold (replicates, episodes) where all learners had the same best sets
+            # where all learners had the same best sets, older files have no axis for learners
             by_learner = {name: np.broadcast_to(arrays[name], shape).copy() for name in ARRAYS}
             content: dict[str, Any] = meta | by_learner | {"learners": tuple(meta["learners"])}
             return cls(**{name: content[name] for name in (*META, *ARRAYS)})
         except KeyError as error:
             raise FileError(f"{path} is damaged: {error} is missing") from error
         except ValueError as error:
-            raise FileError(
-                f"{path} is damaged: its arrays are of different shapes ({error})"
-            ) from error
+            message = f"{path} is damaged: its arrays are of different shapes ({error})"
+            raise FileError(message) from error
 
 
 def _running_mean(x: Array) -> Array:
@@ -152,6 +149,7 @@ def mean_se(x: Array) -> tuple[Array, Array]:
     >>> float(mean), float(se)
     (2.0, 1.0)
     """
-    n = len(x)
-    se = x.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(x.shape[1:], np.nan)
-    return x.mean(axis=0), se
+    mean = x.mean(axis=0)
+    if len(x) == 1:
+        return mean, np.full_like(mean, np.nan)
+    return mean, x.std(axis=0, ddof=1) / np.sqrt(len(x))

@@ -1,4 +1,4 @@
-"""Where the weights come from in a simulation: a distribution P over weight vectors with mean w̄.
+"""Worlds to simulate in: distributions P over weight vectors, with mean w̄.
 
 paper      code        shape
 w̄          mean        (*B, L)
@@ -41,7 +41,7 @@ from superarm.oracles.base import as_oracle
 def _finite(mean: Array) -> Array:
     mean = double(mean) if is_tensor(mean) else np.asarray(mean, dtype=np.float64)
     if mean.ndim == 0 or not all_finite(mean):
-        raise WeightsError("mean weights must be finite, one an item")
+        raise WeightsError("mean weights must be finite, one per item")
     return mean
 
 
@@ -49,9 +49,9 @@ def _coefficients(theta: Any) -> Array:
     try:
         numbers = as_numbers(theta)
     except ValueError as error:
-        raise ParameterError(f"theta must be numbers, one a feature ({error})") from error
+        raise ParameterError(f"theta must be numbers, one per feature ({error})") from error
     if numbers.ndim == 0 or not np.isfinite(numbers).all():
-        raise ParameterError(f"theta must be finite numbers, one a feature, got {theta!r:.200}")
+        raise ParameterError(f"theta must be finite numbers, one per feature, got {theta!r:.200}")
     return numbers
 
 
@@ -136,8 +136,9 @@ class DriftingEnvironment:
 
     >>> import numpy as np
     >>> from superarm import DriftingEnvironment
-    >>> rng = np.random.default_rng(0)
-    >>> world = DriftingEnvironment.wandering(np.eye(3), lam=1.0, sigma=0.1, drift=0.05, episodes=100, rng=rng)
+    >>> world = DriftingEnvironment.wandering(
+    ...     np.eye(3), lam=1.0, sigma=0.1, drift=0.05, episodes=100, rng=np.random.default_rng(0)
+    ... )
     >>> world.theta.shape, world.at(100).mean.shape
     ((100, 3), (3,))
     """
@@ -149,7 +150,8 @@ class DriftingEnvironment:
     def __post_init__(self) -> None:
         if np.ndim(self.theta) != 2 or np.shape(self.theta)[1:] != np.shape(self.Phi)[1:]:
             raise ParameterError(
-                f"theta must be one row of {np.shape(self.Phi)[-1]} coefficients an episode, got {np.shape(self.theta)}"
+                f"theta must be one row of {np.shape(self.Phi)[-1]} coefficients per episode, "
+                f"got {np.shape(self.theta)}"
             )
         object.__setattr__(self, "theta", _coefficients(self.theta))
         _require_noise(self.sigma)
@@ -202,16 +204,19 @@ class ContextualEnvironment:
             Without it contexts are features themselves.
 
     >>> import numpy as np
-    >>> from superarm import CombGaussianTS, CombLinTS, ContextualEnvironment, Problem, TopK, simulate
+    >>> from superarm import ContextualEnvironment, Problem, TopK, simulate
+    >>> from superarm import CombGaussianTS, CombLinTS
     >>> from superarm.contexts import Outer
     >>> def instance(rng):
-    ...     items, users = rng.standard_normal((50, 3)), rng.standard_normal((200, 2))
+    ...     items = rng.standard_normal((50, 3))
+    ...     users = rng.standard_normal((200, 2))
     ...     theta = rng.standard_normal(6)
     ...     world = ContextualEnvironment(users, theta, sigma=0.5, features_of=Outer(items))
     ...     return Problem(world.at(1).features, TopK(4)), world
     >>> learners = [CombLinTS(lam=1.0, sigma=0.5), CombGaussianTS(lam=2.0, sigma=2.0)]
     >>> trace = simulate(instance, learners, episodes=200, replicates=3, progress=False)
-    >>> bool((trace.regret("CombLinTS")[:, -1] < 0.1 * trace.regret("CombGaussianTS")[:, -1]).all())
+    >>> linear, itemwise = (trace.regret(name)[:, -1] for name in trace.learners)
+    >>> bool((linear < 0.1 * itemwise).all())
     True
     """
 
@@ -229,7 +234,7 @@ class ContextualEnvironment:
             hasattr(self.contexts, "__len__") and len(self.contexts)
         ):
             raise ParameterError(
-                "contexts must be a sequence, one an episode, or a function of the episode"
+                "contexts must be a sequence, one per episode, or a function of the episode"
             )
         if self.link not in ("identity", "logit"):
             raise ParameterError(f"link must be 'identity' or 'logit', got {self.link!r}")
@@ -255,7 +260,8 @@ class ContextualEnvironment:
             raise FeaturesError(f"the context of episode {t}: {error}") from error
         if Phi.shape != (*batch, Phi.shape[-2], d):
             raise FeaturesError(
-                f"the context of episode {t} has features of shape {Phi.shape}, theta asks for {(*batch, 'L', d)}"
+                f"the context of episode {t} has features of shape {Phi.shape}, "
+                f"theta asks for {(*batch, 'L', d)}"
             )
         return Phi
 
@@ -272,13 +278,12 @@ class ContextualEnvironment:
 
 @dataclass(frozen=True, eq=False)
 class AdversarialEnvironment:
-    """Shows, of the contexts of `candidates`, in each episode the one in which the learner loses
-    most.
+    """Shows in each episode the context, of those of `candidates`, in which the learner loses most.
 
     The adversary knows the learner's policy, but not its coin: it sees what the learner would
-    choose in each of the contexts, with draws of its own. What that loses is f(A*, w̄_x) - f(A,
-    w̄_x) with A* = ORACLE(w̄_x), on average over the draws. Of contexts in which it loses the same,
-    the first is shown.
+    choose in each of the contexts, with draws of its own. What a choice A loses in context x is
+    f(A*, w̄_x) - f(A, w̄_x) with A* = ORACLE(w̄_x), on average over the draws. Of contexts in which
+    it loses equally much, the first is shown.
 
     Args:
         candidates: n contexts and the weights in them, in no order.
@@ -286,13 +291,18 @@ class AdversarialEnvironment:
         draws: how often to look at what the learner would choose, for each context.
 
     >>> import numpy as np
-    >>> from superarm import AdversarialEnvironment, CombLinTS, ContextualEnvironment, Problem, TopK, simulate
+    >>> from superarm import AdversarialEnvironment, ContextualEnvironment
+    >>> from superarm import CombLinTS, Problem, TopK, simulate
     >>> from superarm.contexts import Outer
     >>> def instance(rng):
-    ...     items, users = rng.standard_normal((50, 3)), rng.standard_normal((10, 2))
-    ...     candidates = ContextualEnvironment(users, rng.standard_normal(6), sigma=0.5, features_of=Outer(items))
-    ...     return Problem(candidates.at(1).features, TopK(4)), AdversarialEnvironment(candidates, oracle=TopK(4))
-    >>> trace = simulate(instance, [CombLinTS(lam=1.0, sigma=0.5)], episodes=100, replicates=3, progress=False)
+    ...     items = rng.standard_normal((50, 3))
+    ...     users = rng.standard_normal((10, 2))
+    ...     theta = rng.standard_normal(6)
+    ...     candidates = ContextualEnvironment(users, theta, sigma=0.5, features_of=Outer(items))
+    ...     world = AdversarialEnvironment(candidates, oracle=TopK(4))
+    ...     return Problem(candidates.at(1).features, TopK(4)), world
+    >>> learners = [CombLinTS(lam=1.0, sigma=0.5)]
+    >>> trace = simulate(instance, learners, episodes=100, replicates=3, progress=False)
     >>> regret = trace.regret("CombLinTS")
     >>> bool((regret[:, 99] - regret[:, 49] < regret[:, 49]).all())  # it learns, even so
     True
@@ -321,20 +331,26 @@ class AdversarialEnvironment:
 
     def at(self, t: int, choose: Choose) -> InContext:
         """The environment of episode t: the context in which it loses most."""
-        (shown, _), most = self._worlds[0], full(self.candidates.theta.shape[:-1], -np.inf)
+        shown, _ = self._worlds[0]
+        most = full(self.candidates.theta.shape[:-1], -np.inf)
         for world, best in self._worlds:
-            earned = sum(
-                take(world.mean, choose(world.features)).sum(-1) for _ in range(self.draws)
-            )
+            chosen = [choose(world.features) for _ in range(self.draws)]
+            earned = sum(take(world.mean, A).sum(-1) for A in chosen)
             loss = best - earned / self.draws
-            shown, most = _of_the_two(loss > most, world, shown), np.maximum(loss, most)
+            shown = _where(loss > most, world, shown)
+            most = np.maximum(loss, most)
         return shown
 
 
-def _of_the_two(first: Array, x: InContext, y: InContext) -> InContext:
-    """The environment x in the entries of the batch where `first` holds, y in the others."""
-    if first.all() or not first.any():
-        return x if first.all() else y
+def _where(condition: Array, x: InContext, y: InContext) -> InContext:
+    """The environment x in the entries of the batch where the condition holds, y in the others."""
+    if condition.all():
+        return x
+    if not condition.any():
+        return y
     assert x.features is not None and y.features is not None  # they are contexts
-    features = where_features(first, x.features, y.features)
-    return dataclasses.replace(x, mean=where(first[..., None], x.mean, y.mean), features=features)
+    return dataclasses.replace(
+        x,
+        mean=where(condition[..., None], x.mean, y.mean),
+        features=where_features(condition, x.features, y.features),
+    )
