@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, double, take_rows
+from superarm.arrays import Array, Rng, as_float64, take_rows
 from superarm.beliefs.mixed import Mixed, shares
 from superarm.checks import find_fault, require_count
 from superarm.contracts import Learner, Problem, RowLearner
@@ -117,7 +117,7 @@ def explain(
         raise FeaturesError(
             f"{type(learner).__name__} knows nothing of features, so there is nothing to explain by them"
         )
-    phi = double(take_rows(problem.Phi, items))
+    phi = as_float64(take_rows(problem.Phi, items))
     contributions, width, own = phi * mean(belief), std(belief, phi), np.zeros(len(items))
     linear = contributions.sum(-1)
     if isinstance(belief, Mixed):

@@ -14,7 +14,7 @@ With log-odds of a few units, intervals of 90 % then cover 82 to 87 % instead of
 
 from superarm.arrays import (
     Array,
-    double,
+    as_float64,
     log_det,
     log_sigmoid,
     matvec,
@@ -44,7 +44,7 @@ def condition_logit(
     >>> 1 / (1 + np.exp(-gaussian.mean(belief))).round(2)
     array([0.2])
     """
-    phi, present = double(phi), nonzero_rows(phi)
+    phi, present = as_float64(phi), nonzero_rows(phi)
     outside = present & ~((w >= 0) & (w <= 1))
     if outside.any():
         raise WeightsError(

@@ -135,7 +135,7 @@ class _Together:
         return None if shown[0] is None else as_like(self.like, _stacked(shown, "features"))
 
     def draw(self, rng: Any) -> Array:
-        if hasattr(rng, "draws_tensors"):
+        if not isinstance(rng, Sequence):
             raise ParameterError(
                 "these environments draw for themselves, on the CPU: use draws='host'"
             )
