@@ -41,14 +41,13 @@ from superarm.arrays.numpy import (
     row_norms,
     rows_per_part,
     seeds,
-    shrinkage,
     sigmoid,
     solve,
     solve_rows,
     spawn,
-    take,
     take_rows,
     to_numpy,
+    triangle,
     uniform,
     where,
     with_column,
@@ -134,13 +133,18 @@ def all_finite(x: Array) -> bool:
 
 def below_infinity(x: Array) -> bool:
     """Whether none of the numbers is NaN or +inf."""
-    return 0 in x.shape or bool(namespace(x).max(x) < math.inf)  # NaN as soon as one of them is
+    if 0 in x.shape:
+        return True
+    largest = namespace(x).max(x)  # NaN as soon as one of the numbers is
+    return bool(largest < math.inf)
 
 
 def max_abs(x: Array) -> float:
     """The largest absolute value, 0 if there are no numbers."""
+    if 0 in x.shape:
+        return 0.0
     xp = namespace(x)
-    return 0.0 if 0 in x.shape else float(xp.max(xp.abs(x)))
+    return float(xp.max(xp.abs(x)))
 
 
 def flatnonzero(x: Array) -> Array:
@@ -152,17 +156,29 @@ def flatnonzero(x: Array) -> Array:
 # --- rows -----------------------------------------------------------------------------------------
 
 
+def take(v: Array, A: Array) -> Array:
+    """The numbers of the chosen items, zero where A pads: (*B, L), (*B, K) -> (*B, K)."""
+    rows = take_rows(v[..., None], A)
+    return rows[..., 0]
+
+
 def log(x: Array | float) -> Array:
     """The natural logarithm, elementwise, in float64."""
     xp = namespace(x)
-    y: Array = xp.log(xp.asarray(x, dtype=xp.float64))
+    y: Array = xp.log(
+        xp.asarray(
+            x,
+            dtype=xp.float64,
+        )
+    )
     return y
 
 
 def matvec(M: Features, v: Array) -> Array:
     """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L)."""
     if is_product(M):
-        return matvec(M.left, matvec(M.right, v))
+        inner = matvec(M.right, v)
+        return matvec(M.left, inner)
     xp = namespace(M)
     if M.dtype == xp.float32:
         v = xp.astype(v, xp.float32)
@@ -172,7 +188,8 @@ def matvec(M: Features, v: Array) -> Array:
 
 def nonzero_rows(M: Array) -> Array:
     """Whether each row has an entry that is not zero: (*B, K, d) -> (*B, K) bool."""
-    found: Array = namespace(M).any(M, axis=-1)
+    xp = namespace(M)
+    found: Array = xp.any(M, axis=-1)
     return found
 
 
@@ -182,8 +199,17 @@ def where_features(condition: Array, x: Features, y: Features) -> Features:
     """
     holds = condition[..., None, None]
     if is_product(x) and is_product(y) and x.left is y.left:
-        return Product(x.left, np.where(holds, x.right, y.right))
-    return np.where(holds, to_array(x), to_array(y))
+        right = np.where(
+            holds,
+            x.right,
+            y.right,
+        )
+        return Product(x.left, right)
+    return np.where(
+        holds,
+        to_array(x),
+        to_array(y),
+    )
 
 
 def _by_parts(Phi: Array, function: Callable[[Array], Array]) -> Array:
@@ -192,7 +218,10 @@ def _by_parts(Phi: Array, function: Callable[[Array], Array]) -> Array:
     """
     step = rows_per_part(Phi)
     starts = range(0, Phi.shape[-2], step)
-    parts = [function(Phi[..., start : start + step, :]) for start in starts]
+    parts = [
+        function(Phi[..., start : start + step, :])  # one number per row
+        for start in starts
+    ]
     if len(parts) == 1:
         return parts[0]
     together: Array = namespace(Phi).concat(parts, axis=-1)
@@ -206,20 +235,30 @@ def solved_row_norms(factor: Array, Phi: Features) -> Array:
     """
     if is_product(Phi):
         X = solve_rows(factor, Phi.right)
-        return product_norms(Phi.left, np.linalg.qr(X.mT, mode="r"))
-    return _by_parts(Phi, lambda rows: row_norms(solve_rows(factor, rows)))
+        return product_norms(Phi.left, triangle(X.mT))
+    return _by_parts(
+        Phi,
+        lambda rows: row_norms(solve_rows(factor, rows)),
+    )
 
 
 def product_norms(Phi: Array, U: Array) -> Array:
     """The norms of the rows of ΦUᵀ, without keeping these: (*B, L, d), (*B, K, d) -> (*B, L)."""
     xp = namespace(Phi)
-    return _by_parts(Phi, lambda rows: row_norms(xp.matmul(rows, U.mT)))
+    return _by_parts(
+        Phi,
+        lambda rows: row_norms(xp.matmul(rows, U.mT)),
+    )
 
 
 def probe(Phi: Array, direction: Array) -> Array:
     """The part of each row along the direction, in float64: (*B, L, d), (*B, d) -> (*B, L)."""
     xp = namespace(Phi)
-    return _by_parts(Phi, lambda rows: xp.matmul(rows, direction[..., None])[..., 0])
+    column = direction[..., None]
+    return _by_parts(
+        Phi,
+        lambda rows: xp.matmul(rows, column)[..., 0],
+    )
 
 
 def probe_direction(Phi: Array) -> Array:
@@ -227,9 +266,21 @@ def probe_direction(Phi: Array) -> Array:
     (*B, L, d) -> (*B, d).
     """
     xp = namespace(Phi)
-    widest = xp.maximum(xp.max(Phi, axis=-2), -xp.min(Phi, axis=-2))
-    scale = xp.where(widest > 0, as_float64(widest), 1.0)
-    column = xp.arange(1.0, Phi.shape[-1] + 1, dtype=xp.float64, device=Phi.device)
+    widest = xp.maximum(
+        xp.max(Phi, axis=-2),
+        -xp.min(Phi, axis=-2),
+    )
+    scale = xp.where(
+        widest > 0,
+        as_float64(widest),
+        1.0,
+    )
+    column = xp.arange(
+        1.0,
+        Phi.shape[-1] + 1,
+        dtype=xp.float64,
+        device=Phi.device,
+    )
     direction: Array = xp.cos(column**2) / scale
     return direction
 
@@ -249,9 +300,16 @@ def scaled_identity(
     """
     scale = full(batch, scale, like)
     xp = namespace(scale)
-    place = xp.arange(D, device=scale.device)
+    place = xp.arange(
+        D,
+        device=scale.device,
+    )
     held = (place[:, None] == place) & (place < d)
-    out: Array = xp.where(held, scale[..., None, None], 0.0)
+    out: Array = xp.where(
+        held,
+        scale[..., None, None],
+        0.0,
+    )
     return out
 
 
@@ -261,15 +319,46 @@ def is_steep(R: Array, ratio: float) -> Array:
     """
     xp = namespace(R)
     diagonal = xp.linalg.diagonal(R)
-    steep: Array = xp.max(diagonal, axis=-1) > ratio * xp.min(diagonal, axis=-1)
+    most = xp.max(diagonal, axis=-1)
+    least = xp.min(diagonal, axis=-1)
+    steep: Array = most > ratio * least
     return steep
 
 
 def log_det(R: Array) -> Array:
     """Log det of an upper triangle with positive diagonal: (*B, d, d) -> (*B,)."""
     xp = namespace(R)
-    total: Array = xp.sum(xp.log(xp.linalg.diagonal(R)), axis=-1)
+    diagonal = xp.linalg.diagonal(R)
+    total: Array = xp.sum(
+        xp.log(diagonal),
+        axis=-1,
+    )
     return total
+
+
+def shrinkage(factor: Array, rows: Array) -> Array:
+    """U with Σ - UᵀU the covariance (RᵀR)⁻¹ = Σ after rows are added to R:
+    (*B, D, D), (*B, K, d) -> (*B, K, d).
+
+    Σ' = Σ - ΣXᵀ(I + XΣXᵀ)⁻¹XΣ, with V = XR⁻¹ and I + VVᵀ = CCᵀ:  U = C⁻¹V R⁻ᵀ.
+    """
+    K = rows.shape[-2]
+    V = solve_rows(factor, rows)
+    identity = scaled_identity(
+        1.0,
+        K,
+        K,
+        V.shape[:-2],
+        V,
+    )
+    # Cᵀ is made triangular, because the Cholesky factorization of I + VVᵀ could fail
+    stacked = namespace(V).concat(
+        [identity, V.mT],
+        axis=-2,
+    )
+    Ct = triangle(stacked)
+    W = solve_rows(Ct, V.mT).mT
+    return solve_rows(factor, W, True)
 
 
 def qr_downdate(factor: Array, rows: Array) -> Array:
@@ -287,11 +376,13 @@ def qr_downdate(factor: Array, rows: Array) -> Array:
     V = rows[..., :-1, :-1]
     v = rows[..., :-1, -1]
     Xt = solve_rows(factor, V).mT
-    identity = scaled_identity(1.0, S.shape[-1], S.shape[-1], (), factor)
+    d = S.shape[-1]
+    identity = scaled_identity(1.0, d, d, (), factor)
     Ct = xp.linalg.cholesky(identity - Xt @ Xt.mT)  # Cᵀ, lower
-    z = xp.linalg.solve(Ct, (s - matvec(Xt, v))[..., None])
-    theta_S = xp.linalg.solve(Ct.mT, z)[..., 0]  # Sθ
-    e = matvec(Xt.mT, theta_S) - v
+    rest = s - matvec(Xt, v)
+    z = xp.linalg.solve(Ct, rest[..., None])
+    S_theta = xp.linalg.solve(Ct.mT, z)
+    e = (Xt.mT @ S_theta)[..., 0] - v
     with np.errstate(over="ignore", invalid="ignore"):
         r2 = (
             factor[..., -1, -1] ** 2

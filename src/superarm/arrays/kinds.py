@@ -44,8 +44,11 @@ class Product:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of Φ: (*B, L, d)."""
-        *batch, _, d = self.right.shape
-        return (*batch, self.left.shape[-2], d)
+        return (
+            *self.right.shape[:-2],
+            self.left.shape[-2],
+            self.right.shape[-1],
+        )
 
     def __getitem__(self, key: Any) -> "Product":
         """One entry or a slice along the first axis: of the batch, or of the rows of a single
@@ -60,8 +63,8 @@ class Product:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Φ, multiplied out."""
-        Phi: Array = np.asarray(self.left @ self.right, dtype=dtype)
-        return Phi
+        Phi: Array = self.left @ self.right
+        return np.asarray(Phi, dtype=dtype)
 
 
 Features: TypeAlias = Array | Product
@@ -77,14 +80,9 @@ def is_product(x: object) -> "TypeIs[Product]":
 
 def is_tensor(x: object) -> bool:
     """Whether this is a Torch tensor."""
-    return _holds_tensors(type(x))
-
-
-@functools.cache
-def _holds_tensors(kind: type) -> bool:
-    """Whether this is Torch's type of arrays, or one derived from it."""
-    tensor = getattr(sys.modules.get("torch"), "Tensor", ())  # () while Torch is being imported
-    return issubclass(kind, tensor)
+    torch = sys.modules.get("torch")
+    tensor = getattr(torch, "Tensor", ())  # () while Torch is being imported
+    return isinstance(x, tensor)
 
 
 _REDUCTIONS = {
@@ -128,7 +126,8 @@ def or_torch(module: str) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def call(*args: Any) -> Any:
             if "torch" in sys.modules and any(map(is_tensor, args)):
-                namesake = getattr(importlib.import_module(module), function.__name__)
+                backend = importlib.import_module(module)
+                namesake = getattr(backend, function.__name__)
                 return namesake(*args)
             return function(*args)
 

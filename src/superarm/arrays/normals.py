@@ -40,9 +40,12 @@ def next_bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The next state and 64 random bits (SplitMix64)."""
     state += np.uint64(0x9E3779B97F4A7C15)
     z = state
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state, z ^ (z >> np.uint64(31))
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return state, z
 
 
 @compiled

@@ -49,7 +49,11 @@ def full(
 @_or_torch
 def where(condition: Array, x: Array | float, y: Array | float) -> Array:
     """X where the condition holds, y elsewhere; Python numbers count as float64."""
-    return np.where(condition, x, y)
+    return np.where(
+        condition,
+        x,
+        y,
+    )
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -72,7 +76,8 @@ def log_sigmoid(x: Array) -> Array:
 @_or_torch
 def row_norms(M: Array) -> Array:
     """The Euclidean norm of each row: (*B, L, d) -> (*B, L)."""
-    norms: Array = np.sqrt(np.einsum("...ld,...ld->...l", M, M))
+    squares = np.einsum("...ld,...ld->...l", M, M)
+    norms: Array = np.sqrt(squares)
     return norms
 
 
@@ -81,15 +86,21 @@ def with_column(M: Array, v: Array, scale: Array | float) -> Array:
     """[M v] / scale, as rows for `qr_update`, which refuses what overflows:
     (*B, K, d), (*B, K) -> (*B, K, d+1).
     """
+    rows = np.concatenate(
+        [M, v[..., None]],
+        axis=-1,
+    )
+    scales = np.asarray(scale)[..., None]
     with np.errstate(over="ignore", invalid="ignore"):
-        rows: Array = np.concatenate([M, v[..., None]], axis=-1) / np.asarray(scale)[..., None]
-    return rows
+        scaled: Array = rows / scales
+    return scaled
 
 
 @_or_torch
 def rows_per_part(Phi: Array) -> int:
     """How many rows of the features to work on at a time."""
-    return max(1, PART // Phi.shape[-1])
+    d: int = Phi.shape[-1]
+    return max(1, PART // d)
 
 
 # --- gather and scatter ---------------------------------------------------------------------------
@@ -98,28 +109,28 @@ def rows_per_part(Phi: Array) -> int:
 def _flat(A: Array, L: int) -> Array:
     """The places of the items in a batch laid end to end: (*B, K)."""
     batch = A.shape[:-1]
-    first = np.arange(0, L * math.prod(batch), L)
-    return A + first.reshape(*batch, 1)
+    first = L * np.arange(math.prod(batch))
+    return A + first.reshape(
+        *batch,
+        1,
+    )
 
 
 @_or_torch
 def take_rows(Phi: Features, A: Array) -> Array:
     """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
     if is_product(Phi):
-        left = np.broadcast_to(Phi.left, A.shape[:-1] + Phi.left.shape[-2:])
+        left = np.broadcast_to(
+            Phi.left,
+            A.shape[:-1] + Phi.left.shape[-2:],
+        )
         product: Array = take_rows(left, A) @ Phi.right
         return product
-    L, d = Phi.shape[-2:]
-    every_row = Phi.reshape(math.prod(Phi.shape[:-1]), d)
+    *batch, L, d = Phi.shape
+    every_row = Phi.reshape(L * math.prod(batch), d)
     rows: Array = every_row[_flat(A, L)]
     rows[A < 0] = 0
     return rows
-
-
-@_or_torch
-def take(v: Array, A: Array) -> Array:
-    """The numbers of the chosen items, zero where A pads: (*B, L), (*B, K) -> (*B, K)."""
-    return take_rows(v[..., None], A)[..., 0]
 
 
 @_or_torch
@@ -143,31 +154,55 @@ def _draw(rng: Rng, draw: Callable[..., Array], *parameters: Array) -> Array:
         return draw(rng, *parameters)
     n = len(parameters[0])
     if len(rng) != n:
-        raise ParameterError(f"a batch of {n} needs one generator per entry, got {len(rng)}")
-    return np.stack([draw(*each) for each in zip(rng, *parameters, strict=True)])
+        raise ParameterError(
+            f"a batch of {n} needs one generator per entry, got {len(rng)}",
+        )
+    entries = zip(rng, *parameters, strict=True)
+    return np.stack([draw(*entry) for entry in entries])
 
 
 @_or_torch
 def normal(rng: Rng, like: Array) -> Array:
     """Independent draws from N(0, 1), in the shape of `like`."""
-    return _draw(rng, lambda g, x: g.standard_normal(x.shape), like)
+    return _draw(
+        rng,
+        lambda g, x: g.standard_normal(x.shape),
+        like,
+    )
 
 
 @_or_torch
 def uniform(rng: Rng, like: Array) -> Array:
     """Independent uniforms on [0, 1), in the shape of `like`."""
-    return _draw(rng, lambda g, x: g.random(x.shape), like)
+    return _draw(
+        rng,
+        lambda g, x: g.random(x.shape),
+        like,
+    )
 
 
 @_or_torch
 def beta(rng: Rng, a: Array, b: Array) -> Array:
     """Independent draws from Beta(a, b), in the shape of a and b."""
-    return _draw(rng, np.random.Generator.beta, a, b)
+    return _draw(
+        rng,
+        np.random.Generator.beta,
+        a,
+        b,
+    )
 
 
 def seeds(rng: Rng, like: Array) -> Array:
     """Random 64-bit seeds for kernels, in the shape of `like`."""
-    return _draw(rng, lambda g, x: g.integers(2**64, size=np.shape(x), dtype=np.uint64), like)
+    return _draw(
+        rng,
+        lambda g, x: g.integers(
+            2**64,
+            size=np.shape(x),
+            dtype=np.uint64,
+        ),
+        like,
+    )
 
 
 def spawn(rng: Any, n: int) -> list[Any]:
@@ -178,9 +213,11 @@ def spawn(rng: Any, n: int) -> list[Any]:
     the caller may use again.
     """
     if isinstance(rng, np.random.Generator):
-        return [np.random.default_rng(rng.integers(2**63, size=4)) for _ in range(n)]
+        seeds = [rng.integers(2**63, size=4) for _ in range(n)]
+        return [np.random.default_rng(seed) for seed in seeds]
     if isinstance(rng, Sequence):
-        return list(zip(*(spawn(g, n) for g in rng), strict=True))
+        each = [spawn(g, n) for g in rng]
+        return list(zip(*each, strict=True))
     streams: list[Any] = rng.spawn(n)
     return streams
 
@@ -190,14 +227,17 @@ def hashed_uniform(*keys: Array) -> Array:
     """Uniforms on [0, 1) that are a pure function of the keys' bits: one round of SplitMix64 per
     key.
     """
-    h = np.zeros(1, np.uint64)
+    h: Array = np.zeros(1, np.uint64)
     for key in keys:
-        bits = np.ascontiguousarray(key, np.float64).view(np.uint64)
-        h = (h ^ bits) + np.uint64(0x9E3779B97F4A7C15)
-        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        h = h ^ (h >> np.uint64(31))
-    return (h >> np.uint64(11)) * 2.0**-53
+        bits = np.ascontiguousarray(key, np.float64)
+        h = h ^ bits.view(np.uint64)
+        h = h + 0x9E3779B97F4A7C15
+        h = h ^ (h >> 30)
+        h = h * 0xBF58476D1CE4E5B9
+        h = h ^ (h >> 27)
+        h = h * 0x94D049BB133111EB
+        h = h ^ (h >> 31)
+    return (h >> 11) * 2.0**-53
 
 
 # --- triangular factors ---------------------------------------------------------------------------
@@ -207,14 +247,12 @@ def hashed_uniform(*keys: Array) -> Array:
 
 def _slices(factor: Array) -> Array:
     """The transposed factors of a batch laid end to end: (n, D, D), in C order."""
-    return factor.mT.reshape(-1, *factor.shape[-2:])
-
-
-def _solved(F: Array, b: Array, trans: int = 0) -> Array:
-    """X with R x = b, or Rᵀx = b, for the transpose F of a factor with R its leading block."""
-    d = len(b)
-    x: Array = dtrtrs(F[:d].T, b, trans=trans)[0]
-    return x
+    D = factor.shape[-1]
+    return factor.mT.reshape(
+        -1,
+        D,
+        D,
+    )
 
 
 @_or_torch
@@ -224,38 +262,44 @@ def solve(factor: Array, b: Array) -> Array:
     """
     x = np.empty(b.shape)
     d = b.shape[-1]
-    for out, F, rhs in zip(x.reshape(-1, d), _slices(factor), b.reshape(-1, d), strict=True):
+    entries = zip(
+        x.reshape(-1, d),
+        _slices(factor),
+        b.reshape(-1, d),
+        strict=True,
+    )
+    for out, F, rhs in entries:
         out[:] = dtrtrs(F[:d].T, rhs)[0]
     return x
 
 
 @_or_torch
-def solve_rows(factor: Array, Phi: Array) -> Array:
-    """X with X R = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
+def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
+    """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
     L, d = Phi.shape[-2:]
-    Phi = np.broadcast_to(Phi, (*factor.shape[:-2], L, d))
-    parts = zip(_slices(factor), Phi.reshape(-1, L, d), strict=True)
-    X = [_solved(F, rows.T, trans=1).T for F, rows in parts]
+    shape = (*factor.shape[:-2], L, d)
+    entries = zip(
+        _slices(factor),
+        np.broadcast_to(Phi, shape).reshape(-1, L, d),
+        strict=True,
+    )
+    X = [
+        dtrtrs(
+            F[:d].T,
+            rows.T,
+            trans=not transposed,
+        )[0].T
+        for F, rows in entries
+    ]
     together = X[0] if len(X) == 1 else np.stack(X)
-    return together.reshape(Phi.shape)
+    return together.reshape(shape)
 
 
 @_or_torch
-def shrinkage(factor: Array, rows: Array) -> Array:
-    """U with Σ - UᵀU the covariance (RᵀR)⁻¹ = Σ after rows are added to R:
-    (*B, D, D), (*B, K, d) -> (*B, K, d).
-
-    Σ' = Σ - ΣXᵀ(I + XΣXᵀ)⁻¹XΣ, with V = XR⁻¹ and I + VVᵀ = CCᵀ:  U = C⁻¹V R⁻ᵀ.
-    """
-    K, d = rows.shape[-2:]
-    U = np.empty(rows.shape)
-    for out, F, X in zip(U.reshape(-1, K, d), _slices(factor), rows.reshape(-1, K, d), strict=True):
-        Vt = _solved(F, X.T, trans=1)
-        # Cᵀ by reflections: the Cholesky factorization of I + VVᵀ could fail
-        Ct: Array = np.linalg.qr(np.vstack([np.eye(K), Vt]), mode="r")
-        W = dtrtrs(Ct, Vt.T, trans=1)[0]
-        out[:] = _solved(F, W.T).T
-    return U
+def triangle(A: Array) -> Array:
+    """R with RᵀR = AᵀA, upper triangular: (*B, M, N) -> (*B, N, N)."""
+    R = np.linalg.qr(A, mode="r")
+    return np.asarray(R)
 
 
 @_or_torch
@@ -271,14 +315,28 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
     out = np.negative(factor.mT, order="C")
     slices = out.reshape(-1, D, D)
     n = len(slices)
-    for F, B, keep in zip(slices, rows.reshape(n, K, D), present.reshape(n, K), strict=True):
+    entries = zip(
+        slices,
+        rows.reshape(n, K, D),
+        present.reshape(n, K),
+        strict=True,
+    )
+    for F, B, keep in entries:
         kept = B.T[:, keep].T  # in Fortran order
         if len(kept):
-            dtpqrt(0, min(16, D), F.T, kept, overwrite_a=1, overwrite_b=1)
+            dtpqrt(
+                0,
+                min(16, D),
+                F.T,
+                kept,
+                overwrite_a=1,
+                overwrite_b=1,
+            )
     diagonal = out.diagonal(axis1=-2, axis2=-1)
     require_finite(diagonal)
     if not (diagonal > 0).all():
-        out *= np.where(np.signbit(diagonal), -1.0, 1.0)[..., None, :]
+        sign = np.where(np.signbit(diagonal), -1.0, 1.0)
+        out *= sign[..., None, :]
     return out.mT
 
 

@@ -15,19 +15,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from superarm.arrays import as_float64, is_steep
+from superarm.arrays import as_float64
 from superarm.arrays import numpy as on_host
-from superarm.arrays.cholesky_qr import ROUNDING, Tensor, cholesky, divided, triangle
 from superarm.arrays.kinds import Array
+from superarm.arrays.triangles import ROUNDING, Tensor
+from superarm.arrays.triangles import qr_update as qr_update
+from superarm.arrays.triangles import solve as solve
+from superarm.arrays.triangles import solve_rows as solve_rows
+from superarm.arrays.triangles import triangle as triangle
 from superarm.errors import ParameterError
 
 Shape: TypeAlias = int | Sequence[int]
 
 PART = 2**27
 """Numbers in a temporary tensor that need not hold all of them: a gigabyte in float64."""
-FAMILIAR = 1e3
-"""The size of ‖V‖², and the ratio on the diagonal of R, below which an update by V loses at most
-three digits of 16."""
 GOLDEN = 0x9E3779B97F4A7C15
 
 
@@ -36,7 +37,10 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 def _matmul(x: Tensor, y: Tensor) -> Tensor:
     """The matrix product, in the wider of the two types."""
-    dtype = torch.promote_types(x.dtype, y.dtype)
+    dtype = torch.promote_types(
+        x.dtype,
+        y.dtype,
+    )
     return x.to(dtype) @ y.to(dtype)
 
 
@@ -69,7 +73,8 @@ def free_bytes(device: Tensor) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         reserved = torch.cuda.memory_reserved(device)
-        return int(free + reserved - torch.cuda.memory_allocated(device))
+        used = torch.cuda.memory_allocated(device)
+        return int(free + reserved - used)
     import psutil
 
     return int(psutil.virtual_memory().available)
@@ -97,7 +102,10 @@ def fused(x: Tensor) -> Any:
 
 def moved(x: Array, device: Tensor) -> Tensor:
     """A copy of a NumPy array as a tensor on the device."""
-    return torch.tensor(np.asarray(x), device=device)
+    return torch.tensor(
+        np.asarray(x),
+        device=device,
+    )
 
 
 # --- conversions ----------------------------------------------------------------------------------
@@ -111,23 +119,36 @@ def to_numpy(x: Tensor) -> Array:
 
 def as_like(like: Tensor, x: Any) -> Tensor:
     """The numbers of x in a tensor on the device of `like`."""
-    return torch.as_tensor(x, device=like.device)
+    return torch.as_tensor(
+        x,
+        device=like.device,
+    )
 
 
 def full(shape: Sequence[int], value: Any, like: Tensor | None = None) -> Tensor:
-    """One value, or the values of a tensor repeated to fill the shape, on the device of `like`."""
+    """One value, or the values of an array repeated to fill the shape, on the device of `like`.
+
+    Whole numbers are int64, all others float64.
+    """
     device = (value if like is None else like).device
-    if np.ndim(value) == 0 and not isinstance(value, torch.Tensor):
+    if isinstance(value, int | float):
         dtype = torch.int64 if isinstance(value, int) else torch.float64
-        return torch.full(shape, value, dtype=dtype, device=device)
-    values = torch.as_tensor(value, device=device)
-    if values.dtype != torch.int64:
-        values = as_float64(values)
+        return torch.full(
+            shape,
+            value,
+            dtype=dtype,
+            device=device,
+        )
+    values = torch.as_tensor(
+        value,
+        dtype=torch.float64,
+        device=device,
+    )
     return values.expand(shape).clone()
 
 
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
-    """X where the condition holds, y elsewhere; Python's floats count as float64."""
+    """X where the condition holds, y elsewhere, in float64."""
     return torch.where(
         condition,
         _floats(x, condition),
@@ -136,45 +157,42 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
 
 
 def _floats(x: Any, like: Tensor) -> Tensor:
-    """A number, array or tensor as a tensor that goes with `like`; Python's floats are float64.
+    """A number, array or tensor as a tensor of float64 that goes with `like`.
 
     A single number stays on the host: to move it there would be to wait for the device.
     """
-    if isinstance(x, torch.Tensor):
-        return x
-    dtype = torch.float64 if isinstance(x, float) else None
     device = like.device if np.ndim(x) else None
-    return torch.as_tensor(x, dtype=dtype, device=device)
+    return torch.as_tensor(
+        x,
+        dtype=torch.float64,
+        device=device,
+    )
 
 
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def sigmoid(x: Tensor) -> Tensor:
-    """1/(1 + exp(-x)), elementwise, without overflow."""
-    return torch.sigmoid(x)
-
-
-def log_sigmoid(x: Tensor) -> Tensor:
-    """The logarithm of `sigmoid`, exact far out in both tails."""
-    return torch.nn.functional.logsigmoid(x)
-
-
-def row_norms(M: Tensor) -> Tensor:
-    """The Euclidean norm of each row: (*B, L, d) -> (*B, L)."""
-    return torch.linalg.vector_norm(M, dim=-1)
+sigmoid = torch.sigmoid
+log_sigmoid = torch.nn.functional.logsigmoid
+row_norms = functools.partial(torch.linalg.vector_norm, dim=-1)
 
 
 def with_column(M: Tensor, v: Tensor, scale: Any) -> Tensor:
     """[M v] / scale, as rows for `qr_update`: (*B, K, d), (*B, K) -> (*B, K, d+1)."""
     rows = torch.cat([M, v[..., None]], -1)
     # by a tensor, because a GPU divides by a number as if times its reciprocal, which rounds twice
-    return as_float64(rows) / full(v.shape, scale, v)[..., None]
+    scales = full(v.shape, scale, v)
+    return as_float64(rows) / scales[..., None]
 
 
 def rows_per_part(Phi: Tensor) -> int:
     """How many rows of the features to work on at a time."""
-    return max(1, PART * Phi.shape[-2] // max(Phi.numel(), 1))
+    L = Phi.shape[-2]
+    numbers = max(1, Phi.numel())
+    return max(
+        1,
+        int(PART * L // numbers),
+    )
 
 
 # --- gather and scatter ---------------------------------------------------------------------------
@@ -182,22 +200,23 @@ def rows_per_part(Phi: Tensor) -> int:
 
 def take_rows(Phi: Tensor, A: Tensor) -> Tensor:
     """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
-    L, d = Phi.shape[-2:]
-    batch = A.shape[:-1]
-    first = torch.arange(0, L * math.prod(batch), L, device=Phi.device).reshape(*batch, 1)
-    rows = Phi.reshape(-1, d)[A.clamp(min=0) + first]
-    return torch.where((A >= 0)[..., None], rows, 0)
-
-
-def take(v: Tensor, A: Tensor) -> Tensor:
-    """The numbers of the chosen items, zero where A pads: (*B, L), (*B, K) -> (*B, K)."""
-    return torch.where(A >= 0, v.gather(-1, A.clamp(min=0)), 0)
+    item = A[..., None]
+    places = item.clamp(min=0).expand(
+        *A.shape,
+        Phi.shape[-1],
+    )
+    rows = Phi.gather(-2, places)
+    return torch.where(item >= 0, rows, 0)
 
 
 def add_at(v: Tensor, A: Tensor, x: Tensor) -> Tensor:
     """A copy of v with x added at the chosen items: (*B, L), (*B, K), (*B, K) -> (*B, L)."""
     added = torch.where(A >= 0, x, 0)
-    return v.scatter_add(-1, A.clamp(min=0), added.to(v.dtype))
+    return v.scatter_add(
+        -1,
+        A.clamp(min=0),
+        added.to(v.dtype),
+    )
 
 
 # --- draws ----------------------------------------------------------------------------------------
@@ -219,27 +238,43 @@ class Streams:
     def of_seeds(cls, seeds: Sequence[np.random.SeedSequence], device: Tensor) -> "Streams":
         """One stream per seed."""
         states = [seed.generate_state(1, np.uint64) for seed in seeds]
-        return cls(moved(np.concatenate(states).view(np.int64), device))
+        keys = np.concatenate(states)
+        return cls(
+            moved(
+                keys.view(np.int64),
+                device,
+            )
+        )
 
     def _salt(self) -> int:
         """What tells the next draw from those before."""
         self.count += 1
-        return _signed(self.count * GOLDEN % 2**64)
+        bits = self.count * GOLDEN % 2**64
+        return _signed(bits)
 
     def spawn(self, n: int) -> list["Streams"]:
         """N independent streams per entry."""
-        child = torch.arange(n, device=self.keys.device)
-        parent = _mixed(self.keys ^ self._salt())
-        keys = _mixed(parent[..., None] ^ child)
+        child = torch.arange(
+            n,
+            device=self.keys.device,
+        )
+        salted = self.keys ^ self._salt()
+        parent = _mixed(salted)[..., None]
+        keys = _mixed(parent ^ child)
         return [Streams(each) for each in keys.unbind(-1)]
 
     def random(self, shape: Shape) -> Tensor:
         """Uniforms on (0, 1): (*B, *shape)."""
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if isinstance(shape, int):
+            shape = (shape,)
         kernels = fused(self.keys)
         draw = plain_uniform if kernels is None else kernels.uniform
-        u = draw(self.keys.reshape(-1), self._salt(), math.prod(shape))
-        return u.reshape(self.keys.shape + shape)
+        u = draw(
+            self.keys.reshape(-1),
+            self._salt(),
+            math.prod(shape),
+        )
+        return u.reshape(*self.keys.shape, *shape)
 
     def standard_normal(self, shape: Shape) -> Tensor:
         """Draws from N(0, 1), by inversion of the distribution function: (*B, *shape)."""
@@ -263,51 +298,74 @@ def plain_uniform(keys: Tensor, salt: int, n: int) -> Tensor:
     """N uniforms per key, by position, each in the middle of one of 2⁵² cells of (0, 1):
     (B,) -> (B, n).
     """
-    out = torch.empty((len(keys), n), dtype=torch.float64, device=keys.device)
+    B = len(keys)
+    out = torch.empty(
+        (B, n),
+        dtype=torch.float64,
+        device=keys.device,
+    )
     state = _mixed(keys ^ salt)[:, None]
-    step = max(1, PART // max(len(keys), 1))
+    step = max(1, PART // max(B, 1))
     for start in range(0, n, step):
         stop = min(start + step, n)
-        h = _mixed(state ^ torch.arange(start, stop, device=keys.device))
-        out[:, start:stop] = (_shifted(h, 12).to(torch.float64) + 0.5) * 2.0**-52
+        place = torch.arange(
+            start,
+            stop,
+            device=keys.device,
+        )
+        h = _mixed(state ^ place)
+        cell = as_float64(_shifted(h, 12))
+        out[:, start:stop] = (cell + 0.5) * 2.0**-52
     return out
 
 
 def _signed(x: int) -> int:
     """The int64 of these 64 bits."""
-    return x - 2**64 if x >= 2**63 else x
+    if x < 2**63:
+        return x
+    return x - 2**64
 
 
 def _shifted(h: Tensor, n: int) -> Tensor:
     """A logical shift to the right: that of Torch keeps the sign."""
-    return (h >> n) & (2 ** (64 - n) - 1)
+    ones = 2 ** (64 - n) - 1
+    return (h >> n) & ones
 
 
 def _mixed(h: Tensor) -> Tensor:
     """One round of SplitMix64 on int64, whose arithmetic wraps around."""
     h = h + _signed(GOLDEN)
-    h = (h ^ _shifted(h, 30)) * _signed(0xBF58476D1CE4E5B9)
-    h = (h ^ _shifted(h, 27)) * _signed(0x94D049BB133111EB)
+    h = h ^ _shifted(h, 30)
+    h = h * _signed(0xBF58476D1CE4E5B9)
+    h = h ^ _shifted(h, 27)
+    h = h * _signed(0x94D049BB133111EB)
     return h ^ _shifted(h, 31)
 
 
 def normal(rng: Any, like: Tensor) -> Tensor:
     """Independent draws from N(0, 1), in the shape of `like`."""
     if isinstance(rng, Streams):
-        return rng.standard_normal(rng.shape_per_entry(like))
-    return moved(on_host.normal(rng, _empty(like)), like.device)
+        each = rng.shape_per_entry(like)
+        return rng.standard_normal(each)
+    x = on_host.normal(rng, _empty(like))
+    return moved(x, like.device)
 
 
 def uniform(rng: Any, like: Tensor) -> Tensor:
     """Independent uniforms on [0, 1), in the shape of `like`."""
     if isinstance(rng, Streams):
-        return rng.random(rng.shape_per_entry(like))
-    return moved(on_host.uniform(rng, _empty(like)), like.device)
+        each = rng.shape_per_entry(like)
+        return rng.random(each)
+    x = on_host.uniform(rng, _empty(like))
+    return moved(x, like.device)
 
 
 def _empty(like: Tensor) -> Array:
     """A NumPy array of the same shape, whose numbers nobody reads."""
-    return np.broadcast_to(0.0, tuple(like.shape))
+    return np.broadcast_to(
+        0.0,
+        tuple(like.shape),
+    )
 
 
 def beta(rng: Any, a: Tensor, b: Tensor) -> Tensor:
@@ -315,8 +373,15 @@ def beta(rng: Any, a: Tensor, b: Tensor) -> Tensor:
     logarithms, which do not underflow.
     """
     if isinstance(rng, Streams):
-        return torch.sigmoid(_log_gamma(rng, a) - _log_gamma(rng, b))
-    return moved(on_host.beta(rng, to_numpy(a), to_numpy(b)), a.device)
+        log_x = _log_gamma(rng, a)
+        log_y = _log_gamma(rng, b)
+        return torch.sigmoid(log_x - log_y)
+    x = on_host.beta(
+        rng,
+        to_numpy(a),
+        to_numpy(b),
+    )
+    return moved(x, a.device)
 
 
 def _log_gamma(rng: Streams, a: Tensor) -> Tensor:
@@ -336,65 +401,26 @@ def _log_gamma(rng: Streams, a: Tensor) -> Tensor:
         z = normal(rng, d)
         u = uniform(rng, d)
         v = (1 + z / (9 * d).sqrt()) ** 3
-        bound = z**2 / 2 + d * (1 - v + v.clamp(min=1e-300).log())
+        log_v = v.clamp(min=1e-300).log()
+        bound = z**2 / 2 + d * (1 - v + log_v)
         accepted = waiting & (v > 0) & (u.log() < bound)
-        out = torch.where(accepted, (d * v).log(), out)
+        out = torch.where(
+            accepted,
+            (d * v).log(),
+            out,
+        )
         waiting = waiting & ~accepted
     return torch.where(small, out + power.log() / a, out)
 
 
 def hashed_uniform(*keys: Tensor) -> Tensor:
     """Uniforms that are a pure function of the keys' bits, those of NumPy's namesake."""
-    h = torch.zeros(1, dtype=torch.int64, device=keys[0].device)
+    h = torch.zeros(
+        1,
+        dtype=torch.int64,
+        device=keys[0].device,
+    )
     for key in keys:
-        h = _mixed(h ^ as_float64(key).view(torch.int64))
-    return _shifted(h, 11).to(torch.float64) * ROUNDING
-
-
-# --- triangular factors ---------------------------------------------------------------------------
-
-
-def solve(factor: Tensor, b: Tensor) -> Tensor:
-    """X with R x = b, where R is the leading block of `factor` of b's length:
-    (*B, D, D), (*B, d) -> (*B, d).
-    """
-    d = b.shape[-1]
-    R = factor[..., :d, :d]
-    return torch.linalg.solve_triangular(R, b[..., None], upper=True)[..., 0]
-
-
-def solve_rows(factor: Tensor, Phi: Tensor) -> Tensor:
-    """X with X R = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
-    d = Phi.shape[-1]
-    return divided(as_float64(Phi), factor[..., :d, :d])
-
-
-def shrinkage(factor: Tensor, rows: Tensor) -> Tensor:
-    """U with Σ - UᵀU the covariance after rows are added: U = C⁻¹V R⁻ᵀ with V = XR⁻¹ and
-    I + VVᵀ = CCᵀ.
-    """
-    K, d = rows.shape[-2:]
-    R = factor[..., :d, :d]
-    V = solve_rows(R, rows)
-    identity = torch.eye(K, dtype=V.dtype, device=V.device).expand(*V.shape[:-1], -1)
-    Ct = triangle(torch.cat([identity, V.mT], -2))
-    W = torch.linalg.solve_triangular(Ct.mT, V, upper=False)
-    return torch.linalg.solve_triangular(R, W.mT, upper=True).mT
-
-
-def qr_update(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
-    """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are
-    present.
-
-    With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. That loses ‖V‖² roundings, and as many as R is
-    steep: few, once rows X tell little that is new. Else [R; X] is made triangular anew.
-    """
-    kept = torch.where(present[..., None], rows, 0)
-    V = divided(kept, factor)
-    little = ((V**2).sum((-1, -2)) < FAMILIAR).all()
-    if little & ~is_steep(factor, FAMILIAR).any():
-        identity = torch.eye(V.shape[-1], dtype=V.dtype, device=V.device)
-        updated = cholesky(identity + V.mT @ V) @ factor
-    else:
-        updated = triangle(torch.cat([factor, kept], -2))
-    return torch.where(present.any(-1)[..., None, None], updated, factor)
+        bits = as_float64(key).view(torch.int64)
+        h = _mixed(h ^ bits)
+    return as_float64(_shifted(h, 11)) * ROUNDING
