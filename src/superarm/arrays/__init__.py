@@ -116,8 +116,7 @@ def to_array(Phi: Features) -> Array:
 def as_float64(x: Array) -> Array:
     """The same numbers in float64."""
     xp = namespace(x)
-    y: Array = xp.astype(x, xp.float64, copy=False)
-    return y
+    return xp.astype(x, xp.float64, copy=False)
 
 
 def all_finite(x: Array) -> bool:
@@ -158,27 +157,25 @@ def flatnonzero(x: Array) -> Array:
 
 def take(v: Array, A: Array) -> Array:
     """The numbers of the chosen items, zero where A pads: (*B, L), (*B, K) -> (*B, K)."""
-    rows = take_rows(v[..., None], A)
-    return rows[..., 0]
+    return take_rows(
+        v[..., None],
+        A,
+    )[..., 0]
 
 
 def log(x: Array | float) -> Array:
     """The natural logarithm, elementwise, in float64."""
     xp = namespace(x)
-    y: Array = xp.log(
-        xp.asarray(
-            x,
-            dtype=xp.float64,
-        )
-    )
-    return y
+    return xp.log(xp.asarray(x, dtype=xp.float64))
 
 
 def matvec(M: Features, v: Array) -> Array:
     """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L)."""
     if is_product(M):
-        inner = matvec(M.right, v)
-        return matvec(M.left, inner)
+        return matvec(
+            M.left,
+            matvec(M.right, v),
+        )
     xp = namespace(M)
     if M.dtype == xp.float32:
         v = xp.astype(v, xp.float32)
@@ -188,9 +185,7 @@ def matvec(M: Features, v: Array) -> Array:
 
 def nonzero_rows(M: Array) -> Array:
     """Whether each row has an entry that is not zero: (*B, K, d) -> (*B, K) bool."""
-    xp = namespace(M)
-    found: Array = xp.any(M, axis=-1)
-    return found
+    return namespace(M).any(M, axis=-1)
 
 
 def where_features(condition: Array, x: Features, y: Features) -> Features:
@@ -199,12 +194,10 @@ def where_features(condition: Array, x: Features, y: Features) -> Features:
     """
     holds = condition[..., None, None]
     if is_product(x) and is_product(y) and x.left is y.left:
-        right = np.where(
-            holds,
-            x.right,
-            y.right,
+        return Product(
+            x.left,
+            np.where(holds, x.right, y.right),
         )
-        return Product(x.left, right)
     return np.where(
         holds,
         to_array(x),
@@ -218,14 +211,10 @@ def _by_parts(Phi: Array, function: Callable[[Array], Array]) -> Array:
     """
     step = rows_per_part(Phi)
     starts = range(0, Phi.shape[-2], step)
-    parts = [
-        function(Phi[..., start : start + step, :])  # one number per row
-        for start in starts
-    ]
+    parts = [function(Phi[..., start : start + step, :]) for start in starts]
     if len(parts) == 1:
         return parts[0]
-    together: Array = namespace(Phi).concat(parts, axis=-1)
-    return together
+    return namespace(Phi).concat(parts, axis=-1)
 
 
 def solved_row_norms(factor: Array, Phi: Features) -> Array:
@@ -254,10 +243,9 @@ def product_norms(Phi: Array, U: Array) -> Array:
 def probe(Phi: Array, direction: Array) -> Array:
     """The part of each row along the direction, in float64: (*B, L, d), (*B, d) -> (*B, L)."""
     xp = namespace(Phi)
-    column = direction[..., None]
     return _by_parts(
         Phi,
-        lambda rows: xp.matmul(rows, column)[..., 0],
+        lambda rows: xp.matmul(rows, direction[..., None])[..., 0],
     )
 
 
@@ -281,8 +269,7 @@ def probe_direction(Phi: Array) -> Array:
         dtype=xp.float64,
         device=Phi.device,
     )
-    direction: Array = xp.cos(column**2) / scale
-    return direction
+    return xp.cos(column**2) / scale
 
 
 # --- triangular factors ---------------------------------------------------------------------------
@@ -305,12 +292,11 @@ def scaled_identity(
         device=scale.device,
     )
     held = (place[:, None] == place) & (place < d)
-    out: Array = xp.where(
+    return xp.where(
         held,
         scale[..., None, None],
         0.0,
     )
-    return out
 
 
 def is_steep(R: Array, ratio: float) -> Array:
@@ -321,19 +307,17 @@ def is_steep(R: Array, ratio: float) -> Array:
     diagonal = xp.linalg.diagonal(R)
     most = xp.max(diagonal, axis=-1)
     least = xp.min(diagonal, axis=-1)
-    steep: Array = most > ratio * least
-    return steep
+    return most > ratio * least
 
 
 def log_det(R: Array) -> Array:
     """Log det of an upper triangle with positive diagonal: (*B, d, d) -> (*B,)."""
     xp = namespace(R)
     diagonal = xp.linalg.diagonal(R)
-    total: Array = xp.sum(
+    return xp.sum(
         xp.log(diagonal),
         axis=-1,
     )
-    return total
 
 
 def shrinkage(factor: Array, rows: Array) -> Array:
@@ -390,7 +374,7 @@ def qr_downdate(factor: Array, rows: Array) -> Array:
             - xp.sum(e**2, axis=-1)
             + xp.sum(matvec(Xt, e) ** 2, axis=-1)
         )
-    out: Array = xp.zeros_like(factor.mT).mT
+    out = xp.zeros_like(factor.mT).mT
     out[..., :-1, :-1] = xp.triu(Ct.mT @ S)
     out[..., :-1, -1] = z[..., 0]
     # of a sum of squares: below 0 by rounding only

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -85,13 +85,25 @@ def is_tensor(x: object) -> bool:
     return isinstance(x, tensor)
 
 
+class Standard(Protocol):
+    """The functions and types of the array-API standard."""
+
+    float32: Any
+    float64: Any
+    linalg: Any
+
+    def __getattr__(self, name: str) -> Callable[..., Array]:
+        """The standard's function of this name."""
+        ...
+
+
 _REDUCTIONS = {
     "all": np.logical_and,
     "any": np.logical_or,
     "max": np.maximum,
     "min": np.minimum,
 }
-_NUMPY = SimpleNamespace(**vars(np))
+_NUMPY: Any = SimpleNamespace(**vars(np))
 """NumPy, which is its own namespace of the standard, but with reductions straight from the ufuncs
 behind them: np.max and its like take a microsecond more, on the way of every small decision."""
 _NUMPY.astype = np.ndarray.astype
@@ -99,7 +111,7 @@ for _name, _ufunc in _REDUCTIONS.items():
     setattr(_NUMPY, _name, functools.partial(_ufunc.reduce, axis=None))
 
 
-def namespace(x: Any) -> Any:
+def namespace(x: Any) -> Standard:
     """The functions of the array-API standard for arrays of this kind.
 
     Example:
@@ -108,11 +120,14 @@ def namespace(x: Any) -> Any:
         >>> float(namespace(x).max(x))
         1.0
     """
+    xp: Standard = _NUMPY
     if type(x) is np.ndarray:
-        return _NUMPY
+        return xp
     if is_tensor(x):
-        return importlib.import_module("superarm.arrays.torch").xp
-    return x.__array_namespace__() if hasattr(x, "__array_namespace__") else np
+        xp = importlib.import_module("superarm.arrays.torch").xp
+    elif hasattr(x, "__array_namespace__"):
+        xp = x.__array_namespace__()
+    return xp
 
 
 def or_torch(module: str) -> Callable[[Function], Function]:

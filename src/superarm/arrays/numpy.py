@@ -76,9 +76,9 @@ def log_sigmoid(x: Array) -> Array:
 @_or_torch
 def row_norms(M: Array) -> Array:
     """The Euclidean norm of each row: (*B, L, d) -> (*B, L)."""
-    squares = np.einsum("...ld,...ld->...l", M, M)
-    norms: Array = np.sqrt(squares)
-    return norms
+    return np.asarray(
+        np.sqrt(np.einsum("...ld,...ld->...l", M, M)),
+    )
 
 
 @_or_torch
@@ -110,10 +110,7 @@ def _flat(A: Array, L: int) -> Array:
     """The places of the items in a batch laid end to end: (*B, K)."""
     batch = A.shape[:-1]
     first = L * np.arange(math.prod(batch))
-    return A + first.reshape(
-        *batch,
-        1,
-    )
+    return A + first.reshape(*batch, 1)
 
 
 @_or_torch
@@ -213,7 +210,7 @@ def spawn(rng: Any, n: int) -> list[Any]:
     the caller may use again.
     """
     if isinstance(rng, np.random.Generator):
-        seeds = [rng.integers(2**63, size=4) for _ in range(n)]
+        seeds = rng.integers(2**63, size=(n, 4))
         return [np.random.default_rng(seed) for seed in seeds]
     if isinstance(rng, Sequence):
         each = [spawn(g, n) for g in rng]
@@ -230,12 +227,9 @@ def hashed_uniform(*keys: Array) -> Array:
     h: Array = np.zeros(1, np.uint64)
     for key in keys:
         bits = np.ascontiguousarray(key, np.float64)
-        h = h ^ bits.view(np.uint64)
-        h = h + 0x9E3779B97F4A7C15
-        h = h ^ (h >> 30)
-        h = h * 0xBF58476D1CE4E5B9
-        h = h ^ (h >> 27)
-        h = h * 0x94D049BB133111EB
+        h = (h ^ bits.view(np.uint64)) + 0x9E3779B97F4A7C15
+        h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9
+        h = (h ^ (h >> 27)) * 0x94D049BB133111EB
         h = h ^ (h >> 31)
     return (h >> 11) * 2.0**-53
 
@@ -248,11 +242,7 @@ def hashed_uniform(*keys: Array) -> Array:
 def _slices(factor: Array) -> Array:
     """The transposed factors of a batch laid end to end: (n, D, D), in C order."""
     D = factor.shape[-1]
-    return factor.mT.reshape(
-        -1,
-        D,
-        D,
-    )
+    return factor.mT.reshape(-1, D, D)
 
 
 @_or_torch
@@ -298,8 +288,9 @@ def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
 @_or_torch
 def triangle(A: Array) -> Array:
     """R with RᵀR = AᵀA, upper triangular: (*B, M, N) -> (*B, N, N)."""
-    R = np.linalg.qr(A, mode="r")
-    return np.asarray(R)
+    return np.asarray(
+        np.linalg.qr(A, mode="r"),
+    )
 
 
 @_or_torch
@@ -335,8 +326,11 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
     diagonal = out.diagonal(axis1=-2, axis2=-1)
     require_finite(diagonal)
     if not (diagonal > 0).all():
-        sign = np.where(np.signbit(diagonal), -1.0, 1.0)
-        out *= sign[..., None, :]
+        out *= np.where(
+            np.signbit(diagonal),
+            -1.0,
+            1.0,
+        )[..., None, :]
     return out.mT
 
 

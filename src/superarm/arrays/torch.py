@@ -37,10 +37,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 def _matmul(x: Tensor, y: Tensor) -> Tensor:
     """The matrix product, in the wider of the two types."""
-    dtype = torch.promote_types(
-        x.dtype,
-        y.dtype,
-    )
+    dtype = torch.promote_types(x.dtype, y.dtype)
     return x.to(dtype) @ y.to(dtype)
 
 
@@ -80,12 +77,6 @@ def free_bytes(device: Tensor) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def synchronize(device: Tensor) -> None:
-    """Wait until everything started on the device has ended."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 @functools.cache
 def _kernels() -> Any:
     if importlib.util.find_spec("triton") is None:
@@ -102,10 +93,7 @@ def fused(x: Tensor) -> Any:
 
 def moved(x: Array, device: Tensor) -> Tensor:
     """A copy of a NumPy array as a tensor on the device."""
-    return torch.tensor(
-        np.asarray(x),
-        device=device,
-    )
+    return torch.tensor(np.asarray(x), device=device)
 
 
 # --- conversions ----------------------------------------------------------------------------------
@@ -119,10 +107,7 @@ def to_numpy(x: Tensor) -> Array:
 
 def as_like(like: Tensor, x: Any) -> Tensor:
     """The numbers of x in a tensor on the device of `like`."""
-    return torch.as_tensor(
-        x,
-        device=like.device,
-    )
+    return torch.as_tensor(x, device=like.device)
 
 
 def full(shape: Sequence[int], value: Any, like: Tensor | None = None) -> Tensor:
@@ -238,29 +223,19 @@ class Streams:
     def of_seeds(cls, seeds: Sequence[np.random.SeedSequence], device: Tensor) -> "Streams":
         """One stream per seed."""
         states = [seed.generate_state(1, np.uint64) for seed in seeds]
-        keys = np.concatenate(states)
-        return cls(
-            moved(
-                keys.view(np.int64),
-                device,
-            )
-        )
+        keys = np.concatenate(states).view(np.int64)
+        return cls(moved(keys, device))
 
     def _salt(self) -> int:
         """What tells the next draw from those before."""
         self.count += 1
-        bits = self.count * GOLDEN % 2**64
-        return _signed(bits)
+        return _signed(self.count * GOLDEN % 2**64)
 
     def spawn(self, n: int) -> list["Streams"]:
         """N independent streams per entry."""
-        child = torch.arange(
-            n,
-            device=self.keys.device,
-        )
-        salted = self.keys ^ self._salt()
-        parent = _mixed(salted)[..., None]
-        keys = _mixed(parent ^ child)
+        child = torch.arange(n, device=self.keys.device)
+        parent = _mixed(self.keys ^ self._salt())
+        keys = _mixed(parent[..., None] ^ child)
         return [Streams(each) for each in keys.unbind(-1)]
 
     def random(self, shape: Shape) -> Tensor:
@@ -328,44 +303,44 @@ def _signed(x: int) -> int:
 
 def _shifted(h: Tensor, n: int) -> Tensor:
     """A logical shift to the right: that of Torch keeps the sign."""
-    ones = 2 ** (64 - n) - 1
-    return (h >> n) & ones
+    return (h >> n) & (2 ** (64 - n) - 1)
 
 
 def _mixed(h: Tensor) -> Tensor:
     """One round of SplitMix64 on int64, whose arithmetic wraps around."""
     h = h + _signed(GOLDEN)
-    h = h ^ _shifted(h, 30)
-    h = h * _signed(0xBF58476D1CE4E5B9)
-    h = h ^ _shifted(h, 27)
-    h = h * _signed(0x94D049BB133111EB)
+    h = (h ^ _shifted(h, 30)) * _signed(0xBF58476D1CE4E5B9)
+    h = (h ^ _shifted(h, 27)) * _signed(0x94D049BB133111EB)
     return h ^ _shifted(h, 31)
 
 
 def normal(rng: Any, like: Tensor) -> Tensor:
     """Independent draws from N(0, 1), in the shape of `like`."""
     if isinstance(rng, Streams):
-        each = rng.shape_per_entry(like)
-        return rng.standard_normal(each)
-    x = on_host.normal(rng, _empty(like))
-    return moved(x, like.device)
+        return rng.standard_normal(
+            rng.shape_per_entry(like),
+        )
+    return moved(
+        on_host.normal(rng, _empty(like)),
+        like.device,
+    )
 
 
 def uniform(rng: Any, like: Tensor) -> Tensor:
     """Independent uniforms on [0, 1), in the shape of `like`."""
     if isinstance(rng, Streams):
-        each = rng.shape_per_entry(like)
-        return rng.random(each)
-    x = on_host.uniform(rng, _empty(like))
-    return moved(x, like.device)
+        return rng.random(
+            rng.shape_per_entry(like),
+        )
+    return moved(
+        on_host.uniform(rng, _empty(like)),
+        like.device,
+    )
 
 
 def _empty(like: Tensor) -> Array:
     """A NumPy array of the same shape, whose numbers nobody reads."""
-    return np.broadcast_to(
-        0.0,
-        tuple(like.shape),
-    )
+    return np.broadcast_to(0.0, tuple(like.shape))
 
 
 def beta(rng: Any, a: Tensor, b: Tensor) -> Tensor:
@@ -373,15 +348,13 @@ def beta(rng: Any, a: Tensor, b: Tensor) -> Tensor:
     logarithms, which do not underflow.
     """
     if isinstance(rng, Streams):
-        log_x = _log_gamma(rng, a)
-        log_y = _log_gamma(rng, b)
-        return torch.sigmoid(log_x - log_y)
-    x = on_host.beta(
-        rng,
-        to_numpy(a),
-        to_numpy(b),
+        return torch.sigmoid(
+            _log_gamma(rng, a) - _log_gamma(rng, b),
+        )
+    return moved(
+        on_host.beta(rng, to_numpy(a), to_numpy(b)),
+        a.device,
     )
-    return moved(x, a.device)
 
 
 def _log_gamma(rng: Streams, a: Tensor) -> Tensor:

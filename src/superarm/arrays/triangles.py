@@ -99,9 +99,9 @@ def triangle(A: Tensor) -> Tensor:
         gram = Q.mT @ Q
         off = torch.linalg.matrix_norm(gram - identity)
         is_near = (off <= 0.5).all() & (scale < LARGEST).all()
-        is_bad = is_steep(R, STEEPEST).any()
-        facts = torch.stack([is_near, is_bad])
-        near, steep = facts.tolist()  # one wait for the device
+        near, steep = torch.stack(
+            [is_near, is_steep(R, STEEPEST).any()],
+        ).tolist()  # one wait for the device
         if near and steep:
             Q = _divided_twice(scaled, R)
             gram = Q.mT @ Q
@@ -124,8 +124,7 @@ def identity_like(R: Tensor) -> Tensor:
 
 def cholesky(gram: Tensor) -> Tensor:
     """C with CᵀC = gram; anything where there is none."""
-    lower, _ = torch.linalg.cholesky_ex(gram)
-    return lower.mT
+    return torch.linalg.cholesky_ex(gram).L.mT
 
 
 def divided(A: Tensor, C: Tensor) -> Tensor:
@@ -157,18 +156,17 @@ def _divided_twice(A: Tensor, R: Tensor) -> Tensor:
 
 def _head(x: Tensor, dim: int) -> Tensor:
     """The leading 22 bits, relative to the largest entry along the dimension."""
-    power = _power_of_two(x, dim)
-    unit = power * 2.0**-22
-    bits = (x / unit).round()
-    return bits * unit
+    unit = _power_of_two(x, dim) * 2.0**-22
+    return (x / unit).round() * unit
 
 
 def _power_of_two(x: Tensor, dim: int) -> Tensor:
     """The power of two just below the largest entry along the dimension, or equal to it."""
     largest = x.abs().amax(dim, keepdim=True)
-    _, exponent = torch.frexp(largest)
-    below = exponent.to(x.dtype) - 1
-    return torch.exp2(below)
+    exponent = torch.frexp(largest).exponent
+    return torch.exp2(
+        exponent.to(x.dtype) - 1,
+    )
 
 
 def _reflected(A: Tensor) -> Tensor:
