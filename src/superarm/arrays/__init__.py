@@ -170,7 +170,13 @@ def log(x: Array | float) -> Array:
 
 
 def matvec(M: Features, v: Array) -> Array:
-    """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L)."""
+    """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L).
+
+    Example:
+        >>> Phi = Product(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
+        >>> matvec(Phi, np.array([1.0, 1.0]))
+        array([3., 7.])
+    """
     if is_product(M):
         return matvec(
             M.left,
@@ -184,7 +190,7 @@ def matvec(M: Features, v: Array) -> Array:
 
 
 def nonzero_rows(M: Array) -> Array:
-    """Whether each row has an entry that is not zero: (*B, K, d) -> (*B, K) bool."""
+    """Whether each row has an entry other than zero: (*B, K, d) -> (*B, K) bool."""
     return namespace(M).any(M, axis=-1)
 
 

@@ -115,7 +115,13 @@ def _flat(A: Array, L: int) -> Array:
 
 @_or_torch
 def take_rows(Phi: Features, A: Array) -> Array:
-    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
+    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
+
+    Example:
+        >>> take_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1]))
+        array([[3., 4.],
+               [0., 0.]])
+    """
     if is_product(Phi):
         left = np.broadcast_to(
             Phi.left,
@@ -132,7 +138,12 @@ def take_rows(Phi: Features, A: Array) -> Array:
 
 @_or_torch
 def add_at(v: Array, A: Array, x: Array) -> Array:
-    """A copy of v with x added at the chosen items: (*B, L), (*B, K), (*B, K) -> (*B, L)."""
+    """A copy of v with x added at the chosen items: (*B, L), (*B, K), (*B, K) -> (*B, L).
+
+    Example:
+        >>> add_at(np.zeros(3), np.array([2, 0, -1]), np.array([0.5, 1.0, 9.0]))
+        array([1. , 0. , 0.5])
+    """
     out = v.copy()
     chosen = A >= 0
     np.add.at(
@@ -299,6 +310,11 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
     present (LAPACK tpqrt).
 
     (*B, D, D), (*B, K, D), (*B, K) bool -> (*B, D, D)
+
+    Example:
+        >>> qr_update(3 * np.eye(2), np.array([[4.0, 0.0]]), np.array([True]))
+        array([[5., 0.],
+               [0., 3.]])
     """
     K, D = rows.shape[-2:]
     # A Householder reflection flips the sign of the diagonal it meets: from -R it comes out

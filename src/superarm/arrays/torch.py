@@ -364,7 +364,7 @@ def _log_gamma(rng: Streams, a: Tensor) -> Tensor:
     For a < 1 it is that of Gamma(a+1) U^(1/a).
     """
     # a stream of its own: how often the slowest entry tries must not move the streams of the others
-    (rng,) = rng.spawn(1)
+    rng = rng.spawn(1)[0]
     small = a < 1
     d = torch.where(small, a + 1, a) - 1 / 3
     out = torch.zeros_like(d)
