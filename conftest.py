@@ -1,8 +1,11 @@
-"""Leaves out the modules whose libraries are not installed, as their imports would fail."""
+"""Leave out the modules whose libraries are not installed, as their imports would fail."""
 
 from importlib.util import find_spec
 
-OPTIONAL = {"torch": ["arrays/torch.py", "oracles/gpu.py"], "triton": ["arrays/triton.py"]}
+OPTIONAL = {
+    "torch": ["arrays/torch.py", "arrays/triangles.py", "oracles/gpu.py"],
+    "triton": ["arrays/triton.py"],
+}
 collect_ignore = [
     f"src/superarm/{path}"
     for name, paths in OPTIONAL.items()

@@ -107,10 +107,11 @@ def measure(
     m: int, replicates: int, device: Any, *, repeats: int = 3, episodes: int = EPISODES
 ) -> Case:
     """One case, after a warm-up of two episodes."""
-    from superarm.arrays import torch as torch_arrays
+    import torch
 
     def wait() -> None:
-        torch_arrays.synchronize(device)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
 
     speed = bandwidth(device, wait)
     clock = Clock(wait)

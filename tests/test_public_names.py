@@ -95,6 +95,7 @@ def test_every_public_thing_is_in_the_reference(name):
 
 EXTRAS = {
     "superarm.arrays.torch": "torch",
+    "superarm.arrays.triangles": "torch",
     "superarm.oracles.gpu": "torch",
     "superarm.arrays.triton": "triton",
 }

@@ -10,8 +10,8 @@ from superarm.arrays import (
     Array,
     Features,
     all_finite,
+    as_float64,
     below_infinity,
-    double,
     is_product,
     is_tensor,
     to_numpy,
@@ -133,7 +133,7 @@ def as_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> 
     asked.
     """
     try:
-        w = double(weights) if tensors and is_tensor(weights) else as_numbers(weights)
+        w = as_float64(weights) if tensors and is_tensor(weights) else as_numbers(weights)
     except ValueError as error:
         raise WeightsError(f"weights must be numbers ({error})") from error
     if w.ndim == 0 or (L is not None and w.shape[-1] != L):

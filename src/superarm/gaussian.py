@@ -24,7 +24,6 @@ from superarm.arrays import (
     Features,
     Rng,
     full,
-    joined,
     log,
     log_det,
     nonzero_rows,
@@ -35,6 +34,7 @@ from superarm.arrays import (
     solve,
     solved_row_norms,
     where,
+    with_column,
 )
 from superarm.checks import is_real, require_positive
 from superarm.errors import FeaturesError, ParameterError
@@ -159,7 +159,7 @@ def condition(
     _check_scale("importance", importance, w.shape)
     _check_rows(belief, phi)
     present = nonzero_rows(phi)
-    factor = qr_update(belief.factor, joined(phi, w, sigma / importance**0.5), present)
+    factor = qr_update(belief.factor, with_column(phi, w, sigma / importance**0.5), present)
     log_noise = importance * log(sigma * math.sqrt(2 * math.pi))
     return Gaussian(factor, belief.log_scale - where(present, log_noise, 0.0).sum(-1))
 

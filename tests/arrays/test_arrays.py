@@ -1,104 +1,119 @@
+"""What is written once on the array-API standard gives the same numbers for every kind of array."""
+
+import importlib
+
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from superarm import arrays
+from superarm.arrays.kinds import namespace
+from superarm.errors import NumericalError
+
+RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-def test_gathers_and_scatters_agree_with_loops(batch):
-    rng = np.random.default_rng(0)
-    Phi, v = rng.standard_normal((*batch, 5, 2)), rng.standard_normal((*batch, 5))
-    A = rng.permuted(np.broadcast_to(np.arange(-1, 3), (*batch, 4)), axis=-1)
-    x = rng.standard_normal(A.shape)
-    rows, taken, added = arrays.take_rows(Phi, A), arrays.take(v, A), arrays.add_at(v, A, x)
-    for b in np.ndindex(batch):
-        total = v[b].copy()
-        for k, e in enumerate(A[b]):
-            np.testing.assert_array_equal(rows[b][k], Phi[b][e] if e >= 0 else 0)
-            assert taken[b][k] == (v[b][e] if e >= 0 else 0)
-            if e >= 0:
-                total[e] += x[b][k]
-        np.testing.assert_array_equal(added[b], total)
+def upper(*batch, d=5):
+    return np.triu(RNG.standard_normal((*batch, d, d)), 1) + 3 * np.eye(d)
 
 
-def test_generators_of_a_batch_draw_as_each_does_alone():
-    seeds = np.random.SeedSequence(3).spawn(4)
-    a, b = np.full((4, 5), 2.0), np.full((4, 5), 3.0)
-    for draw, parameters in ((arrays.normal, [a]), (arrays.uniform, [a]), (arrays.beta, [a, b])):
-        together = draw([np.random.default_rng(s) for s in seeds], *parameters)
-        for i, s in enumerate(seeds):
-            np.testing.assert_array_equal(
-                together[i], draw(np.random.default_rng(s), *(p[i] for p in parameters))
-            )
+def with_gap(x, value):
+    y = x.copy()
+    y.flat[x.size // 2] = value
+    return y
 
 
-def test_a_batch_needs_a_generator_an_entry():
-    with pytest.raises(
-        arrays.ParameterError, match="a batch of 3 needs a generator an entry, got 1"
-    ):
-        arrays.normal([np.random.default_rng(0)], np.zeros((3, 2)))
+ROWS = RNG.standard_normal((2, 3, 6, 4))
+SINGLE = ROWS.astype(np.float32)
+WEIGHTS = RNG.standard_normal((2, 3, 6))
+NONE = np.zeros((2, 0))
+STEEP = np.array([1.0, 2.0])[:, None, None] * np.diag([1.0, 4.0, 9.0])
+CASES = [
+    ("as_float64", (SINGLE,)),
+    ("as_float64", (np.arange(3),)),
+    ("all_finite", (ROWS,)),
+    ("all_finite", (NONE,)),
+    ("all_finite", (np.arange(3),)),
+    *(("all_finite", (with_gap(ROWS, x),)) for x in (np.nan, np.inf, -np.inf)),
+    ("below_infinity", (NONE,)),
+    *(("below_infinity", (with_gap(ROWS, x),)) for x in (0.0, np.nan, np.inf, -np.inf)),
+    ("max_abs", (ROWS,)),
+    ("max_abs", (NONE,)),
+    ("flatnonzero", (np.array([0.0, 2.0, 0.0, -1.0]),)),
+    ("log", (abs(ROWS),)),
+    ("log", (abs(SINGLE),)),
+    ("matvec", (ROWS, ROWS[..., 0, :])),
+    ("matvec", (SINGLE, ROWS[..., 0, :])),
+    ("nonzero_rows", (ROWS * (WEIGHTS > 0)[..., None],)),
+    ("probe_direction", (ROWS,)),
+    ("probe_direction", (SINGLE * 0,)),
+    ("is_steep", (STEEP, 8.9)),
+    ("is_steep", (STEEP, 9.0)),
+    ("log_det", (upper(2, 3),)),
+]
+ON_BACKENDS = [
+    ("take", (WEIGHTS, np.array([[[0, 5, -1]] * 3] * 2))),
+    ("probe", (ROWS, ROWS[..., 0, :])),
+    ("probe", (SINGLE, ROWS[..., 0, :])),
+    ("product_norms", (ROWS, ROWS[..., :2, :])),
+    ("product_norms", (SINGLE, ROWS[..., :2, :])),
+    ("solved_row_norms", (upper(2, 3), ROWS)),
+    ("solved_row_norms", (upper(2, 3), SINGLE)),
+    ("scaled_identity", (WEIGHTS[..., 0], 2, 3, (2, 3))),
+    ("qr_downdate", (upper(2, 3), 0.1 * upper(2, 3))),
+]
 
 
-def test_spawned_streams_of_a_batch_are_those_of_its_generators():
-    seeds = np.random.SeedSequence(0).spawn(2)
-    first, second = arrays.spawn([np.random.default_rng(s) for s in seeds], 2)
-    x, y = arrays.spawn(np.random.default_rng(seeds[1]), 2)
-    draws = [first[1].random(), second[1].random()]
-    assert draws == [x.random(), y.random()]
-    assert draws[0] != draws[1]
+def as_numpy(x):
+    return x.numpy() if arrays.is_tensor(x) else np.asarray(x)
 
 
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-def test_solves_against_dense_algebra(batch):
-    rng = np.random.default_rng(1)
-    d = 4
-    factor = np.triu(rng.standard_normal((*batch, d + 1, d + 1))) + 3 * np.eye(d + 1)
-    R = factor[..., :d, :d]
-    b, Phi = rng.standard_normal((*batch, d)), rng.standard_normal((*batch, 6, d))
-    np.testing.assert_allclose(arrays.matvec(R, arrays.solve(factor, b)), b, atol=1e-12)
-    np.testing.assert_allclose(arrays.solve_rows(factor, Phi) @ R, Phi, atol=1e-12)
-    np.testing.assert_allclose(arrays.row_norms(Phi), np.linalg.norm(Phi, axis=-1))
-    np.testing.assert_allclose(arrays.log_det(factor), np.linalg.slogdet(factor)[1])
+def assert_same_numbers(name, arguments, kind):
+    """The same dtype and shape, and the same numbers to 1e-12 (1e-6 in float32)."""
+    converted = [kind(x) if isinstance(x, np.ndarray) else x for x in arguments]
+    function = getattr(arrays, name)
+    found = function(*converted)
+    expected = function(*arguments)
+    if isinstance(expected, bool | float):
+        assert type(found) is type(expected)
+    else:
+        assert type(found) is type(converted[0])
+    found, expected = as_numpy(found), np.asarray(expected)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    rounding = 1e-6 if expected.dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(found, expected, rtol=rounding, atol=rounding)
 
 
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-@pytest.mark.parametrize("K", [0, 1, 4, 40])
-def test_qr_update_is_the_cholesky_factor_of_the_sum(batch, K):
-    rng = np.random.default_rng(2)
-    factor = np.triu(rng.standard_normal((*batch, 20, 20))) + 3 * np.eye(20)
-    rows, present = rng.standard_normal((*batch, K, 20)), rng.random((*batch, K)) < 0.7
-    before = factor.copy()
-    updated = arrays.qr_update(factor, rows, present)
-    kept = rows * present[..., None]
-    gram = factor.swapaxes(-1, -2) @ factor + kept.swapaxes(-1, -2) @ kept
-    np.testing.assert_allclose(updated, np.linalg.cholesky(gram).swapaxes(-1, -2), atol=1e-11)
-    np.testing.assert_array_equal(factor, before)
+@pytest.mark.parametrize(("name", "arguments"), CASES, ids=[name for name, _ in CASES])
+def test_the_standards_strictest_arrays_give_numpys_numbers(name, arguments):
+    strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
+    assert_same_numbers(name, arguments, strict.asarray)
 
 
-def test_qr_update_refuses_what_float64_cannot_hold():
-    with pytest.raises(arrays.NumericalError, match="float64"):
-        arrays.qr_update(np.eye(2), np.array([[np.inf, 0.0]]), np.array([True]))
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    CASES + ON_BACKENDS,
+    ids=[name for name, _ in CASES + ON_BACKENDS],
+)
+def test_tensors_give_numpys_numbers(name, arguments):
+    torch = pytest.importorskip("torch", reason="Torch is not installed")
+    assert_same_numbers(name, arguments, torch.tensor)
 
 
-@given(st.floats(0, 1), st.integers(0, 10**6))
-def test_hashed_uniform_is_pure_and_in_range(w, count):
-    keys = np.array([3, 4]), np.array([count, count]), np.array([w, w])
-    u = arrays.hashed_uniform(*keys)
-    assert ((u >= 0) & (u < 1)).all()
-    np.testing.assert_array_equal(u, arrays.hashed_uniform(*keys))
-
-
-def test_hashed_uniform_is_uniform_and_uncorrelated():
-    items, counts = np.meshgrid(np.arange(200), np.arange(200))
-    u = arrays.hashed_uniform(items, counts, np.full(items.shape, 0.5))
-    histogram = np.histogram(u, bins=20, range=(0, 1))[0]
-    # chi-square with 19 degrees of freedom: above 50 with probability 1e-4
-    assert ((histogram - 2000) ** 2 / 2000).sum() < 50
-    # correlation of 39,800 neighbouring pairs: standard error 0.005
-    assert abs(np.corrcoef(u[:, 1:].ravel(), u[:, :-1].ravel())[0, 1]) < 0.02
-    assert abs(np.corrcoef(u[1:].ravel(), u[:-1].ravel())[0, 1]) < 0.02
+def test_namespaces_reduce_as_the_standard_says():
+    """Over all axes unless told otherwise, which NumPy's ufuncs alone would not."""
+    x = np.arange(6.0).reshape(2, 3)
+    kinds = [np.asarray]
+    for module, make in (("array_api_strict", "asarray"), ("torch", "tensor")):
+        if importlib.util.find_spec(module):
+            kinds.append(getattr(importlib.import_module(module), make))
+    for kind in kinds:
+        y = kind(x)
+        xp = namespace(y)
+        assert (float(xp.max(y)), float(xp.min(y))) == (5.0, 0.0)
+        assert (bool(xp.all(y < 3)), bool(xp.any(y < 3))) == (False, True)
+        np.testing.assert_array_equal(as_numpy(xp.max(y, axis=-1)), [2.0, 5.0])
+        np.testing.assert_array_equal(as_numpy(xp.any(y > 4, axis=0)), [False, False, True])
 
 
 def test_integer_features_keep_the_fractions_of_theta():
@@ -109,14 +124,31 @@ def test_integer_features_keep_the_fractions_of_theta():
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-def test_features_of_two_are_those_of_either_entry_by_entry(batch):
-    rng = np.random.default_rng(0)
-    left, other = rng.standard_normal((2, 5, 2))
-    x, y, z = (arrays.Product(Y, rng.standard_normal((*batch, 2, 4))) for Y in (left, left, other))
-    first = rng.random(batch) < 0.5
-    for b, expected in ((y, arrays.Product), (z, np.ndarray), (np.asarray(y), np.ndarray)):
-        found = arrays.where_features(first, x, b)
-        assert isinstance(found, expected)
-        assert found.shape == x.shape
-        for i in np.ndindex(batch):
-            np.testing.assert_allclose(np.asarray(found)[i], np.asarray(x if first[i] else b)[i])
+def test_shrinkage_is_what_rows_take_from_the_covariance(batch):
+    rng = np.random.default_rng(1)
+    factor, X = upper(*batch), rng.standard_normal((*batch, 3, 4))
+    R = factor[..., :4, :4]
+    U = arrays.shrinkage(factor, X)
+    before = np.linalg.inv(R.mT @ R)
+    after = np.linalg.inv(R.mT @ R + X.mT @ X)
+    np.testing.assert_allclose(before - U.mT @ U, after, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_a_downdate_undoes_an_update(batch):
+    factor, rows = upper(*batch), 0.3 * upper(*batch)
+    updated = arrays.qr_update(factor, rows, np.ones((*batch, 5), bool))
+    np.testing.assert_allclose(arrays.qr_downdate(updated, rows), factor, atol=1e-12)
+
+
+def test_a_downdate_refuses_what_float64_cannot_hold():
+    factor = np.diag([1.0, 1e200])
+    with pytest.raises(NumericalError, match="beliefs are too large to merge"):
+        arrays.qr_downdate(factor, 0.1 * np.eye(2))
+
+
+def test_parts_of_the_features_are_put_together():
+    """More rows than fit into a part."""
+    Phi = np.random.default_rng(0).standard_normal((2, 9000, 40))
+    direction = np.ones((2, 40))
+    np.testing.assert_allclose(arrays.probe(Phi, direction), Phi.sum(-1), atol=1e-12)

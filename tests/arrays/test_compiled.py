@@ -39,6 +39,7 @@ def test_kernels_compile_where_nothing_can_be_cached(monkeypatch):
 
 
 def test_importing_superarm_imports_neither_numba_nor_matplotlib():
-    code = "import sys, superarm; print([m for m in ('numba', 'matplotlib', 'scipy.optimize') if m in sys.modules])"
+    heavy = ("numba", "matplotlib", "scipy.optimize")
+    code = f"import sys, superarm; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,12 +1,13 @@
-"""In Triton's interpreter where there is no GPU; `sweep` is tested beside `plain_sweep`, in
-test_torch_oracles."""
+"""In Triton's interpreter where there is no GPU; `sweep` is tested beside `plain_sweep`, with the
+oracles."""
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
-from superarm import torch_arrays, triton_kernels  # noqa: E402
+from superarm.arrays import torch as torch_arrays  # noqa: E402
+from superarm.arrays import triton as triton_kernels  # noqa: E402
 
 
 @pytest.mark.parametrize("salt", [0, 3, -(2**62) - 11, 2**61 + 5])

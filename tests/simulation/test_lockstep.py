@@ -49,7 +49,7 @@ def test_the_algorithms_do_not_know_torch(module):
 
 def test_without_torch_a_device_is_one_clear_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "superarm.arrays.torch", None)
-    monkeypatch.delattr(superarm, "torch_arrays", raising=False)
+    monkeypatch.delattr(superarm.arrays, "torch", raising=False)
     with pytest.raises(
         ParameterError, match=r"device='cuda' needs PyTorch: pip install 'superarm\[torch\]'"
     ):
@@ -151,7 +151,7 @@ class TestLockStep(OnTensors):
     def test_what_it_was_is_recorded(self, torch):
         trace = simulate(LongestPath(m=2, d=2), [TS], device="cpu", draws="host", **SETTINGS)
         assert (trace.settings["device"], trace.settings["draws"]) == ("cpu", "host")
-        assert trace.settings["versions"]["torch"] == torch.__version__.split("+")[0]
+        assert torch.__version__.startswith(trace.settings["versions"]["torch"].split("+")[0])
         assert "device" not in simulate(LongestPath(m=2, d=2), [TS], **SETTINGS).settings
 
     def test_bad_settings(self):
@@ -162,7 +162,7 @@ class TestLockStep(OnTensors):
         with pytest.raises(ParameterError, match="draws must be"):
             simulate(LongestPath(m=2, d=2), [TS], device="cpu", draws="dice", **SETTINGS)
         with pytest.raises(
-            ParameterError, match="CombMixTS runs on the CPU only: leave the device out"
+            ParameterError, match="mixed-effects learners run on the CPU only: leave the device out"
         ):
             simulate(LongestPath(m=2, d=2), [CombMixTS()], device="cpu", **SETTINGS)
 
@@ -173,16 +173,17 @@ class TestLockStep(OnTensors):
         assert "6/6" in capsys.readouterr().err
 
     def test_memory_bounds_the_chunk(self, torch, monkeypatch):
-        from superarm import lockstep, torch_arrays
+        from superarm.arrays import torch as torch_arrays
+        from superarm.simulation import lockstep
 
         instance, seeds = LongestPath(m=3, d=4), [np.random.SeedSequence(0)]
         monkeypatch.setattr(torch_arrays, "free_bytes", lambda device: 1e9)
-        many = lockstep.chunk_size(instance, seeds, torch.device("cpu"), "device")
+        many = lockstep.chunk_size(instance, [TS], seeds, torch.device("cpu"), "device")
         monkeypatch.setattr(torch_arrays, "free_bytes", lambda device: 1e8)
-        few = lockstep.chunk_size(instance, seeds, torch.device("cpu"), "device")
+        few = lockstep.chunk_size(instance, [TS], seeds, torch.device("cpu"), "device")
         assert 1 <= few < many
         monkeypatch.setattr(torch_arrays, "free_bytes", lambda device: 0)
-        assert lockstep.chunk_size(instance, seeds, torch.device("cpu"), "device") == 1
+        assert lockstep.chunk_size(instance, [TS], seeds, torch.device("cpu"), "device") == 1
 
 
 @dataclass(frozen=True)

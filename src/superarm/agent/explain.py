@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, double, take_rows
+from superarm.arrays import Array, Rng, as_float64, take_rows
 from superarm.beliefs.changes import restricted
 from superarm.checks import find_fault, require_count
 from superarm.contracts import Learner, Problem, method_of
@@ -121,7 +121,7 @@ def explain(
             f"{type(learner).__name__} knows nothing of features, so there is nothing to explain "
             "by them"
         )
-    phi = double(take_rows(problem.Phi, items))
+    phi = as_float64(take_rows(problem.Phi, items))
     contributions = phi * method_of(model, "coefficients")(belief)
     linear = contributions.sum(-1)
     own = restricted(model, belief, items)

@@ -1,5 +1,5 @@
-"""Kernels compiled by numba on first use. Importing numba takes longer than all of superarm, so
-only then.
+"""Kernels that Numba compiles on first use. Importing Numba takes longer than importing all of
+superarm, so it waits until then.
 """
 
 import functools
@@ -12,9 +12,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 prange = range
-"""In a kernel: numba's parallel range."""
+"""In a kernel: Numba's parallel range."""
 
-# numba's fallback threading layer must not be entered by two threads at once
+# Numba's fallback threading layer must not be entered by two threads at once
 _one_parallel_call = threading.Lock()
 
 
@@ -26,7 +26,8 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     argument has more than one row, it runs on all cores.
     """
     assert isinstance(function, types.FunctionType)
-    scope, code = function.__globals__, function.__code__
+    scope = function.__globals__
+    code = function.__code__
 
     @functools.cache
     def kernel(parallel: bool = False) -> Callable[..., Any]:
@@ -38,10 +39,9 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
             if hasattr(scope.get(name), "kernel")
         }
         source = types.FunctionType(code, scope | inner | {"prange": numba.prange})
-        # numba's cache tells functions apart by their name, not by how they were compiled
-        source.__qualname__ = (
-            f"{function.__qualname__}_parallel" if parallel else function.__qualname__
-        )
+        # Numba's cache tells functions apart by their name, not by how they were compiled
+        suffix = "_parallel" if parallel else ""
+        source.__qualname__ = function.__qualname__ + suffix
         compile_ = functools.partial(numba.njit, nogil=True, parallel=parallel)
         try:
             jitted: Callable[..., Any] = compile_(cache=True)(source)

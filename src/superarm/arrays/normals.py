@@ -14,7 +14,8 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 
-_TAIL, _AREA = 3.6541528853610088, 0.00492867323397465524
+_TAIL = 3.6541528853610088
+_AREA = 0.00492867323397465524
 
 
 def _edges() -> list[float]:
@@ -23,7 +24,8 @@ def _edges() -> list[float]:
     """
     x = [_AREA / math.exp(-(_TAIL**2) / 2), _TAIL]
     while len(x) < 256:
-        x.append(math.sqrt(-2 * math.log(_AREA / x[-1] + math.exp(-(x[-1] ** 2) / 2))))
+        height = _AREA / x[-1] + math.exp(-(x[-1] ** 2) / 2)
+        x.append(math.sqrt(-2 * math.log(height)))
     return [*x, 0.0]
 
 
@@ -38,9 +40,12 @@ def next_bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The next state and 64 random bits (SplitMix64)."""
     state += np.uint64(0x9E3779B97F4A7C15)
     z = state
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state, z ^ (z >> np.uint64(31))
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return state, z
 
 
 @compiled
@@ -55,7 +60,8 @@ def fill_normal(out: Array, state: np.uint64) -> None:
             if abs(u) < _INSIDE[layer]:
                 break
             if layer == 0:
-                beyond, room = 1.0, 0.0
+                beyond = 1.0
+                room = 0.0
                 while room < beyond**2:  # the tail beyond x_1
                     state, a = next_bits(state)
                     state, b = next_bits(state)
@@ -64,7 +70,8 @@ def fill_normal(out: Array, state: np.uint64) -> None:
                 y = math.copysign(_TAIL + beyond, u)
                 break
             state, a = next_bits(state)
-            low, high = _HEIGHT[layer], _HEIGHT[layer + 1]
+            low = _HEIGHT[layer]
+            high = _HEIGHT[layer + 1]
             if low + (a >> np.uint64(11)) * _UNIT * (high - low) < math.exp(-(y**2) / 2):
                 break
         out[i] = y

@@ -10,8 +10,8 @@ import triton.language as tl
 
 Tensor: TypeAlias = Any
 
-# Triton compiles the functions under its decorator: their arguments are pointers and numbers of its own, of which mypy
-# knows nothing, whether Triton is installed or not.
+# Triton compiles the functions under its decorator: their arguments are pointers and numbers of its
+# own, of which mypy knows nothing, whether Triton is installed or not.
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -26,20 +26,21 @@ def _mixed(h):  # type: ignore[no-untyped-def]
 @triton.jit(do_not_specialize=["salt"])  # type: ignore[untyped-decorator, unused-ignore]
 def _uniform(out, keys, salt, n, blocks, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     program = tl.program_id(0).to(tl.int64)
-    b, at = program // blocks, program % blocks * BLOCK + tl.arange(0, BLOCK)
+    b = program // blocks
+    at = program % blocks * BLOCK + tl.arange(0, BLOCK)
     state = _mixed((tl.load(keys + b) ^ salt).to(tl.uint64, bitcast=True))
     h = _mixed(state ^ at.to(tl.uint64, bitcast=True))
-    tl.store(out + b * n + at, ((h >> 12).to(tl.float64) + 0.5) * 2.220446049250313e-16, at < n)
+    u = ((h >> 12).to(tl.float64) + 0.5) * 2.220446049250313e-16  # 2⁻⁵²
+    tl.store(out + b * n + at, u, at < n)
 
 
 def uniform(keys: Tensor, salt: int, n: int) -> Tensor:
-    """As `torch_arrays.plain_uniform`, in one kernel."""
+    """The uniforms of `arrays.torch.plain_uniform`, in one kernel: (B,) -> (B, n)."""
     out = torch.empty((len(keys), n), dtype=torch.float64, device=keys.device)
     if out.numel():
         blocks = triton.cdiv(n, 1024)
-        _uniform[(blocks * len(keys),)](
-            out, keys, salt, n, blocks, BLOCK=1024
-        )  # the other axes of a grid are short
+        grid = (blocks * len(keys),)  # along one axis, as the others of a grid are short
+        _uniform[grid](out, keys, salt, n, blocks, BLOCK=1024)
     return out
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from superarm import gaussian
 from superarm.arrays import (
     Array,
-    double,
+    as_float64,
     log_det,
     log_sigmoid,
     matvec,
@@ -56,7 +56,7 @@ def condition_logit(
     >>> 1 / (1 + np.exp(-gaussian.mean(belief))).round(2)
     array([0.2])
     """
-    phi = double(phi)
+    phi = as_float64(phi)
     present = nonzero_rows(phi)
     outside = present & ~((w >= 0) & (w <= 1))
     if outside.any():

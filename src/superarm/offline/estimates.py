@@ -33,7 +33,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from superarm.agent.explain import times_chosen
-from superarm.arrays import Array, double, take_rows
+from superarm.arrays import Array, as_float64, take_rows
 from superarm.checks import as_numbers, is_real, require_count
 from superarm.contracts import Feedback, Learner, Oracle, Problem, require_learner
 from superarm.decide import decide
@@ -288,7 +288,7 @@ def _predict(
             f"{type(model).__name__} learns nothing from features: take a linear model, as Greedy()"
         )
     rng = np.random.default_rng(0)  # for a model that draws: valid too, but Greedy predicts better
-    rows = np.stack([double(take_rows(Phi, A)) for Phi, A in zip(log.Phi, log.A, strict=True)])
+    rows = np.stack([as_float64(take_rows(Phi, A)) for Phi, A in zip(log.Phi, log.A, strict=True)])
     part = np.arange(log.n) * folds // log.n
     q = np.broadcast_to(q, (log.n, log.L))
     direct, predicted = np.zeros(log.n), np.zeros(log.A.shape)

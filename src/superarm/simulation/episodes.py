@@ -79,7 +79,8 @@ class _Coin:
     @cached_property
     def stream(self) -> Rng:
         """Independent of what the learner and nature draw from."""
-        return spawn(self._rng, 1)[0]
+        stream: Rng = spawn(self._rng, 1)[0]
+        return stream
 
 
 def require_world(world: object) -> None:

@@ -21,7 +21,7 @@ from superarm.arrays import (
     Features,
     Rng,
     all_finite,
-    double,
+    as_float64,
     full,
     is_tensor,
     matvec,
@@ -39,7 +39,7 @@ from superarm.oracles.base import as_oracle
 
 
 def _finite(mean: Array) -> Array:
-    mean = double(mean) if is_tensor(mean) else np.asarray(mean, dtype=np.float64)
+    mean = as_float64(mean) if is_tensor(mean) else np.asarray(mean, dtype=np.float64)
     if mean.ndim == 0 or not all_finite(mean):
         raise WeightsError("mean weights must be finite, one per item")
     return mean

@@ -1,0 +1,151 @@
+"""Kinds of arrays: NumPy's, Torch's tensors, and products that are never multiplied out.
+
+Nothing here imports Torch: there can be no tensor before somebody else has.
+"""
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+Array: TypeAlias = npt.NDArray[Any]
+Rng: TypeAlias = np.random.Generator | Sequence[np.random.Generator]
+"""One generator, or one per entry of the leading dimension: replicate i then draws the same alone
+and in a batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Feature rows Φ = Y B that are never multiplied out, as where a context x turns the features
+    y_e of an item into φ_{x,e} = Bᵀy_e.
+
+    Example:
+        >>> import numpy as np
+        >>> Phi = Product(np.eye(3), np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+        >>> Phi.shape
+        (3, 2)
+        >>> np.asarray(Phi[1:])
+        array([[3., 4.],
+               [5., 6.]])
+    """
+
+    left: Array  # (*B, L, k) or (L, k)
+    right: Array  # (*B, k, d)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of Φ: (*B, L, d)."""
+        return (
+            *self.right.shape[:-2],
+            self.left.shape[-2],
+            self.right.shape[-1],
+        )
+
+    def __getitem__(self, key: Any) -> "Product":
+        """One entry or a slice along the first axis: of the batch, or of the rows of a single
+        product.
+        """
+        single = self.right.ndim == 2
+        shared = self.left.ndim == 2 and not single
+        return Product(
+            self.left if shared else self.left[key],
+            self.right if single else self.right[key],
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Φ, multiplied out."""
+        Phi: Array = self.left @ self.right
+        return np.asarray(Phi, dtype=dtype)
+
+
+Features: TypeAlias = Array | Product
+"""The feature rows of all items: (*B, L, d)."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def is_product(x: object) -> "TypeIs[Product]":
+    """Whether these are features that were never multiplied out."""
+    return isinstance(x, Product)
+
+
+def is_tensor(x: object) -> bool:
+    """Whether this is a Torch tensor."""
+    torch = sys.modules.get("torch")
+    tensor = getattr(torch, "Tensor", ())  # () while Torch is being imported
+    return isinstance(x, tensor)
+
+
+class Standard(Protocol):
+    """The functions and types of the array-API standard."""
+
+    float32: Any
+    float64: Any
+    linalg: Any
+
+    def __getattr__(self, name: str) -> Callable[..., Array]:
+        """The standard's function of this name."""
+        ...
+
+
+_REDUCTIONS = {
+    "all": np.logical_and,
+    "any": np.logical_or,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+_NUMPY: Any = SimpleNamespace(**vars(np))
+"""NumPy, which is its own namespace of the standard, but with reductions straight from the ufuncs
+behind them: np.max and its like take a microsecond more, on the way of every small decision."""
+_NUMPY.astype = np.ndarray.astype
+for _name, _ufunc in _REDUCTIONS.items():
+    setattr(_NUMPY, _name, functools.partial(_ufunc.reduce, axis=None))
+
+
+def namespace(x: Any) -> Standard:
+    """The functions of the array-API standard for arrays of this kind.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.array([1.0, -2.0])
+        >>> float(namespace(x).max(x))
+        1.0
+    """
+    xp: Standard = _NUMPY
+    if type(x) is np.ndarray:
+        return xp
+    if is_tensor(x):
+        xp = importlib.import_module("superarm.arrays.torch").xp
+    elif hasattr(x, "__array_namespace__"):
+        xp = x.__array_namespace__()
+    return xp
+
+
+def or_torch(module: str) -> Callable[[Function], Function]:
+    """A decorator: the function gives way to its namesake in `module` where an argument is a
+    tensor.
+
+    Arguments go by position, since this is on the way of every small decision.
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            if "torch" in sys.modules and any(map(is_tensor, args)):
+                backend = importlib.import_module(module)
+                namesake = getattr(backend, function.__name__)
+                return namesake(*args)
+            return function(*args)
+
+        return cast(Function, call)
+
+    return decorate

@@ -1,0 +1,358 @@
+"""What the array-API standard leaves out, for NumPy arrays: LAPACK, random draws, gather and
+scatter. Each function that meets a tensor is its namesake in `arrays.torch`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.linalg.lapack import dtpqrt, dtrtrs
+from scipy.special import expit, log_expit
+
+from superarm.arrays.kinds import Array, Features, Rng, is_product, or_torch
+from superarm.errors import NumericalError, ParameterError
+
+_or_torch = or_torch("superarm.arrays.torch")
+
+PART = 2**18
+"""Numbers in a part of the features that stays in the cache."""
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+
+@_or_torch
+def to_numpy(x: Any) -> Array:
+    """The same numbers in a NumPy array."""
+    return np.asarray(x)
+
+
+@_or_torch
+def as_like(like: Features, x: Array) -> Array:
+    """The numbers of x in an array of the kind of `like`, on the same device."""
+    return x
+
+
+@_or_torch
+def full(
+    shape: Sequence[int],
+    value: Array | float,
+    like: Features | None = None,
+) -> Array:
+    """One value, or the values of an array repeated to fill the shape, in an array of the kind of
+    `like`.
+    """
+    return np.full(shape, value)
+
+
+@_or_torch
+def where(condition: Array, x: Array | float, y: Array | float) -> Array:
+    """X where the condition holds, y elsewhere; Python numbers count as float64."""
+    return np.where(
+        condition,
+        x,
+        y,
+    )
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@_or_torch
+def sigmoid(x: Array) -> Array:
+    """1/(1 + exp(-x)), elementwise, without overflow."""
+    p: Array = expit(x)
+    return p
+
+
+@_or_torch
+def log_sigmoid(x: Array) -> Array:
+    """The logarithm of `sigmoid`, exact far out in both tails."""
+    p: Array = log_expit(x)
+    return p
+
+
+@_or_torch
+def row_norms(M: Array) -> Array:
+    """The Euclidean norm of each row: (*B, L, d) -> (*B, L)."""
+    return np.asarray(
+        np.sqrt(np.einsum("...ld,...ld->...l", M, M)),
+    )
+
+
+@_or_torch
+def with_column(M: Array, v: Array, scale: Array | float) -> Array:
+    """[M v] / scale, as rows for `qr_update`, which refuses what overflows:
+    (*B, K, d), (*B, K) -> (*B, K, d+1).
+    """
+    rows = np.concatenate(
+        [M, v[..., None]],
+        axis=-1,
+    )
+    scales = np.asarray(scale)[..., None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled: Array = rows / scales
+    return scaled
+
+
+@_or_torch
+def rows_per_part(Phi: Array) -> int:
+    """How many rows of the features to work on at a time."""
+    d: int = Phi.shape[-1]
+    return max(1, PART // d)
+
+
+# --- gather and scatter ---------------------------------------------------------------------------
+
+
+def _flat(A: Array, L: int) -> Array:
+    """The places of the items in a batch laid end to end: (*B, K)."""
+    batch = A.shape[:-1]
+    first = L * np.arange(math.prod(batch))
+    return A + first.reshape(*batch, 1)
+
+
+@_or_torch
+def take_rows(Phi: Features, A: Array) -> Array:
+    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
+
+    Example:
+        >>> take_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1]))
+        array([[3., 4.],
+               [0., 0.]])
+    """
+    if is_product(Phi):
+        left = np.broadcast_to(
+            Phi.left,
+            A.shape[:-1] + Phi.left.shape[-2:],
+        )
+        product: Array = take_rows(left, A) @ Phi.right
+        return product
+    *batch, L, d = Phi.shape
+    every_row = Phi.reshape(L * math.prod(batch), d)
+    rows: Array = every_row[_flat(A, L)]
+    rows[A < 0] = 0
+    return rows
+
+
+@_or_torch
+def add_at(v: Array, A: Array, x: Array) -> Array:
+    """A copy of v with x added at the chosen items: (*B, L), (*B, K), (*B, K) -> (*B, L).
+
+    Example:
+        >>> add_at(np.zeros(3), np.array([2, 0, -1]), np.array([0.5, 1.0, 9.0]))
+        array([1. , 0. , 0.5])
+    """
+    out = v.copy()
+    chosen = A >= 0
+    np.add.at(
+        out.reshape(-1),
+        _flat(A, v.shape[-1])[chosen],
+        np.broadcast_to(x, A.shape)[chosen],
+    )
+    return out
+
+
+# --- draws ----------------------------------------------------------------------------------------
+
+
+def _draw(rng: Rng, draw: Callable[..., Array], *parameters: Array) -> Array:
+    if isinstance(rng, np.random.Generator):
+        return draw(rng, *parameters)
+    n = len(parameters[0])
+    if len(rng) != n:
+        raise ParameterError(
+            f"a batch of {n} needs one generator per entry, got {len(rng)}",
+        )
+    entries = zip(rng, *parameters, strict=True)
+    return np.stack([draw(*entry) for entry in entries])
+
+
+@_or_torch
+def normal(rng: Rng, like: Array) -> Array:
+    """Independent draws from N(0, 1), in the shape of `like`."""
+    return _draw(
+        rng,
+        lambda g, x: g.standard_normal(x.shape),
+        like,
+    )
+
+
+@_or_torch
+def uniform(rng: Rng, like: Array) -> Array:
+    """Independent uniforms on [0, 1), in the shape of `like`."""
+    return _draw(
+        rng,
+        lambda g, x: g.random(x.shape),
+        like,
+    )
+
+
+@_or_torch
+def beta(rng: Rng, a: Array, b: Array) -> Array:
+    """Independent draws from Beta(a, b), in the shape of a and b."""
+    return _draw(
+        rng,
+        np.random.Generator.beta,
+        a,
+        b,
+    )
+
+
+def seeds(rng: Rng, like: Array) -> Array:
+    """Random 64-bit seeds for kernels, in the shape of `like`."""
+    return _draw(
+        rng,
+        lambda g, x: g.integers(
+            2**64,
+            size=np.shape(x),
+            dtype=np.uint64,
+        ),
+        like,
+    )
+
+
+def spawn(rng: Any, n: int) -> list[Any]:
+    """N independent streams, each shaped like `rng`: a generator, one per entry of a batch, or
+    streams on a device.
+
+    Generators are seeded by draws, because Generator.spawn counts children on a SeedSequence that
+    the caller may use again.
+    """
+    if isinstance(rng, np.random.Generator):
+        seeds = rng.integers(2**63, size=(n, 4))
+        return [np.random.default_rng(seed) for seed in seeds]
+    if isinstance(rng, Sequence):
+        each = [spawn(g, n) for g in rng]
+        return list(zip(*each, strict=True))
+    streams: list[Any] = rng.spawn(n)
+    return streams
+
+
+@_or_torch
+def hashed_uniform(*keys: Array) -> Array:
+    """Uniforms on [0, 1) that are a pure function of the keys' bits: one round of SplitMix64 per
+    key.
+    """
+    h: Array = np.zeros(1, np.uint64)
+    for key in keys:
+        bits = np.ascontiguousarray(key, np.float64)
+        h = (h ^ bits.view(np.uint64)) + 0x9E3779B97F4A7C15
+        h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9
+        h = (h ^ (h >> 27)) * 0x94D049BB133111EB
+        h = h ^ (h >> 31)
+    return (h >> 11) * 2.0**-53
+
+
+# --- triangular factors ---------------------------------------------------------------------------
+# LAPACK wants Fortran order, so each D x D slice is kept as the transpose of a C-ordered one: no
+# copies on the way in.
+
+
+def _slices(factor: Array) -> Array:
+    """The transposed factors of a batch laid end to end: (n, D, D), in C order."""
+    D = factor.shape[-1]
+    return factor.mT.reshape(-1, D, D)
+
+
+@_or_torch
+def solve(factor: Array, b: Array) -> Array:
+    """X with R x = b, where R is the leading block of `factor` of b's length:
+    (*B, D, D), (*B, d) -> (*B, d).
+    """
+    x = np.empty(b.shape)
+    d = b.shape[-1]
+    entries = zip(
+        x.reshape(-1, d),
+        _slices(factor),
+        b.reshape(-1, d),
+        strict=True,
+    )
+    for out, F, rhs in entries:
+        out[:] = dtrtrs(F[:d].T, rhs)[0]
+    return x
+
+
+@_or_torch
+def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
+    """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
+    L, d = Phi.shape[-2:]
+    shape = (*factor.shape[:-2], L, d)
+    entries = zip(
+        _slices(factor),
+        np.broadcast_to(Phi, shape).reshape(-1, L, d),
+        strict=True,
+    )
+    X = [
+        dtrtrs(
+            F[:d].T,
+            rows.T,
+            trans=not transposed,
+        )[0].T
+        for F, rows in entries
+    ]
+    together = X[0] if len(X) == 1 else np.stack(X)
+    return together.reshape(shape)
+
+
+@_or_torch
+def triangle(A: Array) -> Array:
+    """R with RᵀR = AᵀA, upper triangular: (*B, M, N) -> (*B, N, N)."""
+    return np.asarray(
+        np.linalg.qr(A, mode="r"),
+    )
+
+
+@_or_torch
+def qr_update(factor: Array, rows: Array, present: Array) -> Array:
+    """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are
+    present (LAPACK tpqrt).
+
+    (*B, D, D), (*B, K, D), (*B, K) bool -> (*B, D, D)
+
+    Example:
+        >>> qr_update(3 * np.eye(2), np.array([[4.0, 0.0]]), np.array([True]))
+        array([[5., 0.],
+               [0., 3.]])
+    """
+    K, D = rows.shape[-2:]
+    # A Householder reflection flips the sign of the diagonal it meets: from -R it comes out
+    # positive.
+    out = np.negative(factor.mT, order="C")
+    slices = out.reshape(-1, D, D)
+    n = len(slices)
+    entries = zip(
+        slices,
+        rows.reshape(n, K, D),
+        present.reshape(n, K),
+        strict=True,
+    )
+    for F, B, keep in entries:
+        kept = B.T[:, keep].T  # in Fortran order
+        if len(kept):
+            dtpqrt(
+                0,
+                min(16, D),
+                F.T,
+                kept,
+                overwrite_a=1,
+                overwrite_b=1,
+            )
+    diagonal = out.diagonal(axis1=-2, axis2=-1)
+    require_finite(diagonal)
+    if not (diagonal > 0).all():
+        out *= np.where(
+            np.signbit(diagonal),
+            -1.0,
+            1.0,
+        )[..., None, :]
+    return out.mT
+
+
+def require_finite(diagonal: Array) -> None:
+    """Refuse a factor in whose diagonal what was not finite shows."""
+    if not math.isfinite(diagonal.sum()):
+        raise NumericalError(
+            "features or weights, divided by sigma, are not finite or leave the range of float64"
+        )

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from superarm import arrays
+from superarm.errors import NumericalError, ParameterError
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_gathers_and_scatters_agree_with_loops(batch):
+    rng = np.random.default_rng(0)
+    Phi, v = rng.standard_normal((*batch, 5, 2)), rng.standard_normal((*batch, 5))
+    A = rng.permuted(np.broadcast_to(np.arange(-1, 3), (*batch, 4)), axis=-1)
+    x = rng.standard_normal(A.shape)
+    rows, taken, added = arrays.take_rows(Phi, A), arrays.take(v, A), arrays.add_at(v, A, x)
+    for b in np.ndindex(batch):
+        total = v[b].copy()
+        for k, e in enumerate(A[b]):
+            np.testing.assert_array_equal(rows[b][k], Phi[b][e] if e >= 0 else 0)
+            assert taken[b][k] == (v[b][e] if e >= 0 else 0)
+            if e >= 0:
+                total[e] += x[b][k]
+        np.testing.assert_array_equal(added[b], total)
+
+
+def test_generators_of_a_batch_draw_as_each_does_alone():
+    seeds = np.random.SeedSequence(3).spawn(4)
+    a, b = np.full((4, 5), 2.0), np.full((4, 5), 3.0)
+    for draw, parameters in ((arrays.normal, [a]), (arrays.uniform, [a]), (arrays.beta, [a, b])):
+        together = draw([np.random.default_rng(s) for s in seeds], *parameters)
+        for i, s in enumerate(seeds):
+            np.testing.assert_array_equal(
+                together[i], draw(np.random.default_rng(s), *(p[i] for p in parameters))
+            )
+
+
+def test_a_batch_needs_one_generator_per_entry():
+    with pytest.raises(ParameterError, match="a batch of 3 needs one generator per entry, got 1"):
+        arrays.normal([np.random.default_rng(0)], np.zeros((3, 2)))
+
+
+def test_spawned_streams_of_a_batch_are_those_of_its_generators():
+    seeds = np.random.SeedSequence(0).spawn(2)
+    first, second = arrays.spawn([np.random.default_rng(s) for s in seeds], 2)
+    x, y = arrays.spawn(np.random.default_rng(seeds[1]), 2)
+    draws = [first[1].random(), second[1].random()]
+    assert draws == [x.random(), y.random()]
+    assert draws[0] != draws[1]
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_solves_against_dense_algebra(batch):
+    rng = np.random.default_rng(1)
+    d = 4
+    factor = np.triu(rng.standard_normal((*batch, d + 1, d + 1))) + 3 * np.eye(d + 1)
+    R = factor[..., :d, :d]
+    b, Phi = rng.standard_normal((*batch, d)), rng.standard_normal((*batch, 6, d))
+    np.testing.assert_allclose(arrays.matvec(R, arrays.solve(factor, b)), b, atol=1e-12)
+    np.testing.assert_allclose(arrays.solve_rows(factor, Phi) @ R, Phi, atol=1e-12)
+    np.testing.assert_allclose(arrays.row_norms(Phi), np.linalg.norm(Phi, axis=-1))
+    np.testing.assert_allclose(arrays.log_det(factor), np.linalg.slogdet(factor)[1])
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("K", [0, 1, 4, 40])
+def test_qr_update_is_the_cholesky_factor_of_the_sum(batch, K):
+    rng = np.random.default_rng(2)
+    factor = np.triu(rng.standard_normal((*batch, 20, 20))) + 3 * np.eye(20)
+    rows, present = rng.standard_normal((*batch, K, 20)), rng.random((*batch, K)) < 0.7
+    before = factor.copy()
+    updated = arrays.qr_update(factor, rows, present)
+    kept = rows * present[..., None]
+    gram = factor.swapaxes(-1, -2) @ factor + kept.swapaxes(-1, -2) @ kept
+    np.testing.assert_allclose(updated, np.linalg.cholesky(gram).swapaxes(-1, -2), atol=1e-11)
+    np.testing.assert_array_equal(factor, before)
+
+
+def test_qr_update_refuses_what_float64_cannot_hold():
+    with pytest.raises(NumericalError, match="float64"):
+        arrays.qr_update(np.eye(2), np.array([[np.inf, 0.0]]), np.array([True]))
+
+
+@given(st.floats(0, 1), st.integers(0, 10**6))
+def test_hashed_uniform_is_pure_and_in_range(w, count):
+    keys = np.array([3, 4]), np.array([count, count]), np.array([w, w])
+    u = arrays.hashed_uniform(*keys)
+    assert ((u >= 0) & (u < 1)).all()
+    np.testing.assert_array_equal(u, arrays.hashed_uniform(*keys))
+
+
+def test_hashed_uniform_is_uniform_and_uncorrelated():
+    items, counts = np.meshgrid(np.arange(200), np.arange(200))
+    u = arrays.hashed_uniform(items, counts, np.full(items.shape, 0.5))
+    histogram = np.histogram(u, bins=20, range=(0, 1))[0]
+    # chi-square with 19 degrees of freedom: above 50 with probability 1e-4
+    assert ((histogram - 2000) ** 2 / 2000).sum() < 50
+    # correlation of 39,800 neighbouring pairs: standard error 0.005
+    assert abs(np.corrcoef(u[:, 1:].ravel(), u[:, :-1].ravel())[0, 1]) < 0.02
+    assert abs(np.corrcoef(u[1:].ravel(), u[:-1].ravel())[0, 1]) < 0.02
