@@ -404,3 +404,24 @@ def test_bad_contexts_are_refused():
     other = ContextualEnvironment([np.ones((5, 3))], np.ones(3), sigma=1.0)
     with pytest.raises(FeaturesError, match=r"must have shape \(3, 3\)"):
         next(episodes(TS, problem, other, rng=rng))
+
+
+def test_what_is_no_world_or_environment_is_refused():
+    problem, _ = SMALL(np.random.default_rng(0))
+
+    class Featureless:
+        mean = np.zeros(24)
+
+        def at(self, t, choose):
+            return self
+
+        def draw(self, rng):
+            return self.mean
+
+    for world in (BernoulliEnvironment, object(), lambda t: None):
+        with pytest.raises(
+            ParameterError, match=r"a world is needed, with a method at\(t, choose\)"
+        ):
+            next(episodes(TS, problem, world, rng=np.random.default_rng(0)))
+    with pytest.raises(ParameterError, match="Featureless object .* has no features"):
+        next(episodes(TS, problem, Featureless(), rng=np.random.default_rng(0)))

@@ -2,6 +2,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -191,6 +192,10 @@ class Halves:
     """An environment of somebody else's: weights half of the mean, or half more."""
 
     mean: np.ndarray
+    features: ClassVar[None] = None
+
+    def at(self, t, choose):
+        return self
 
     def draw(self, rng):
         return self.mean * rng.choice([0.5, 1.5], self.mean.shape)
@@ -299,7 +304,7 @@ class TestWhatIsMadeOnTheHost(OnTensors):
                 rng.random((2, 6))
             )
 
-        with pytest.raises(ParameterError, match="one problem a replicate"):
+        with pytest.raises(ParameterError, match="one problem per replicate"):
             simulate(batched, [TS], device="cpu", **SETTINGS)
 
 

@@ -62,6 +62,7 @@ def episodes(
             return decide(learner, belief, shown, coin.stream)
 
         now = world.at(t, choose)
+        require_environment(now)
         shown = in_context(learner, problem, now.features)
         A = decide(learner, belief, shown, mind)
         weights = _drawn(now, problem, nature)
@@ -90,6 +91,16 @@ def require_world(world: object) -> None:
             f"a world is needed, with a method at(t, choose) that returns the environment of "
             f"episode t, got {world!r:.100}"
         )
+
+
+def require_environment(environment: object) -> None:
+    """Refuse what a world returned if it is not an environment."""
+    for name in ("mean", "features", "draw"):
+        if not hasattr(environment, name):
+            raise ParameterError(
+                f"an environment has mean, features (None, or those of a context) and draw(rng), "
+                f"but {environment!r:.100} has no {name}"
+            )
 
 
 def _drawn(now: Environment, problem: Problem, nature: Rng) -> Array:
