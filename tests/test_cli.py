@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from superarm import Agent, CombLinTS, TopK, Trace, __version__
-from superarm.cli import DEMO_LEARNERS, main
+from superarm.cli import main
+from superarm.studies import demo
 from support import run
 
 SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--workers", "1"]
@@ -15,7 +16,7 @@ SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--work
 def test_demo(tmp_path, capsys):
     assert main(["demo", *SMALL, "--out", str(tmp_path / "deep" / "demo")]) == 0
     printed = capsys.readouterr()
-    for learner in DEMO_LEARNERS:
+    for learner in demo.LEARNERS:
         assert type(learner).__name__ in printed.out
     assert "2/2" in printed.err
     assert (tmp_path / "deep" / "demo" / "regret.png").read_bytes()[:4] == b"\x89PNG"
@@ -64,7 +65,7 @@ def test_interruption(monkeypatch, tmp_path, capsys):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("superarm.cli.simulate", interrupt)
+    monkeypatch.setattr(demo, "simulate", interrupt)
     assert main(["demo", *SMALL, "--out", str(tmp_path)]) == 130
     assert "interrupted" in capsys.readouterr().err
 

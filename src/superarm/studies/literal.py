@@ -3,7 +3,7 @@ from. Not for use.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,6 @@ class LiteralCombLinTS:
 
     lam: float
     sigma: float
-    numpy_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)
@@ -47,8 +46,10 @@ class LiteralCombLinTS:
     def init(self, problem: Problem) -> MeanAndCovariance:
         """Σ_1 = λ²I, θ̄_1 = 0."""
         shape = (*problem.batch, problem.d)
+        Sigma = self.lam**2 * np.eye(problem.d)
         return MeanAndCovariance(
-            np.zeros(shape), np.broadcast_to(self.lam**2 * np.eye(problem.d), (*shape, problem.d))
+            np.zeros(shape),
+            np.broadcast_to(Sigma, (*shape, problem.d)),
         )
 
     def weights(self, belief: MeanAndCovariance, problem: Problem, rng: Rng) -> Array:
@@ -60,13 +61,15 @@ class LiteralCombLinTS:
         self, belief: MeanAndCovariance, problem: Problem, A: Array, w: Array
     ) -> MeanAndCovariance:
         """Algorithm 1, item by item; a zero row changes nothing."""
-        theta, Sigma = belief
+        theta = belief.theta
+        Sigma = belief.Sigma
         rows = take_rows(problem.Phi, A)
+        w = np.where(A < 0, 0.0, w)
         for k in range(A.shape[-1]):
             phi = rows[..., k, :]
             Sigma_phi = matvec(Sigma, phi)
             gain = Sigma_phi / ((phi * Sigma_phi).sum(-1, keepdims=True) + self.sigma**2)
-            surprise = np.where(A[..., k] < 0, 0.0, w[..., k]) - (phi * theta).sum(-1)
+            surprise = w[..., k] - (phi * theta).sum(-1)
             theta = theta + gain * surprise[..., None]
             Sigma = Sigma - gain[..., None] * Sigma_phi[..., None, :]
         return MeanAndCovariance(theta, Sigma)

@@ -199,7 +199,7 @@ def plan(
             planned.largest[name] = largest.setting(name, episodes, min(replicates, limit))
     for sweep, values in (sweeps or {}).items():
         for name in sweep_learners(sweep, learners):
-            limit = most[name != "CombLinTS"]
+            limit = most[0] if name == "CombLinTS" else most[1]
             for value in values:
                 point = case.at(sweep, value)
                 setting = point.setting(name, episodes, min(replicates, limit))
@@ -309,16 +309,17 @@ def claims(content: Content) -> Iterator[Row]:
             yield _regret_claim(what, PAPER_REGRET[m], results["CombLinTS"])
     sweeps = content["sweeps"]
     for sweep in ("m", "d"):
-        found = _means(sweeps, sweep, "CombLinTS")
-        if len(found) >= 3:
-            yield _growth_claim(sweep, found)
+        points = _points(sweeps, sweep, "CombLinTS")
+        if len(points) >= 3:
+            yield _growth_claim(sweep, points)
     for name, what, otherwise in (
         ("CombLinTS", "square-root belief", "differs: the cliff is rounding"),
         ("LiteralCombLinTS", "literal recursion", "differs"),
     ):
-        found = _means(sweeps, "sigma", name)
-        if {TINY, 1.0} <= found.keys():
-            ratio = found[TINY] / found[1.0]
+        points = _points(sweeps, "sigma", name)
+        at = {point["value"]: point["regret"]["mean"] for point in points}
+        if TINY in at and 1.0 in at:
+            ratio = at[TINY] / at[1.0]
             yield Row(
                 f"σ = 1e-7 against σ = 1, {what}",
                 "much worse",
@@ -327,10 +328,10 @@ def claims(content: Content) -> Iterator[Row]:
             )
 
 
-def _means(sweeps: Content, sweep: str, learner: str) -> dict[float, float]:
-    """Mean regret by the value of what was swept."""
-    points = sweeps.get(sweep, {}).get(learner, [])
-    return {point["value"]: point["regret"]["mean"] for point in points}
+def _points(sweeps: Content, sweep: str, learner: str) -> Sequence[Content]:
+    """What a learner came to along a sweep; empty if it was not run."""
+    points: Sequence[Content] = sweeps.get(sweep, {}).get(learner, [])
+    return points
 
 
 def _regret_claim(what: str, paper: float, result: Content) -> Row:
@@ -348,10 +349,10 @@ def _regret_claim(what: str, paper: float, result: Content) -> Row:
     )
 
 
-def _growth_claim(sweep: str, means: Mapping[float, float]) -> Row:
-    y = list(means.values())
-    R2 = np.corrcoef(list(means), y)[0, 1] ** 2
-    increasing = sorted(set(y)) == y
+def _growth_claim(sweep: str, points: Sequence[Content]) -> Row:
+    means = [point["regret"]["mean"] for point in points]
+    R2 = np.corrcoef([point["value"] for point in points], means)[0, 1] ** 2
+    increasing = sorted(set(means)) == means
     grows = "increasing" if increasing else "not increasing throughout"
     return Row(
         f"regret against {sweep}",
@@ -389,34 +390,29 @@ def draw(content: Content, curves: Curves) -> Figures:
     drawn = {"longest-path": figure}
     sweeps = content["sweeps"]
     if sweeps:
-        star = Line("paper", LongestPath.m, PAPER_REGRET[LongestPath.m], "k*")
-        beside = {"m": star} if is_papers_case(content) else {}
-        drawn["longest-path-sweeps"] = _draw_sweeps(sweeps, beside, 5.6, ["m", "d"])
+        star = ("paper", LongestPath.m, PAPER_REGRET[LongestPath.m], "k*")
+        drawn["longest-path-sweeps"] = _draw_sweeps(
+            sweeps,
+            {"m": star} if is_papers_case(content) else {},
+            5.6,
+            ["m", "d"],
+        )
     bounded = {}
     lines = {}
     for sweep, bounds in content["bounds"].items():
-        points = sweeps.get(sweep, {}).get("CombLinTS")
+        points = _points(sweeps, sweep, "CombLinTS")
         if points:
             bounded[sweep] = {"CombLinTS": points}
             along = [point["value"] for point in points]
-            lines[sweep] = Line("refined Bayes bound, λ → λ max‖φ‖", along, bounds, "k--")
+            lines[sweep] = ("refined Bayes bound, λ → λ max‖φ‖", along, bounds, "k--")
     if bounded:
         drawn["longest-path-bounds"] = _draw_sweeps(bounded, lines, 5.4)
     return drawn
 
 
-class Line(NamedTuple):
-    """What is drawn beside the learners."""
-
-    label: str
-    x: Any
-    y: Any
-    style: str
-
-
 def _draw_sweeps(
     sweeps: Content,
-    beside: Mapping[str, Line],
+    beside: Mapping[str, Sequence[Any]],  # by sweep: a label, x, y and style
     width: float,
     linear: Sequence[str] = (),
 ) -> "Figure":

@@ -90,9 +90,12 @@ class Study:
     def _trace(self, setting: Setting, text: str) -> Trace:
         """The trace of one setting, kept or new."""
         device = self.device if setting.on_device else None
-        seed = f" seed={self.seed}" if self.seed else ""
-        where = f" {device.replace(':', '-')}" if device else ""
-        path = self.out / "traces" / f"{setting.name}{seed}{where}.npz"
+        name = setting.name
+        if self.seed:
+            name += f" seed={self.seed}"
+        if device is not None:
+            name += f" {device.replace(':', '-')}"
+        path = self.out / "traces" / f"{name}.npz"
         asked = {
             "episodes": setting.episodes,
             "seed": self.seed,
@@ -134,15 +137,13 @@ class Study:
         path.
         """
         path = self.out / f"{name}.csv"
-        labels = next(iter(quantities.values()))
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["learner", "quantity", "episode", "mean", "standard error"])
-            for label in labels:
+            for label in next(iter(quantities.values())):
                 for quantity, curves in quantities.items():
-                    by_episode = zip(*mean_se(curves[label]), strict=True)
-                    for t, (mean, se) in enumerate(by_episode, 1):
-                        writer.writerow([label, quantity, t, mean, se])
+                    for t, pair in enumerate(zip(*mean_se(curves[label]), strict=True), 1):
+                        writer.writerow([label, quantity, t, *pair])
         return path
 
 
