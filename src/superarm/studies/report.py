@@ -142,30 +142,19 @@ def write_html(
 ) -> None:
     """One page with the tables, the figures and the readings; images are inside it."""
     page = _PAGE.format(
-        cells="".join(_cells(row[:3], _badge(row.verdict)) for row in claims),
-        beyond=_BEYOND.format(cells="".join(_cells(row[:3]) for row in ours)) if ours else "",
+        claims="".join(map(_line, claims)),
+        beyond=_BEYOND.format("".join(map(_line, ours))) if ours else "",
         images="".join(map(_image, figures)),
-        missing="".join(_tagged("p class=warn", f"Left out: {line}") for line in left_out),
-        readings=_readings(),
+        missing="".join(f"<p>Left out: {html.escape(line)}</p>" for line in left_out),
         settings=settings,
     )
     path.write_text(page)
 
 
-def _tagged(tag: str, text: str) -> str:
-    return f"<{tag}>{html.escape(text)}</{tag.split()[0]}>"
-
-
-def _cells(texts: Iterable[str], badge: str = "") -> str:
-    """A row of a table; the badge is HTML already."""
-    last = badge and f"<td>{badge}</td>"
-    return f"<tr>{''.join(_tagged('td', text) for text in texts)}{last}</tr>"
-
-
-def _badge(verdict: str) -> str:
-    kinds = {"agrees": "good", "differs": "bad"}
-    word = verdict.split(" ")[0].rstrip(":")
-    return _tagged(f"span class={kinds.get(word, 'plain')}", verdict)
+def _line(row: Row) -> str:
+    """A row of a table, colored by the first word of its verdict."""
+    cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row if cell)
+    return f'<tr class="{row.verdict.split(" ")[0].rstrip(":")}">{cells}</tr>'
 
 
 def _image(path: Path) -> str:
@@ -174,44 +163,46 @@ def _image(path: Path) -> str:
     return f"<figure>{image}<figcaption>{path.stem}</figcaption></figure>"
 
 
-def _readings() -> str:
-    first, *points = READINGS.strip().split("\n- ")
-    return f"{_tagged('p', first)}<ul>{''.join(_tagged('li', point) for point in points)}</ul>"
-
-
-READINGS = """
-The paper leaves some points open or is inconsistent; here is how they are read.
-- Ads: the people are adult.data's 32,561; ages fall into the seven groups 17-26, 27-36, ..., 77 and more; education
-  is education-num/16. λ and σ are not given: the reproduction uses λ = 10, σ = 1, the synthetic default. About 400
-  feature rows are distinct, so ties decide who is shown: the people are shuffled anew in every replicate.
-- Artists: the stated filter (two listeners, one of the twenty top tags) gives 4,768 artists, not about 6,000. A user
-  likes an artist if the listening count is above the user's own mean; that threshold is our choice, and the table
-  gives two others.
-- Tiny σ: the paper's cliff comes from rounding in its recursion, not from statistics. With a square-root belief there
-  is none; the curve of the literal recursion shows the cliff.
-- The refined theorem prints ln(1 + nKλ²/d) where its lemma has ln(1 + nKλ²/(dσ²)), and states its condition on c
-  without a factor √2 that its proof needs; the bounds here follow the proofs. They ask for ‖φ‖ <= 1, so λ is scaled by
-  max‖φ‖.
-- CombLinUCB was not evaluated in the paper; here it uses c = 1.
-"""
-
 _BEYOND = """<h2>Beyond the paper</h2>
-<table><tr><th>what<th>without<th>with</tr>{cells}</table>"""
+<table><tr><th>what<th>without<th>with</tr>{}</table>"""
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>superarm: the paper, reproduced</title>
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
-table {{ border-collapse: collapse; width: 100% }} th {{ text-align: left; border-bottom: 2px solid #444 }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
+       padding: 0 1rem; color: #222 }}
+table {{ border-collapse: collapse; width: 100% }}
+th {{ text-align: left; border-bottom: 2px solid #444 }}
 td {{ border-bottom: 1px solid #ddd; padding: .35rem .6rem .35rem 0; vertical-align: top }}
-figure {{ margin: 2rem 0 }} img {{ max-width: 100% }} figcaption {{ color: #666; font-size: .9rem }}
-.good {{ color: #1a7f37 }} .bad {{ color: #b35900 }} .plain {{ color: #555 }} .warn {{ color: #b35900 }}
+td:nth-child(4) {{ color: #555 }}
+.agrees td:nth-child(4) {{ color: #1a7f37 }}
+.differs td:nth-child(4), .missing {{ color: #b35900 }}
+figure {{ margin: 2rem 0 }}
+img {{ max-width: 100% }}
+figcaption {{ color: #666; font-size: .9rem }}
 </style>
 <h1>Efficient Learning in Large-Scale Combinatorial Semi-Bandits, reproduced</h1>
-<p>Wen, Kveton and Ashkan, ICML 2015, beside what superarm computes. {settings}</p>{missing}
-<table><tr><th>claim<th>paper<th>here<th>verdict</tr>{cells}</table>
+<p>Wen, Kveton and Ashkan, ICML 2015, beside what superarm computes. {settings}</p>
+<div class="missing">{missing}</div>
+<table><tr><th>claim<th>paper<th>here<th>verdict</tr>{claims}</table>
 {beyond}
 {images}
-<h2>Readings and differences</h2>{readings}
+<h2>Readings and differences</h2>
+<p>The paper leaves some points open or is inconsistent; here is how they are read.</p>
+<ul>
+<li>Ads: the people are adult.data's 32,561; ages fall into the seven groups 17-26, 27-36, ...,
+77 and more; education is education-num/16. λ and σ are not given: the reproduction uses λ = 10,
+σ = 1, the synthetic default. About 400 feature rows are distinct, so ties decide who is shown: the
+people are shuffled anew in every replicate.</li>
+<li>Artists: the stated filter (two listeners, one of the twenty top tags) gives 4,768 artists, not
+about 6,000. A user likes an artist if the listening count is above the user's own mean; that
+threshold is our choice, and the table gives two others.</li>
+<li>Tiny σ: the paper's cliff comes from rounding in its recursion, not from statistics. With a
+square-root belief there is none; the curve of the literal recursion shows the cliff.</li>
+<li>The refined theorem prints ln(1 + nKλ²/d) where its lemma has ln(1 + nKλ²/(dσ²)), and states its
+condition on c without a factor √2 that its proof needs; the bounds here follow the proofs. They ask
+for ‖φ‖ &lt;= 1, so λ is scaled by max‖φ‖.</li>
+<li>CombLinUCB was not evaluated in the paper; here it uses c = 1.</li>
+</ul>
 </html>
 """
