@@ -1,18 +1,18 @@
 """The command line. Commands only; the work is done elsewhere."""
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from superarm import SuperarmError, __version__
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 
 PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
-Made = TypeVar("Made")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,10 +148,10 @@ def _add_common(parser: argparse.ArgumentParser, out: str) -> None:
     parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="where to write")
 
 
-def _made(kind: type[Made], arguments: argparse.Namespace) -> Made:
+def _made(kind: type[Any], arguments: argparse.Namespace) -> Any:
     """A dataclass of the arguments that are its fields."""
-    fields = vars(kind)["__dataclass_fields__"]
-    return kind(**{key: value for key, value in vars(arguments).items() if key in fields})
+    names = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{key: value for key, value in vars(arguments).items() if key in names})
 
 
 def _demo(arguments: argparse.Namespace) -> None:

@@ -28,8 +28,8 @@ def _liked(plays: Array, likes: Likes) -> Array:
     user = plays[:, 0]
     count = plays[:, 2]
     if likes == "global median":
-        return np.asarray(count > np.median(count))
-    if likes == "user mean":
+        bar = np.full(user.max() + 1, np.median(count))
+    elif likes == "user mean":
         bar = np.bincount(user, count) / np.maximum(np.bincount(user), 1)
     elif likes == "user median":
         bar = np.zeros(user.max() + 1)
@@ -39,7 +39,8 @@ def _liked(plays: Array, likes: Likes) -> Array:
         raise ParameterError(
             f"likes must be 'user mean', 'user median' or 'global median', got {likes!r}"
         )
-    return np.asarray(count > bar[user])
+    liked: Array = count > bar[user]
+    return liked
 
 
 def _probabilities(plays: Array, liked: Array) -> Array:
@@ -117,8 +118,8 @@ def run(study: Study) -> Outcome:
     readings = {}
     for likes in OTHER_READINGS:
         part = replace(study, out=study.out / "readings" / likes.replace(" ", "-"))
-        made = returns.run(part, "artists", Artists(likes=likes), baselines, 8, {})
-        readings[likes] = made.content["results"]
+        found = returns.run(part, "artists", Artists(likes=likes), baselines, 8, {})
+        readings[likes] = found.content["results"]
     found = returns.run(study, "artists", Artists(), learners, 8, {})
     found.content["readings"] = readings
     study.write_json("artists", found.content)

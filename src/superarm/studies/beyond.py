@@ -4,7 +4,7 @@ their features, unknown scales.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from superarm.arrays import Array
 from superarm.learners import CombLinTS
@@ -26,7 +26,7 @@ FIXED: Learners = {
 class Comparison(NamedTuple):
     """What learners came to on one problem."""
 
-    results: dict[str, Any]  # at the end, for JSON
+    results: Content  # at the end, for JSON
     regret: dict[str, Array]
 
 

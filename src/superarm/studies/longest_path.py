@@ -97,7 +97,7 @@ SWEEPS: Sweeps = {
 }
 TINY = 1e-7
 """The σ at which the paper's recursion falls off its cliff."""
-QUICK: dict[str, Any] = {
+QUICK: Content = {
     "sweeps": {"m": [10, 30, 50], "sigma": [TINY, 1e-4, 1.0, 1e4]},
     "most": (8, 4),
 }
@@ -194,16 +194,20 @@ def plan(
         sweeps = SWEEPS
         if not parameters:
             limit = 20 if study.device is None else PAPER_REPLICATES
-            largest = case.at("m", LARGEST)
-            name = learners[0]
-            planned.largest[name] = largest.setting(name, episodes, min(replicates, limit))
+            planned.largest[learners[0]] = case.at("m", LARGEST).setting(
+                learners[0],
+                episodes,
+                min(replicates, limit),
+            )
     for sweep, values in (sweeps or {}).items():
         for name in sweep_learners(sweep, learners):
             limit = most[0] if name == "CombLinTS" else most[1]
             for value in values:
-                point = case.at(sweep, value)
-                setting = point.setting(name, episodes, min(replicates, limit))
-                planned.points[sweep, name, value] = setting
+                planned.points[sweep, name, value] = case.at(sweep, value).setting(
+                    name,
+                    episodes,
+                    min(replicates, limit),
+                )
     return planned
 
 
@@ -220,10 +224,10 @@ def run(study: Study, **options: Any) -> Outcome:
     planned = plan(study, **options)
     settings = [*planned.main.values(), *planned.points.values(), *planned.largest.values()]
     traces = study.run(settings)
-    sweeps: dict[str, Any] = {}
+    sweeps: Content = {}
     for (sweep, name, value), setting in planned.points.items():
-        point = {"value": value, **_result(setting, traces)}
-        sweeps.setdefault(sweep, {}).setdefault(name, []).append(point)
+        points = sweeps.setdefault(sweep, {}).setdefault(name, [])
+        points.append({"value": value, **_result(setting, traces)})
     content = {
         "settings": {
             **vars(planned.case),
@@ -236,14 +240,16 @@ def run(study: Study, **options: Any) -> Outcome:
         "bounds": bayes_bounds(planned.case, settings[0].episodes, study.seed, sweeps),
     }
     main = {name: traces[setting] for name, setting in planned.main.items()}
-    regrets = {name: trace.regret(name) for name, trace in main.items()}
-    realized = {name: trace.realized_regret(name) for name, trace in main.items()}
+    curves = {
+        "regret": {name: trace.regret(name) for name, trace in main.items()},
+        "realized regret": {name: trace.realized_regret(name) for name, trace in main.items()},
+    }
     study.write_json("longest-path", content)
-    study.write_curves("longest-path", {"regret": regrets, "realized regret": realized})
-    return Outcome(content, claims(content), draw=partial(draw, content, regrets))
+    study.write_curves("longest-path", curves)
+    return Outcome(content, claims(content), draw=partial(draw, content, curves["regret"]))
 
 
-def _result(setting: Setting, traces: Mapping[Setting, Trace]) -> dict[str, Any]:
+def _result(setting: Setting, traces: Mapping[Setting, Trace]) -> Content:
     """What the JSON says about one setting."""
     trace = traces[setting]
     return {
@@ -254,17 +260,18 @@ def _result(setting: Setting, traces: Mapping[Setting, Trace]) -> dict[str, Any]
     }
 
 
-def bayes_bounds(case: Case, episodes: int, seed: int, sweeps: Content) -> dict[str, Any]:
+def bayes_bounds(case: Case, episodes: int, seed: int, sweeps: Content) -> Content:
     """The bounds of the case and along the sweeps over m and d, where the learner's λ and σ are the
     true ones.
     """
     if (case.lam, case.sigma) != (LongestPath.lam, LongestPath.sigma):
         return {}
-    bounds: dict[str, Any] = {"case": bayes_bound(case, episodes, seed)}
+    bounds: Content = {"case": bayes_bound(case, episodes, seed)}
     for sweep in ("m", "d"):
         points: list[Content] = next(iter(sweeps.get(sweep, {}).values()), [])
-        cases = [case.at(sweep, point["value"]) for point in points]
-        bounds[sweep] = [bayes_bound(changed, episodes, seed) for changed in cases]
+        bounds[sweep] = [
+            bayes_bound(case.at(sweep, point["value"]), episodes, seed) for point in points
+        ]
     return bounds
 
 

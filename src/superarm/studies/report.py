@@ -6,7 +6,7 @@ import base64
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from superarm.errors import DataError
 from superarm.studies.study import Content, Study
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 class Outcome(NamedTuple):
     """What an experiment came to."""
 
-    content: dict[str, Any]  # of its JSON
+    content: Content  # of its JSON
     claims: Iterable[Row] = ()  # of the paper
     ours: Iterable[Row] = ()  # beyond the paper
     draw: Callable[[], Figures] = dict  # apart, as it needs matplotlib
@@ -95,8 +95,14 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
     except ImportError as error:
         left_out.append(f"figures: {error}; pip install 'superarm[plot]'")
     path = study.out / "report.html"
-    text = f"Seed {study.seed}; {'; '.join(settings)}."
-    write_html(path, claims, ours, figures, left_out, text)
+    write_html(
+        path,
+        claims,
+        ours,
+        figures,
+        left_out,
+        f"Seed {study.seed}; {'; '.join(settings)}.",
+    )
     return Report(as_text(claims, ours), path, left_out)
 
 
@@ -104,10 +110,9 @@ def _save(figures: Figures, out: Path) -> list[Path]:
     """Save as PNG and SVG; returns the paths of the PNGs."""
     paths = []
     for name, figure in figures.items():
-        for ending in ("svg", "png"):
-            path = out / f"{name}.{ending}"
-            figure.savefig(path, dpi=150)
-        paths.append(path)
+        paths.append(out / f"{name}.png")
+        figure.savefig(paths[-1], dpi=150)
+        figure.savefig(out / f"{name}.svg", dpi=150)
     return paths
 
 
@@ -141,14 +146,15 @@ def write_html(
     settings: str,
 ) -> None:
     """One page with the tables, the figures and the readings; images are inside it."""
-    page = _PAGE.format(
-        claims="".join(map(_line, claims)),
-        beyond=_BEYOND.format("".join(map(_line, ours))) if ours else "",
-        images="".join(map(_image, figures)),
-        missing="".join(f"<p>Left out: {html.escape(line)}</p>" for line in left_out),
-        settings=settings,
+    path.write_text(
+        _PAGE.format(
+            claims="".join(map(_line, claims)),
+            beyond=_BEYOND.format("".join(map(_line, ours))) if ours else "",
+            images="".join(map(_image, figures)),
+            missing="".join(f"<p>Left out: {html.escape(line)}</p>" for line in left_out),
+            settings=settings,
+        )
     )
-    path.write_text(page)
 
 
 def _line(row: Row) -> str:
@@ -159,8 +165,10 @@ def _line(row: Row) -> str:
 
 def _image(path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
-    image = f'<img alt="{path.stem}" src="data:image/png;base64,{data}">'
-    return f"<figure>{image}<figcaption>{path.stem}</figcaption></figure>"
+    return (
+        f'<figure><img alt="{path.stem}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{path.stem}</figcaption></figure>"
+    )
 
 
 _BEYOND = """<h2>Beyond the paper</h2>

@@ -4,7 +4,6 @@ and 1,000 episodes.
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.simulation.episodes import Instance
@@ -81,7 +80,7 @@ def run(
     )
 
 
-def return_at(result: Content, t: str) -> dict[str, Any]:
+def return_at(result: Content, t: str) -> Content:
     """The estimate of one learner's return at episode t."""
     return {
         "mean": result["return_at"][t],

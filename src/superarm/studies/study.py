@@ -15,7 +15,7 @@ from superarm.errors import FileError
 from superarm.simulation.episodes import Instance, simulate, versions
 from superarm.simulation.trace import Trace, mean_se
 
-Content: TypeAlias = Mapping[str, Any]
+Content: TypeAlias = dict[str, Any]
 """A part of an experiment's JSON."""
 Learners: TypeAlias = Mapping[str, Learner[Any]]
 """Learners by the label that tables and figures give them."""
@@ -67,8 +67,8 @@ class Study:
         most_first = sorted(settings, key=lambda setting: -setting.replicates)
         traces = {}
         for i, setting in enumerate(most_first, 1):
-            trace = self._trace(setting, f"[{i}/{len(most_first)}] {setting.name}")
-            traces[setting] = trace.first(setting.replicates)
+            text = f"[{i}/{len(most_first)}] {setting.name}"
+            traces[setting] = self._trace(setting, text).first(setting.replicates)
         return traces
 
     def compare(
@@ -123,13 +123,12 @@ class Study:
     def write_json(self, name: str, content: Content) -> Path:
         """Write `name`.json: the content, with seed and versions; returns its path."""
         path = self.out / f"{name}.json"
-        whole = {
-            "experiment": name,
-            **content,
-            "seed": self.seed,
-            "versions": versions(),
-        }
-        path.write_text(json.dumps(whole, indent=2, allow_nan=False) + "\n")
+        text = json.dumps(
+            {"experiment": name, **content, "seed": self.seed, "versions": versions()},
+            indent=2,
+            allow_nan=False,
+        )
+        path.write_text(f"{text}\n")
         return path
 
     def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> Path:

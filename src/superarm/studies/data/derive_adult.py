@@ -29,8 +29,8 @@ def derive(text: str) -> str:
         for field in fields
     ]
     cells, counts = np.unique(people, axis=0, return_counts=True)
-    table = np.column_stack([cells, counts]).tolist()
-    lines = [",".join(map(str, row)) for row in table]
+    table = np.column_stack([cells, counts])
+    lines = [",".join(map(str, row)) for row in table.tolist()]
     return "\n".join([HEADER, *lines, ""])
 
 
