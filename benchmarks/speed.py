@@ -431,15 +431,15 @@ def plot_growth(cost: Mapping[str, list[dict[str, float]]], path: Path) -> None:
     """
     from superarm import figures
 
-    figure, panels = figures.panels((3.3 * len(cost), 3.6), columns=len(cost), sharey=True)
-    for axes, (name, points) in zip(panels, cost.items(), strict=True):
+    figure = figures.panels((3.3 * len(cost), 3.6), columns=len(cost), sharey=True)
+    for axes, (name, points) in zip(figure.axes, cost.items(), strict=True):
         values = [max(point["value"], 1) for point in points]
         for what, color in (("choose", "C0"), ("observe", "C1")):
             microseconds = [1e6 * point[what] for point in points]
             axes.plot(values, microseconds, "o-", color=color, label=what, markersize=4)
         figures.finish(axes, xlabel=name, xscale="log", yscale="log")
-    panels[0].set_ylabel("microseconds")
-    panels[0].legend(frameon=False)
+    figure.axes[0].set_ylabel("microseconds")
+    figure.axes[0].legend(frameon=False)
     figure.savefig(path, dpi=150)
 
 

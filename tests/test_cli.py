@@ -5,9 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from superarm import Agent, CombLinTS, TopK, Trace, __version__
+from superarm import Agent, CombLinTS, TopK, Trace, __version__, files
 from superarm.cli import main
 from superarm.studies import demo
+from superarm.studies.longest_path import SWEEPS
 from support import run
 
 SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--workers", "1"]
@@ -99,6 +100,34 @@ def test_inspect(tmp_path, capsys):
     capsys.readouterr()
     assert main(["inspect", str(tmp_path / "trace.npz")]) == 0
     assert capsys.readouterr().out.endswith(f"{trace}\n")
+
+
+def test_inspect_reads_the_file_once(tmp_path, monkeypatch):
+    opened = []
+
+    def open_file(path):
+        opened.append(path)
+        return original(path)
+
+    Agent(CombLinTS(), features=np.eye(4), oracle=TopK(2), seed=0).save(tmp_path / "agent.npz")
+    run(episodes=5, replicates=2).save(tmp_path / "trace.npz")
+    original = files.open_file
+    monkeypatch.setattr(files, "open_file", open_file)
+    for name in ("agent.npz", "trace.npz"):
+        assert main(["inspect", str(tmp_path / name)]) == 0
+    assert opened == [tmp_path / "agent.npz", tmp_path / "trace.npz"]
+
+
+def test_the_command_line_imports_no_plotting_and_no_studies():
+    code = "import sys, superarm.cli; print({'matplotlib', 'superarm.studies'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_every_sweep_can_be_asked_for(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    assert f"--sweep {{{','.join(SWEEPS)}}}" in capsys.readouterr().out
 
 
 def test_no_command_is_an_error(capsys):

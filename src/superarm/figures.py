@@ -46,7 +46,9 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     >>> trace = simulate(LongestPath(m=3, d=4), learners, episodes=30, replicates=4, progress=False)
     >>> figure = plot_regret(trace)
     """
-    figure, (left, right) = panels((11, 4.6), columns=2)
+    figure = panels((11, 4.6), columns=2)
+    left = figure.axes[0]
+    right = figure.axes[1]
     curves = {learner: trace.regret(learner) for learner in trace.learners}
     for i, (learner, regret) in enumerate(from_the_top(curves)):
         share = trace.per_step_return(learner) / trace.per_step_optimum(learner)
@@ -71,14 +73,17 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
     """Contributions to each item's score as a bar, and how likely it is to be chosen; `names` are
     of the features.
     """
-    n, d = explanation.contributions.shape
+    n = len(explanation.items)
     items = range(n)
-    figure, (bars, chosen) = panels(
+    figure = panels(
         (9, 1.4 + 0.45 * n),
         columns=2,
         sharey=True,
         width_ratios=[3, 1],
     )
+    bars = figure.axes[0]
+    chosen = figure.axes[1]
+    d = explanation.contributions.shape[1]
     parts = np.column_stack([explanation.contributions, explanation.deviation])
     labels = [*(names or explanation.names or [f"feature {j}" for j in range(d)]), "own"]
     largest = np.argsort(-np.abs(parts).sum(0), kind="stable")[:10]
@@ -129,11 +134,11 @@ def panels(
     rows: int = 1,
     columns: int = 1,
     **options: Any,
-) -> tuple[Figure, list[Axes]]:
-    """A figure of this size in inches, and its panels, row by row."""
+) -> Figure:
+    """A figure of this size in inches; its `axes` are the panels, row by row."""
     figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, **options)
-    return figure, list(axes.ravel())
+    figure.subplots(rows, columns, **options)
+    return figure
 
 
 def finish(axes: Axes, *, legend: int | None = None, **labels: Any) -> None:

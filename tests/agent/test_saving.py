@@ -101,7 +101,9 @@ CHOICES = json.loads((SAVED / "choices.json").read_text())
 def test_files_of_earlier_versions_load_and_go_on_as_they_would_have(name):
     """Saved by the first superarm, and by the last with format version 1, with the choices those
     went on to make."""
-    assert files.describe(*files.open_file(SAVED / f"{name}.npz")).startswith("superarm agent, format version 1")
+    assert files.describe(*files.open_file(SAVED / f"{name}.npz")).startswith(
+        "superarm agent, format version 1"
+    )
     assert play(Agent.load(SAVED / f"{name}.npz", oracle=TopK(K)), 100, seed=2) == CHOICES[name]
 
 

@@ -63,10 +63,13 @@ class Ads:
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance."""
-        Phi, female, mean = people()
-        order = rng.permutation(len(mean))
-        oracle = Quota(female[order], {True: 50, False: 50})
-        return Problem(Phi[order], oracle), BernoulliEnvironment(mean[order])
+        adults = people()
+        order = rng.permutation(len(adults.mean))
+        oracle = Quota(adults.female[order], {True: 50, False: 50})
+        return (
+            Problem(adults.Phi[order], oracle),
+            BernoulliEnvironment(adults.mean[order]),
+        )
 
 
 PAPER = {100: 0.70, 1000: 0.80}

@@ -53,7 +53,7 @@ def _probabilities(plays: Array, liked: Array) -> Array:
         n = of_class.sum()
         product: Array = n / len(liked)
         for column in (0, 1):
-            _, who = np.unique(plays[:, column], return_inverse=True)
+            who = np.unique(plays[:, column], return_inverse=True)[1]
             count = np.bincount(who, of_class)
             product = product * ((count + 1) / (n + len(count)))[who]
         return product
@@ -76,7 +76,9 @@ def catalogue(likes: Likes = "user mean") -> Catalogue:
     φ_e[j] is the share of those who tagged artist e that gave it tag j; w̄(e) is the mean over its
     listeners of the probability that they like it.
     """
-    plays, tags = lastfm()
+    data = lastfm()
+    plays = data.plays
+    tags = data.tags
     listened = plays[:, 1]
     size = int(max(listened.max(), tags[:, 1].max())) + 1
     listeners = np.bincount(listened, minlength=size)
@@ -102,9 +104,12 @@ class Artists:
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance; the artists come in random order, as ties go to the first."""
-        Phi, mean = catalogue(self.likes)
-        order = rng.permutation(len(mean))
-        return Problem(Phi[order], TopK(10)), BernoulliEnvironment(mean[order])
+        artists = catalogue(self.likes)
+        order = rng.permutation(len(artists.mean))
+        return (
+            Problem(artists.Phi[order], TopK(10)),
+            BernoulliEnvironment(artists.mean[order]),
+        )
 
 
 def run(study: Study) -> Outcome:

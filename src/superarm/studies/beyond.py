@@ -128,10 +128,10 @@ def draw(content: Content, wandering: Curves, clicking: Curves) -> Figures:
     from superarm import figures
 
     replicates = content["settings"]["replicates"]
-    figure, panels = figures.panels((11.5, 4.6), columns=2)
+    figure = figures.panels((11.5, 4.6), columns=2)
     for axes, curves, title in (
-        (panels[0], wandering, "θ* wanders: forgetting"),
-        (panels[1], clicking, "clicks: the logit link"),
+        (figure.axes[0], wandering, "θ* wanders: forgetting"),
+        (figure.axes[1], clicking, "clicks: the logit link"),
     ):
         for i, (label, values) in enumerate(figures.from_the_top(curves)):
             ours = "forgetting" in label or "logit" in label

@@ -54,8 +54,8 @@ def draw(problems: Content, replicates: int) -> Figures:
     from superarm import figures
 
     n = len(problems)
-    figure, panels = figures.panels((3.2 * n + 1.6, 3.6), columns=n)
-    for axes, (name, results) in zip(panels, problems.items(), strict=True):
+    figure = figures.panels((3.2 * n + 1.6, 3.6), columns=n)
+    for axes, (name, results) in zip(figure.axes, problems.items(), strict=True):
         figures.draw_points(
             axes,
             EXPLORE,
@@ -70,9 +70,9 @@ def draw(problems: Content, replicates: int) -> Figures:
                 label=label,
             )
         figures.finish(axes, xlabel="explore", title=name, ylim=(0, None))
-    panels[0].set_ylabel("regret at the end")
+    figure.axes[0].set_ylabel("regret at the end")
     figure.legend(
-        *panels[0].get_legend_handles_labels(),
+        *figure.axes[0].get_legend_handles_labels(),
         loc="outside right center",
         frameon=False,
     )

@@ -26,8 +26,8 @@ def _square_root(Sigma: Array) -> Array:
     try:
         root: Array = np.linalg.cholesky(Sigma)
     except np.linalg.LinAlgError:
-        u, s, _ = np.linalg.svd(Sigma)
-        root = u * np.sqrt(s)[..., None, :]
+        parts = np.linalg.svd(Sigma)
+        root = parts.U * np.sqrt(parts.S)[..., None, :]
     return root
 
 

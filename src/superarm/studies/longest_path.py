@@ -23,15 +23,7 @@ from superarm.simulation.trace import Trace
 from superarm.simulation.worlds import GaussianEnvironment
 from superarm.studies.literal import LiteralCombLinTS
 from superarm.studies.report import Figures, Outcome, Row, number
-from superarm.studies.study import (
-    PAPER_REPLICATES,
-    Content,
-    Curves,
-    Setting,
-    Study,
-    estimate,
-    regret,
-)
+from superarm.studies.study import PAPER_REPLICATES, Content, Curves, Setting, Study, estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -157,9 +149,8 @@ class Case:
 
     def at(self, sweep: str, value: float) -> "Case":
         """The case with one parameter changed."""
-        field = "lam" if sweep == "lambda" else sweep
-        changed: Any = int(value) if field in ("m", "d") else value
-        return replace(self, **{field: changed})
+        changed: Content = {"lam" if sweep == "lambda" else sweep: value}
+        return replace(self, **changed)
 
 
 class Plan(NamedTuple):
@@ -180,7 +171,7 @@ def plan(
     **parameters: Any,
 ) -> Plan:
     """The case of these parameters and the sweeps around it; at full scale all sweeps, and m = 250
-    too if the case is the paper's.
+    too if the case is the paper's. Over σ, the literal recursion comes too.
 
     `most` limits the replicates in sweeps, of CombLinTS and of the slower learners.
     """
@@ -200,7 +191,10 @@ def plan(
                 min(replicates, limit),
             )
     for sweep, values in (sweeps or {}).items():
-        for name in sweep_learners(sweep, learners):
+        names = dict.fromkeys(learners)
+        if sweep == "sigma" and "CombLinTS" in names:
+            names["LiteralCombLinTS"] = None
+        for name in names:
             limit = most[0] if name == "CombLinTS" else most[1]
             for value in values:
                 planned.points[sweep, name, value] = case.at(sweep, value).setting(
@@ -209,14 +203,6 @@ def plan(
                     min(replicates, limit),
                 )
     return planned
-
-
-def sweep_learners(sweep: str, learners: Sequence[str]) -> list[str]:
-    """The learners of a sweep: over σ, the literal recursion comes too."""
-    names = list(learners)
-    if sweep == "sigma" and "CombLinTS" in names and "LiteralCombLinTS" not in names:
-        names.append("LiteralCombLinTS")
-    return names
 
 
 def run(study: Study, **options: Any) -> Outcome:
@@ -255,7 +241,7 @@ def _result(setting: Setting, traces: Mapping[Setting, Trace]) -> Content:
     return {
         "learner": repr(setting.learner),
         "replicates": setting.replicates,
-        "regret": estimate(regret(trace)[:, -1]),
+        "regret": estimate(trace.regret(*trace.learners)[:, -1]),
         "realized_regret": estimate(trace.realized_regret(*trace.learners)[:, -1]),
     }
 
@@ -280,7 +266,7 @@ def bayes_bound(case: Case, episodes: int, seed: int) -> float:
     instance's features.
     """
     truth = LongestPath(m=case.m, d=case.d)
-    problem, _ = truth(np.random.default_rng(seed))
+    problem = truth(np.random.default_rng(seed))[0]
     return comblints_bound(
         episodes,
         K=2 * case.m,
@@ -384,7 +370,8 @@ def draw(content: Content, curves: Curves) -> Figures:
     from superarm import figures
 
     settings = content["settings"]
-    figure, (axes,) = figures.panels((7.6, 4.8))
+    figure = figures.panels((7.6, 4.8))
+    axes = figure.axes[0]
     for label, values in curves.items():
         figures.draw_band(axes, values, label)
     size = f"m = {settings['m']}, d = {settings['d']}"
@@ -397,10 +384,11 @@ def draw(content: Content, curves: Curves) -> Figures:
     drawn = {"longest-path": figure}
     sweeps = content["sweeps"]
     if sweeps:
-        star = ("paper", LongestPath.m, PAPER_REGRET[LongestPath.m], "k*")
+        star = (LongestPath.m, PAPER_REGRET[LongestPath.m], "k*")
         drawn["longest-path-sweeps"] = _draw_sweeps(
             sweeps,
             {"m": star} if is_papers_case(content) else {},
+            "paper",
             5.6,
             ["m", "d"],
         )
@@ -410,16 +398,21 @@ def draw(content: Content, curves: Curves) -> Figures:
         points = _points(sweeps, sweep, "CombLinTS")
         if points:
             bounded[sweep] = {"CombLinTS": points}
-            along = [point["value"] for point in points]
-            lines[sweep] = ("refined Bayes bound, λ → λ max‖φ‖", along, bounds, "k--")
+            lines[sweep] = ([point["value"] for point in points], bounds, "k--")
     if bounded:
-        drawn["longest-path-bounds"] = _draw_sweeps(bounded, lines, 5.4)
+        drawn["longest-path-bounds"] = _draw_sweeps(
+            bounded,
+            lines,
+            "refined Bayes bound, λ → λ max‖φ‖",
+            5.4,
+        )
     return drawn
 
 
 def _draw_sweeps(
     sweeps: Content,
-    beside: Mapping[str, Sequence[Any]],  # by sweep: a label, x, y and style
+    beside: Mapping[str, Sequence[Any]],  # by sweep: x, y and style
+    beside_label: str,
     width: float,
     linear: Sequence[str] = (),
 ) -> "Figure":
@@ -431,8 +424,8 @@ def _draw_sweeps(
     n = len(sweeps)
     rows = (n + 1) // 2
     columns = min(n, 2)
-    figure, panels = figures.panels((width * columns, 4.2 * rows), rows, columns)
-    for axes, (sweep, by_learner) in zip(panels, sweeps.items(), strict=False):
+    figure = figures.panels((width * columns, 4.2 * rows), rows, columns)
+    for axes, (sweep, by_learner) in zip(figure.axes, sweeps.items(), strict=False):
         for label, points in by_learner.items():
             replicates = sorted({point["replicates"] for point in points})
             figures.draw_points(
@@ -444,8 +437,7 @@ def _draw_sweeps(
                 "s--" if label == "LiteralCombLinTS" else "o-",
             )
         if sweep in beside:
-            label, *line = beside[sweep]
-            axes.plot(*line, markersize=11, label=label)
+            axes.plot(*beside[sweep], markersize=11, label=beside_label)
         scale = "linear" if sweep in linear else "log"
         figures.finish(
             axes,
@@ -457,6 +449,6 @@ def _draw_sweeps(
         )
         if sweep in linear:
             axes.set_ylim(0, None)
-    for axes in panels[n:]:
+    for axes in figure.axes[n:]:
         axes.set_visible(False)
     return figure

@@ -115,7 +115,8 @@ def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float
     """
     from superarm import figures
 
-    figure, (axes,) = figures.panels((9, 4.8))
+    figure = figures.panels((9, 4.8))
+    axes = figure.axes[0]
     both = not shares.keys().isdisjoint(OURS)
     for label, values in figures.from_the_top(shares):
         style = "--" if both and label not in OURS else "-"
