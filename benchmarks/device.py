@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Rng, matvec, spawn, take
-from superarm.contracts import Environment, Problem
+from superarm.contracts import Environment, Feedback, Problem
 from superarm.errors import ParameterError
 from superarm.gaussian import sample
 from superarm.learners import CombLinTS
 from superarm.simulation import lockstep
-from superarm.simulation.episodes import play, seeds_of, versions
+from superarm.simulation.replicates import Game, play, seeds_of, versions
 from superarm.studies.longest_path import EPISODES, PAPER_REGRET, LongestPath
 from superarm.studies.report import aligned
 from superarm.studies.study import estimate
@@ -92,13 +92,17 @@ def least_bytes(problem: Problem) -> dict[str, float]:
 def _episodes(problem: Problem, environment: Environment, rng: Rng, n: int, clock: Clock) -> None:
     """`simulation.episodes` of CombLinTS in parts, each with its time."""
     nature, mind = spawn(rng, 2)
-    belief = LEARNER.init(problem)
+    belief: Any = LEARNER.model.prior(problem)
     for _ in range(n):
         theta = clock("sample", sample, belief, mind)
         scores = clock("score", matvec, problem.Phi, theta)
         A = clock("solve", problem.oracle, scores)
         weights = clock("draw", environment.draw, nature)
-        belief = clock("update", LEARNER.update, belief, problem, A, take(weights, A))
+        belief = clock("update", _learned, belief, problem, A, take(weights, A))
+
+
+def _learned(belief: Any, problem: Problem, A: Any, w: Any) -> Any:
+    return LEARNER.model.learn(belief, problem, Feedback.of(problem, A, w))
 
 
 def measure(
@@ -114,13 +118,14 @@ def measure(
     clock = Clock(wait)
     seeds = seeds_of(0, replicates)
     problem, environment, rng = clock(
-        "set-up", lockstep.together, LongestPath(m=m), seeds, device, "device"
+        "set-up", lockstep.stack_instances, LongestPath(m=m), seeds, device, "device"
     )
     _episodes(problem, environment, rng, 2, Clock(wait))
+    game = Game(LongestPath(m=m), {"CombLinTS": LEARNER}, episodes, None)
     runs = []
     for _ in range(repeats):
         alone = Clock(wait)
-        result = alone("run", play, problem, environment, {"CombLinTS": LEARNER}, episodes, rng)
+        result = alone("run", play, problem, environment, game, rng)
         runs.append(alone.seconds["run"])
     phases = Clock(wait)
     _episodes(problem, environment, rng, episodes, phases)
@@ -136,7 +141,7 @@ def run(out: Path, device: str, *, sizes: Sequence[int] = SIZES, repeats: int = 
     found = lockstep.find_device(device)
     cases = []
     for m in sizes:
-        fit = lockstep.chunk_size(LongestPath(m=m), seeds_of(0, 1), found, "device")
+        fit = lockstep.chunk_size(LongestPath(m=m), [LEARNER], seeds_of(0, 1), found, "device")
         cases.append(measure(m, min(REPLICATES, fit), found, repeats=repeats))
     content = {
         "device": device,

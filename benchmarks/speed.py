@@ -28,10 +28,11 @@ from peers import DECISIONS, OTHERS, PEERS
 from superarm import gaussian
 from superarm.agent import Agent
 from superarm.arrays import Array
-from superarm.contracts import Learner, Problem
+from superarm.contracts import Feedback, Learner, Problem
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
 from superarm.oracles import TopK
-from superarm.simulation.episodes import episodes, simulate, versions
+from superarm.simulation import episodes, simulate
+from superarm.simulation.replicates import versions
 from superarm.studies.ads import Ads
 from superarm.studies.longest_path import LongestPath
 from superarm.studies.report import aligned
@@ -242,9 +243,11 @@ def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iter
     Phi = rng.standard_normal((L, d))
     problem = Problem(Phi, TopK(K))
     learner = CombLinUCB(lam=10.0, sigma=1.0, c=1.0)
-    belief = learner.init(problem)
+    model = learner.model
+    belief: Any = model.prior(problem)
     for _ in range(40):
-        belief = learner.update(belief, problem, rng.permutation(L)[:K], rng.standard_normal(K))
+        feedback = Feedback.of(problem, rng.permutation(L)[:K], rng.standard_normal(K))
+        belief = model.learn(belief, problem, feedback)
     R = np.array(belief.factor[:-1, :-1])
     taken = interleaved(
         {"ours": lambda: gaussian.std(belief, Phi), "product": lambda: Phi @ R}, 2 * repeats
@@ -257,17 +260,17 @@ def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iter
         taken["ours"] / taken["product"],
         "",
     )
-    feedback = [(rng.permutation(L)[:K], rng.standard_normal(K)) for _ in range(50)]
-    turns = itertools.cycle(feedback)
+    turns_of = [(rng.permutation(L)[:K], rng.standard_normal(K)) for _ in range(50)]
+    turns = itertools.cycle(turns_of)
     now = belief
 
     def kept() -> None:
         nonlocal now
-        now = learner.update(now, problem, *next(turns))
+        now = model.learn(now, problem, Feedback.of(problem, *next(turns)))
         learner.weights(now, problem, rng)
 
     def anew() -> None:
-        items, w = feedback[0]
+        items, w = turns_of[0]
         after = gaussian.condition(belief, Phi[items], w, 1.0)
         Phi @ gaussian.mean(after) + gaussian.std(after, Phi)
 

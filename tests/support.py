@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import mpmath
 import numpy as np
@@ -20,13 +21,15 @@ from superarm import (
     CombMixUCB,
     CombTS,
     CombUCB1,
+    Feedback,
     Greedy,
     RandomChoice,
     TopK,
     Trace,
     simulate,
 )
-from superarm.beliefs.itemwise import count, no_counts
+from superarm.arrays import add_at, normal
+from superarm.beliefs.itemwise import CountsModel
 from superarm.studies.longest_path import LongestPath
 
 L, D, K = 12, 4, 3
@@ -75,17 +78,48 @@ class Stubborn:
     """A learner of somebody else's: always the same weights."""
 
     favourite: int
-
-    def init(self, problem):
-        return no_counts(problem)
+    model: ClassVar[CountsModel] = CountsModel()
 
     def weights(self, belief, problem, rng):
         w = np.zeros(problem.L)
         w[self.favourite] = 1.0
         return w
 
-    def update(self, belief, problem, A, w):
-        return count(belief, A, w)
+
+class Seen(NamedTuple):
+    n: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bare:
+    """A learner of somebody else's with only what a learner must have: it is its own model."""
+
+    per_item: ClassVar[tuple[str, ...]] = ("n",)
+    uses_features: ClassVar[bool] = True
+
+    @property
+    def model(self):
+        return self
+
+    def prior(self, problem):
+        return Seen(np.zeros((*problem.batch, problem.L)))
+
+    def learn(self, belief, problem, feedback):
+        return Seen(add_at(belief.n, feedback.A, np.ones(feedback.A.shape)))
+
+    def weights(self, belief, problem, rng):
+        return normal(rng, belief.n) - belief.n
+
+
+def update(learner, belief, problem, A, w, importance=1.0):
+    """The belief after items of the problem showed weights."""
+    return learner.model.learn(belief, problem, Feedback.of(problem, A, w, importance))
+
+
+def learn_rows(learner, belief, problem, rows, w, importance=1.0):
+    """The belief after feature rows of no item in particular showed weights."""
+    nowhere = np.full(np.shape(w), -1)
+    return learner.model.learn(belief, problem, Feedback(nowhere, rows, w, importance))
 
 
 NAMES = [f"artist {e}" for e in range(L)]

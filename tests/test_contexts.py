@@ -97,8 +97,8 @@ def test_parts_of_a_large_catalogue(monkeypatch):
     monkeypatch.setattr("superarm.decide.LARGE", 10)
     monkeypatch.setattr("superarm.decide.PART", 7)
     problem, learner = Problem(Outer(ITEMS)(USER), TopK(4)), CombLinTS(lam=1.0, sigma=1.0)
-    A = decide(learner, learner.init(problem), problem, np.random.default_rng(5))
-    w = learner.weights(learner.init(problem), problem, np.random.default_rng(5))
+    A = decide(learner, learner.model.prior(problem), problem, np.random.default_rng(5))
+    w = learner.weights(learner.model.prior(problem), problem, np.random.default_rng(5))
     np.testing.assert_array_equal(A, TopK(4)(w))
 
 

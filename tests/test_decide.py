@@ -8,6 +8,7 @@ from superarm import decide as decide_module
 from superarm.decide import decide, in_context
 from superarm.errors import FeaturesError, InfeasibleError, WeightsError
 from superarm.oracles.base import Masked
+from support import update
 
 
 @pytest.fixture
@@ -18,8 +19,8 @@ def small_parts(monkeypatch):
 
 def both(learner, problem, seed=0):
     """The decision by parts and at once, and what each leaves of the generator."""
-    belief = learner.init(problem)
-    belief = learner.update(belief, problem, np.arange(3), np.array([1.0, 0.0, 1.0]))
+    belief = learner.model.prior(problem)
+    belief = update(learner, belief, problem, np.arange(3), np.array([1.0, 0.0, 1.0]))
     one, other = np.random.default_rng(seed), np.random.default_rng(seed)
     at_once = problem.oracle(learner.weights(belief, problem, other))
     return decide(learner, belief, problem, one), at_once, one.random(), other.random()
@@ -55,7 +56,7 @@ def test_parts_without_enough_items(small_parts):
     available[[3, 97]] = True
     problem = Problem(np.ones((100, 4)), Masked(TopK(3), available))
     with pytest.raises(InfeasibleError):
-        decide(learner, learner.init(problem), problem, np.random.default_rng(0))
+        decide(learner, learner.model.prior(problem), problem, np.random.default_rng(0))
 
 
 def test_parts_are_checked():
@@ -89,7 +90,7 @@ def test_a_subclass_may_weigh_items_otherwise(small_parts):
 
     problem = Problem(np.eye(100)[:, :4], TopK(2))
     learner = Favours(lam=1e-3, sigma=1.0)
-    chosen = decide(learner, learner.init(problem), problem, np.random.default_rng(0))
+    chosen = decide(learner, learner.model.prior(problem), problem, np.random.default_rng(0))
     assert chosen.tolist() == [99, 98]
 
 
@@ -97,15 +98,14 @@ def test_a_problem_in_context_has_the_features_of_the_call():
     problem = Problem(np.eye(3), TopK(1))
     linear, itemwise, mixed = CombLinTS(lam=1.0, sigma=1.0), CombTS(), CombMixTS()
     for learner in (linear, itemwise):
-        belief = learner.init(problem)
         np.testing.assert_array_equal(
-            in_context(learner, belief, problem, 2 * np.eye(3)).Phi, 2 * np.eye(3)
+            in_context(learner, problem, 2 * np.eye(3)).Phi, 2 * np.eye(3)
         )
         with pytest.raises(FeaturesError, match=r"must have shape \(3, 3\)"):
-            in_context(learner, belief, problem, np.eye(2))
-    assert in_context(mixed, mixed.init(problem), problem, None) is problem
+            in_context(learner, problem, np.eye(2))
+    assert in_context(mixed, problem, None) is problem
     with pytest.raises(
         FeaturesError,
         match=r"CombMixTS learns how items deviate .*: the features must stay the same",
     ):
-        in_context(mixed, mixed.init(problem), problem, np.eye(3))
+        in_context(mixed, problem, np.eye(3))

@@ -28,7 +28,7 @@ from superarm.errors import ParameterError
 from superarm.oracles.base import Masked
 from superarm.studies.longest_path import LongestPath
 from superarm.testing import check_learner
-from support import LEARNERS
+from support import LEARNERS, update
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
@@ -75,7 +75,9 @@ def test_comblints_scores_a_draw_from_the_belief():
     rng = np.random.default_rng(0)
     problem = Problem(rng.standard_normal((6, 3)), TopK(2))
     learner = CombLinTS(lam=2.0, sigma=0.5)
-    belief = learner.update(learner.init(problem), problem, np.array([4, 1]), np.array([1.0, -2.0]))
+    belief = update(
+        learner, learner.model.prior(problem), problem, np.array([4, 1]), np.array([1.0, -2.0])
+    )
     theta = gaussian.sample(belief, np.random.default_rng(5))
     np.testing.assert_allclose(
         learner.weights(belief, problem, np.random.default_rng(5)), problem.Phi @ theta
@@ -85,7 +87,7 @@ def test_comblints_scores_a_draw_from_the_belief():
 def test_greedy_scores_the_mean():
     problem = Problem(np.eye(2), TopK(1))
     learner = Greedy(lam=1.0, sigma=1.0)
-    belief = learner.update(learner.init(problem), problem, np.array([1]), np.array([3.0]))
+    belief = update(learner, learner.model.prior(problem), problem, np.array([1]), np.array([3.0]))
     np.testing.assert_allclose(
         learner.weights(belief, problem, np.random.default_rng(0)), [0.0, 1.5]
     )
@@ -95,8 +97,8 @@ def test_comb_gaussian_ts_is_comblints_with_one_feature_an_item():
     problem = Problem(np.eye(3), TopK(2))
     A, w = np.array([0, 2]), np.array([4.0, -1.0])
     itemwise, linear = CombGaussianTS(lam=2.0, sigma=0.5), CombLinTS(lam=2.0, sigma=0.5)
-    counts = itemwise.update(itemwise.init(problem), problem, A, w)
-    belief = linear.update(linear.init(problem), problem, A, w)
+    counts = update(itemwise, itemwise.model.prior(problem), problem, A, w)
+    belief = update(linear, linear.model.prior(problem), problem, A, w)
     draws = (
         itemwise.weights(counts, problem, np.random.default_rng(1)),
         linear.weights(belief, problem, np.random.default_rng(1)),
@@ -194,10 +196,10 @@ def test_forgetting_is_importance_that_fades():
     rng = np.random.default_rng(0)
     problem = Problem(rng.standard_normal((20, 4)), TopK(3))
     learner = CombLinTS(lam=2.0, sigma=0.5, forgetting=0.8)
-    belief, feedback = learner.init(problem), []
+    belief, feedback = learner.model.prior(problem), []
     for _ in range(6):
         feedback.append((rng.permutation(20)[:3], rng.standard_normal(3)))
-        belief = learner.update(belief, problem, *feedback[-1])
+        belief = update(learner, belief, problem, *feedback[-1])
     faded = gaussian.prior(4, 2.0)
     for s, (A, w) in enumerate(reversed(feedback)):
         faded = gaussian.condition(faded, problem.Phi[A], w, 0.5, importance=0.8**s)
@@ -212,10 +214,12 @@ def test_forgetting_is_importance_that_fades():
 )
 def test_idle_episodes_bring_the_prior_back(learner):
     problem = Problem(np.eye(3), TopK(2))
-    belief = learner.update(learner.init(problem), problem, np.array([0, 1]), np.array([1.0, -2.0]))
+    belief = update(
+        learner, learner.model.prior(problem), problem, np.array([0, 1]), np.array([1.0, -2.0])
+    )
     lam = getattr(belief, "lam", 2.0)
     for _ in range(300):
-        belief = learner.update(belief, problem, np.array([-1, -1]), np.zeros(2))
+        belief = update(learner, belief, problem, np.array([-1, -1]), np.zeros(2))
     np.testing.assert_allclose(gaussian.mean(belief), np.zeros(3), atol=1e-9)
     np.testing.assert_allclose(gaussian.std(belief, problem.Phi), np.full(3, lam), rtol=1e-9)
 
@@ -223,7 +227,9 @@ def test_idle_episodes_bring_the_prior_back(learner):
 def test_logit_scores_are_probabilities():
     problem = Problem(np.array([[1.0], [-3.0]]), TopK(1))
     for learner in (CombLinTS(lam=2.0, link="logit"), Greedy(lam=2.0, link="logit")):
-        belief = learner.update(learner.init(problem), problem, np.array([0]), np.array([1.0]))
+        belief = update(
+            learner, learner.model.prior(problem), problem, np.array([0]), np.array([1.0])
+        )
         w = learner.weights(belief, problem, np.random.default_rng(0))
         assert ((w > 0) & (w < 1)).all()
     mode = gaussian.mean(belief)[0]

@@ -13,6 +13,7 @@ import superarm
 PUBLIC = {
     "Knapsack",
     "Milp",
+    "Model",
     "Assignment",
     "BipartiteMatching",
     "SpanningTree",
@@ -34,6 +35,7 @@ PUBLIC = {
     "CombTS",
     "CombUCB1",
     "Environment",
+    "Feedback",
     "GaussianEnvironment",
     "Greedy",
     "GridPath",
@@ -49,6 +51,7 @@ PUBLIC = {
     "SuperarmError",
     "TopK",
     "Trace",
+    "World",
     "__version__",
     "as_oracle",
     "brute_force",
@@ -68,10 +71,12 @@ def test_public_names():
 PROTOCOLS_AND_RECORDS = {
     "Environment",
     "Learner",
+    "Model",
     "Oracle",
     "Step",
     "SuperarmError",
     "Trace",
+    "World",
     "__version__",
 }
 

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from superarm import CombLinTS, TopK, as_oracle
 from superarm.arrays import normal
 from superarm.errors import InfeasibleError
 from superarm.testing import check_learner, check_oracle
+from support import Bare
 
 PAIRS = list(itertools.combinations(range(5), 2))
 
@@ -120,8 +121,17 @@ class BrokenLearner:
     """A learner that does one thing wrong."""
 
     fault: str
+    uses_features: ClassVar[bool] = False
 
-    def init(self, problem):
+    @property
+    def model(self):
+        return self
+
+    @property
+    def per_item(self):
+        return {"undeclared": (), "unknown": ("x", "y")}.get(self.fault, ("x",))
+
+    def prior(self, problem):
         x = np.zeros((*problem.batch, problem.L))
         return [x] if self.fault == "list" else State(x)
 
@@ -134,7 +144,9 @@ class BrokenLearner:
             return np.random.default_rng().standard_normal(belief.x.shape)
         return belief.x + normal(rng, belief.x)
 
-    def update(self, belief, problem, A, w):
+    def learn(self, belief, problem, feedback):
+        A = feedback.A
+        w = feedback.w
         if self.fault == "in place":
             belief.x[...] += 1
             return belief
@@ -161,6 +173,8 @@ class BrokenLearner:
         ("order", "another order"),
         ("padding", "padding"),
         ("batch", "batch"),
+        ("undeclared", "the field x of a belief grows with the number of items"),
+        ("unknown", r"per_item names \['y'\], which beliefs do not have"),
     ],
 )
 def test_check_learner_catches(fault, message):
@@ -202,4 +216,5 @@ def test_check_learner_catches_state_in_the_learner():
 
 def test_check_learner_accepts_what_is_right():
     check_learner(BrokenLearner(fault="none"))
+    check_learner(Bare())
     check_learner(CombLinTS(lam=1.0, sigma=1.0), seed=5)

@@ -4,10 +4,9 @@ A user brings items with features, a combinatorial optimizer (the oracle) and pe
 superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashkan (ICML 2015).
 """
 
-from superarm.agent import Agent
-from superarm.agent.decisions import Decision
+from superarm.agent import Agent, Decision
 from superarm.beliefs.scales import fit_scales
-from superarm.contracts import Environment, Learner, Oracle, Problem
+from superarm.contracts import Environment, Feedback, Learner, Model, Oracle, Problem, World
 from superarm.errors import SuperarmError
 from superarm.learners import (
     CombGaussianTS,
@@ -40,14 +39,17 @@ from superarm.oracles import (
     with_gap,
 )
 from superarm.oracles.base import as_oracle
-from superarm.simulation.episodes import Step, episodes, simulate
-from superarm.simulation.trace import Trace, mean_se
-from superarm.simulation.worlds import (
+from superarm.simulation import (
     AdversarialEnvironment,
     BernoulliEnvironment,
     ContextualEnvironment,
     DriftingEnvironment,
     GaussianEnvironment,
+    Step,
+    Trace,
+    episodes,
+    mean_se,
+    simulate,
 )
 from superarm.version import __version__
 
@@ -69,6 +71,7 @@ __all__ = [
     "Decision",
     "DriftingEnvironment",
     "Environment",
+    "Feedback",
     "GaussianEnvironment",
     "Greedy",
     "GridPath",
@@ -77,6 +80,7 @@ __all__ = [
     "Learner",
     "Matroid",
     "Milp",
+    "Model",
     "Oracle",
     "PartitionMatroid",
     "Problem",
@@ -89,6 +93,7 @@ __all__ = [
     "TopK",
     "Tour",
     "Trace",
+    "World",
     "__version__",
     "as_oracle",
     "brute_force",

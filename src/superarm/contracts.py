@@ -1,17 +1,20 @@
-"""What is to be solved, and who takes part: a problem, its oracle, a learner, a world.
+"""Who takes part: a problem and its oracle, a learner and its model, feedback, a world.
 
-paper           code     shape
-E, L            L                        ground set, number of items
-𝒜, ORACLE       oracle   (*B, L) -> (*B, K)
-Φ, Φ_x          Phi      (*B, L, d)      features, one row an item; in context x
-A^t             A        (*B, K) int     chosen items, -1 pads
-w̄, w_t          mean, w  (*B, L)         mean weights, weights of episode t
+paper           code       shape
+E, L            L                          ground set, number of items
+𝒜, ORACLE       oracle     (*B, L) -> (*B, K)
+Φ, Φ_x          Phi        (*B, L, d)      features, one row per item; in context x
+A^t             A          (*B, K) int     chosen items, -1 pads
+w̄, w_t          mean, w    (*B, L)         mean weights, weights of episode t
+θ̄_t, Σ_t        belief                     what a model believes after t - 1 episodes
+
+Every array may carry a leading batch shape *B; a single run has B = ().
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from superarm.arrays import Array, Features, Rng
+from superarm.arrays import Array, Features, Rng, take_rows
 from superarm.errors import ParameterError
 
 
@@ -19,9 +22,9 @@ from superarm.errors import ParameterError
 class Oracle(Protocol):
     """Maximizes the sum of weights over the feasible sets.
 
-    Called with weights (*B, L), it returns items (*B, k) with k <= K, padded with -1. `w[e] = -inf`
-    means that e may not be chosen; NaN, +inf or a wrong length raise `WeightsError`; no feasible
-    set raises `InfeasibleError`. `superarm.testing.check_oracle` checks all of this.
+    Called with weights (*B, L), it returns items (*B, k) with k <= K, padded with -1. A weight of
+    -inf means that the item may not be chosen; NaN, +inf or a wrong length raise `WeightsError`; no
+    feasible set raises `InfeasibleError`. `superarm.testing.check_oracle` checks all of this.
     """
 
     @property
@@ -66,97 +69,143 @@ class Problem(NamedTuple):
         return self.Phi.shape[:-2]
 
 
+class Feedback(NamedTuple):
+    """What came back: which items showed which weights, and what their features were then.
+
+    An item of -1 has no place in the catalogue. If its row is not zero, it was an item of another
+    time, and says what it can about features; a zero row is padding and says nothing.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> problem = Problem(np.eye(3), TopK(2))
+    >>> Feedback.of(problem, np.array([2, -1]), np.array([0.5, 0.0])).rows
+    array([[0., 0., 1.],
+           [0., 0., 0.]])
+    """
+
+    A: Array  # (*B, K) int
+    rows: Array  # (*B, K, d)
+    w: Array  # (*B, K)
+    importance: Array | float = 1.0  # how often each observation counts: a number, or (*B, K)
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        A: Array,
+        w: Array,
+        importance: Array | float = 1.0,
+    ) -> "Feedback":
+        """The feedback of items of the problem, with the features they have in it."""
+        return cls(A, take_rows(problem.Phi, A), w, importance)
+
+
 Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 
-class Learner(Protocol[Belief]):
-    """An algorithm: hyperparameters and three pure functions of a belief, which is a NamedTuple of
-    arrays.
+class Model(Protocol[Belief]):
+    """What is believed about the weights. A belief is a NamedTuple of arrays.
 
-    `superarm.testing.check_learner` checks the contract.
+    These two attributes and two functions are all that choosing, observing, saving and simulation
+    need. More is possible with more methods; where one is missing, an error names it:
+
+        mean(belief, problem)                       expected score of each item, (*B, L)
+        std(belief, problem)                        its standard deviation, (*B, L): `Agent.explain`
+        coefficients(belief)                        what a feature adds, (*B, d): `Agent.explain`
+        sample(belief, problem, rng)                scores drawn from the posterior, (*B, L)
+        response(score)                             the weight that a score stands for
+        merge(belief, other, problem)               both at once, each from the prior: `Agent.merge`
+        move(belief, problem, to, source)           for another catalogue, where gathering the
+                                                    `per_item` fields is not enough
+        completed(fields, problem)                  fields of a belief from an older file
     """
 
-    def init(self, problem: Problem) -> Belief:
+    @property
+    def per_item(self) -> tuple[str, ...]:
+        """The fields of a belief that have one entry per item, on the last axis."""
+
+    @property
+    def uses_features(self) -> bool:
+        """Whether it learns from feature rows, also from those of items that are gone."""
+
+    def prior(self, problem: Problem) -> Belief:
         """The belief before any feedback."""
+
+    def learn(self, belief: Belief, problem: Problem, feedback: Feedback) -> Belief:
+        """The belief after the feedback; the one given stays as it is."""
+
+
+def method_of(model: object, name: str) -> Callable[..., Any]:
+    """An optional method of a model, refused by name if the model has none."""
+    method: Callable[..., Any] | None = getattr(model, name, None)
+    if method is None:
+        raise ParameterError(
+            f"{type(model).__name__} has no method {name}(...), which this needs: "
+            "see superarm.contracts.Model for what it takes and returns"
+        )
+    return method
+
+
+class Learner(Protocol[Belief]):
+    """An algorithm: a model of the weights, and a policy. `superarm.testing.check_learner` checks it.
+
+    A learner that weighs each item by its feature row alone may also have
+    `row_weights(belief, rng)`, which returns a function from feature rows to weights. It then
+    chooses from catalogues of millions of items without holding all of their weights.
+    """
+
+    @property
+    def model(self) -> Model[Belief]:
+        """What it believes, chosen once when the learner is made."""
 
     def weights(self, belief: Belief, problem: Problem, rng: Rng) -> Array:
         """The weights (*B, L) to hand to the oracle in this episode."""
 
-    def update(self, belief: Belief, problem: Problem, A: Array, w: Array) -> Belief:
-        """The belief after the chosen items A showed the weights w, both (*B, K). Where A is -1, w
-        is ignored.
-        """
-
 
 def require_learner(learner: object) -> None:
     """Refuse what is not a learner, such as its class."""
-    if isinstance(learner, type) or not hasattr(learner, "init"):
+    if isinstance(learner, type) or not hasattr(learner, "model"):
         raise ParameterError(f"a learner is needed, as CombLinTS(), got {learner!r:.100}")
 
 
-@runtime_checkable
-class RowLearner(Protocol[Belief]):
-    """A learner that knows items by their features: it also learns from rows alone, and some may
-    count for more.
+def defines_both(thing: object, name: str, other: str) -> bool:
+    """Whether the class that defines one method defines the other too.
+
+    A subclass that overrides one of two methods that must agree has only the one it wrote.
     """
-
-    def update(
-        self, belief: Belief, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
-    ) -> Belief:
-        """As of `Learner`; an observation of importance v, a number or (*B, K), counts v times."""
-
-    def learn(
-        self,
-        belief: Belief,
-        problem: Problem,
-        rows: Array,
-        w: Array,
-        importance: Array | float = 1.0,
-    ) -> Belief:
-        """The belief after feature rows (*B, n, d), of no item in particular, showed the weights w
-        (*B, n).
-        """
+    owner = next((base for base in type(thing).__mro__ if name in vars(base)), object)
+    return other in vars(owner)
 
 
 class Environment(Protocol):
-    """Where the weights come from in a simulation.
-
-    One with an attribute `features`, (*B, L, d) or a `Product`, shows a context: the learner
-    chooses and learns with these features, and not with those of the problem.
-    """
+    """Where the weights of one episode come from in a simulation."""
 
     @property
     def mean(self) -> Array:
         """The true mean weights w̄ (*B, L)."""
 
+    @property
+    def features(self) -> Features | None:
+        """What the learner is shown instead of the problem's features: a context. None if not."""
+
     def draw(self, rng: Rng) -> Array:
         """The weights w_t ~ P of one episode (*B, L)."""
 
 
-@runtime_checkable
-class Changing(Protocol):
-    """A world that differs from episode to episode, whatever the learner does: drift, or contexts
-    from outside.
-    """
-
-    def at(self, t: int) -> Environment:
-        """The environment of episode t = 1, 2, ...: the same whenever it is asked for."""
-
-
 Choose: TypeAlias = Callable[[Features | None], Array]
-"""What a learner would choose, (*B, K), if it were shown these features (the problem's own if
-None)."""
+"""What a learner would choose, (*B, K), if it were shown these features (None: the problem's own).
+
+It draws with a stream of its own, anew in every call.
+"""
 
 
-@runtime_checkable
-class Adversary(Protocol):
-    """A world that knows the learner's policy, but not its coin."""
+class World(Protocol):
+    """What is played in: an environment per episode."""
 
-    def against(self, t: int, choose: Choose) -> Environment:
-        """The environment of episode t = 1, 2, ...; `choose` draws with a stream of its own, anew
-        in every call.
+    def at(self, t: int, choose: Choose) -> Environment:
+        """The environment of episode t = 1, 2, ...
+
+        A world that stays the same returns itself. One that changes by itself returns the same
+        environment whenever it is asked for episode t. An adversary knows the learner's policy,
+        but not its coin: it may ask what `choose` would choose.
         """
-
-
-World: TypeAlias = Environment | Changing | Adversary
-"""What an episode is played in."""

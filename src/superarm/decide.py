@@ -1,16 +1,13 @@
-"""One decision: the oracle's answer to the learner's weights, without holding all of them where
-there are many.
-"""
+"""One decision: the oracle's answer to the learner's weights."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, is_tensor, to_numpy
-from superarm.beliefs.mixed import Mixed
+from superarm.arrays import Array, Features, Rng, is_tensor, to_numpy
 from superarm.checks import as_features
-from superarm.contracts import Learner, Problem
+from superarm.contracts import Learner, Problem, defines_both
 from superarm.errors import FeaturesError
 from superarm.oracles import TopK
 from superarm.oracles.base import Masked, as_oracle, on_host, takes_tensors
@@ -23,46 +20,68 @@ PART = 2**17
 
 def checked(problem: Problem) -> Problem:
     """The problem with its features validated, and its oracle wrapped if it is a plain function."""
-    Phi, oracle = as_features(problem.Phi), as_oracle(problem.oracle)
-    return Problem(Phi, on_host(oracle) if is_tensor(Phi) and not takes_tensors(oracle) else oracle)
+    Phi = as_features(problem.Phi)
+    oracle = as_oracle(problem.oracle)
+    if is_tensor(Phi) and not takes_tensors(oracle):
+        oracle = on_host(oracle)
+    return Problem(Phi, oracle)
 
 
 def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Array:
     """The set to choose: ORACLE(weights), (*B, K).
 
-    Learners that say `by_row` weigh each item by its feature row alone, so a part of the catalogue
-    can be weighed on its own: with the same generator it meets the same θ.
-
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
     >>> from superarm.decide import decide
-    >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=1.0)
-    >>> decide(learner, learner.init(problem), problem, np.random.default_rng(0))
+    >>> learner = CombLinTS(lam=1.0, sigma=1.0)
+    >>> problem = Problem(np.eye(4), TopK(2))
+    >>> decide(learner, learner.model.prior(problem), problem, np.random.default_rng(0))
     array([2, 0])
     """
-    masked = problem.oracle if isinstance(problem.oracle, Masked) else None
-    oracle, available = (masked.oracle, masked.available) if masked else (problem.oracle, None)
-    # of the class itself: a subclass may weigh items otherwise
-    by_row = vars(type(learner)).get("by_row", False) and not problem.batch
-    if isinstance(oracle, TopK) and by_row and problem.L > LARGE and not is_tensor(problem.Phi):
-        return oracle.of_parts(_parts(learner, belief, problem, available, rng))
+    if problem.L > LARGE and defines_both(learner, "weights", "row_weights"):
+        found = _decide_by_parts(learner, belief, problem, rng)
+        if found is not None:
+            return found
     return problem.oracle(learner.weights(belief, problem, rng))
 
 
-def in_context(learner: Learner[Any], belief: Any, problem: Problem, features: Any) -> Problem:
+def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> Array | None:
+    """The best k of many items in one pass that never holds all weights; None if it must."""
+    oracle = problem.oracle
+    available = None
+    if isinstance(oracle, Masked):
+        available = oracle.available
+        oracle = oracle.oracle
+    if not isinstance(oracle, TopK) or problem.batch or is_tensor(problem.Phi):
+        return None
+    return oracle.of_parts(_parts(learner.row_weights(belief, rng), problem.Phi, available))
+
+
+def _parts(
+    weights: Callable[[Features], Array], Phi: Features, available: Array | None
+) -> Iterator[Array]:
+    """The weights of one part of the catalogue after the other."""
+    for start in range(0, Phi.shape[0], PART):
+        rows = slice(start, start + PART)
+        w = weights(Phi[rows])
+        yield w if available is None else np.where(available[rows], w, -np.inf)
+
+
+def in_context(learner: Learner[Any], problem: Problem, features: Any) -> Problem:
     """The problem with the features of one call; as it is if they are None.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
     >>> from superarm.decide import in_context
-    >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=1.0)
-    >>> today = in_context(learner, learner.init(problem), problem, 2 * np.eye(4))
+    >>> problem = Problem(np.eye(4), TopK(2))
+    >>> today = in_context(CombLinTS(), problem, 2 * np.eye(4))
     >>> bool((today.Phi == 2 * problem.Phi).all())
     True
     """
     if features is None:
         return problem
-    if isinstance(belief, Mixed):
+    model = learner.model
+    if model.per_item and model.uses_features:
         raise FeaturesError(
             f"{type(learner).__name__} learns how items deviate from what their features say: "
             "the features must stay the same"
@@ -70,15 +89,3 @@ def in_context(learner: Learner[Any], belief: Any, problem: Problem, features: A
     if is_tensor(features) and not is_tensor(problem.Phi):
         features = to_numpy(features)
     return problem._replace(Phi=as_features(features, problem.Phi.shape))
-
-
-def _parts(
-    learner: Learner[Any], belief: Any, problem: Problem, mask: Array | None, rng: Any
-) -> Iterator[Array]:
-    """The weights, a part of the catalogue at a time."""
-    state = rng.bit_generator.state
-    for start in range(0, problem.L, PART):
-        rows = slice(start, start + PART)
-        rng.bit_generator.state = state
-        w = learner.weights(belief, problem._replace(Phi=problem.Phi[rows]), rng)
-        yield w if mask is None else np.where(mask[rows], w, -np.inf)

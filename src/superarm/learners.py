@@ -1,50 +1,30 @@
-"""The algorithms: CombLinTS and CombLinUCB of the paper, their mixed-effects kin, the baselines,
-plain references.
+"""The algorithms: CombLinTS and CombLinUCB of the paper, their mixed-effects kin, and baselines.
 
-A learner is hyperparameters and three pure functions; all state is the belief they pass along.
+A learner is a model of the weights and a policy: the model says what is believed, the policy turns
+that into weights for the oracle. All state is the belief, which the model passes along.
 
     paper       code
     λ, σ, c     lam, sigma, c
-    θ̄_t, Σ_t    belief (`gaussian.Gaussian`; `tuned.Tuned` where scales are "auto"; `widths.Widths` where they are kept)
-    T(e), t     belief.n, belief.t (`itemwise.Counts`)
+    θ̄_t, Σ_t    belief, of the models in `superarm.beliefs`
+    T(e), t     belief.n, belief.t (`beliefs.itemwise.Counts`)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from superarm import bounds
-from superarm.arrays import (
-    Array,
-    Product,
-    Rng,
-    beta,
-    log,
-    matvec,
-    normal,
-    sigmoid,
-    take,
-    take_rows,
-    to_array,
-    where,
-)
-from superarm.beliefs.itemwise import Beta, Counts, beta_prior, count, no_counts, toss
-from superarm.beliefs.logit import condition_logit
-from superarm.beliefs.mixed import (
-    Mixed,
-    drawn,
-    mixed_condition,
-    mixed_learn,
-    mixed_merge,
-    mixed_prior,
-    shares,
-)
-from superarm.beliefs.tuned import Tuned, tuned_condition, tuned_forget, tuned_merge, tuned_prior
-from superarm.beliefs.widths import Widths, condition_widths, widths, with_widths
+from superarm import bounds, gaussian
+from superarm.arrays import Array, Features, Rng, log, matvec, normal, take, where
+from superarm.beliefs.itemwise import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
+from superarm.beliefs.linear import LinearModel
+from superarm.beliefs.logit import LogitModel
+from superarm.beliefs.mixed import Mixed, MixedModel
+from superarm.beliefs.tuned import TunedModel
+from superarm.beliefs.widths import WidthsModel
 from superarm.checks import is_real, require_count, require_positive
 from superarm.contracts import Problem
 from superarm.errors import ParameterError
-from superarm.gaussian import Gaussian, condition, forget, mean, merge, prior, sample, std
 
 __all__ = [
     "CombGaussianTS",
@@ -59,25 +39,24 @@ __all__ = [
 ]
 
 Scale: TypeAlias = float | Literal["auto"]
-"""A number, or "auto": from the evidence of the feedback, anew after 1, 2, 4, 8, ... episodes."""
+"""A number, or "auto": by the marginal likelihood, anew after 1, 2, 4, 8, ... episodes."""
 
 
-LinearBelief: TypeAlias = Gaussian | Tuned | Widths
+LinearFamily: TypeAlias = LinearModel | LogitModel | TunedModel | WidthsModel
 
 
 def _known(**scales: Scale) -> dict[str, float]:
     """The scales that are numbers, which must be positive."""
-    known: dict[str, Any] = {
-        name: value for name, value in scales.items() if not isinstance(value, str)
-    }
+    known: dict[str, Any] = {}
     for name, value in scales.items():
-        if isinstance(value, str) and value != "auto":
+        if not isinstance(value, str):
+            known[name] = value
+        elif value != "auto":
             raise ParameterError(f'{name} must be a positive number or "auto", got {value!r}')
     require_positive(**known)
-    known = {
-        name: float(value) for name, value in known.items()
-    }  # NumPy's are kept in the dtype they have
-    if len(known) < len(scales) and any(not 1e-100 < value < 1e100 for value in known.values()):
+    known = {name: float(value) for name, value in known.items()}  # NumPy's would keep their dtype
+    extreme = any(not 1e-100 < value < 1e100 for value in known.values())
+    if extreme and len(known) < len(scales):
         raise ParameterError(
             f'beside a scale that is "auto", others must lie between 1e-100 and 1e100, got {known}'
         )
@@ -86,9 +65,7 @@ def _known(**scales: Scale) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Linear:
-    """w̄(e) = φ_e·θ with θ ~ N(0, λ²I) and noise of std σ: init and update of every linear
-    learner.
-    """
+    """The parameters of every linear learner, and the model they ask for."""
 
     lam: Scale = "auto"
     sigma: Scale = "auto"
@@ -96,71 +73,30 @@ class _Linear:
     link: Literal["identity", "logit"] = "identity"
 
     def __post_init__(self) -> None:
-        known = self._known
+        _ = self.model  # which refuses parameters that are out of their range
+
+    @cached_property
+    def model(self) -> LinearFamily:
+        """The linear model: of log-odds, with scales of its own choosing, or with those given."""
+        known = _known(lam=self.lam, sigma=self.sigma)
         if not (is_real(self.forgetting) and 0 < self.forgetting <= 1):
             raise ParameterError(
                 f"forgetting must lie in (0, 1], where 1 forgets nothing, got {self.forgetting!r}"
             )
         if self.link not in ("identity", "logit"):
             raise ParameterError(f"link must be 'identity' or 'logit', got {self.link!r}")
-        if self.link == "logit" and set(known) != {"lam"}:
+        if self.link == "logit":
+            return self._logit_model(known)
+        if len(known) < 2:
+            return TunedModel(known, self.forgetting)
+        return LinearModel(known["lam"], known["sigma"], self.forgetting)
+
+    def _logit_model(self, known: dict[str, float]) -> LogitModel:
+        if set(known) != {"lam"}:
             raise ParameterError(
                 "the logit link needs lam as a number, and no sigma: a coin brings its own noise"
             )
-
-    @cached_property
-    def _known(self) -> dict[str, float]:
-        return _known(lam=self.lam, sigma=self.sigma)
-
-    def init(self, problem: Problem) -> LinearBelief:
-        """Σ_1 = λ²I, θ̄_1 = 0."""
-        if self.link == "identity" and "auto" in (self.lam, self.sigma):
-            return tuned_prior(problem, self._known)
-        return prior(problem.d, self._known["lam"], problem.batch, problem.Phi)
-
-    def update(
-        self,
-        belief: LinearBelief,
-        problem: Problem,
-        A: Array,
-        w: Array,
-        importance: Array | float = 1.0,
-    ) -> LinearBelief:
-        """Algorithm 1 on the chosen items."""
-        return self.learn(belief, problem, take_rows(problem.Phi, A), w, importance)
-
-    def learn(
-        self,
-        belief: LinearBelief,
-        problem: Problem,
-        rows: Array,
-        w: Array,
-        importance: Array | float = 1.0,
-    ) -> LinearBelief:
-        """Algorithm 1 on any feature rows (*B, n, d)."""
-        if isinstance(belief, Tuned):
-            belief = tuned_forget(belief, self.forgetting) if self.forgetting < 1 else belief
-            return tuned_condition(belief, rows, w, importance, self._known)
-        if self.forgetting < 1:
-            *batch, d = belief.factor.shape[:-1]
-            belief = forget(
-                belief,
-                prior(d - 1, self._known["lam"], tuple(batch), belief.factor),
-                self.forgetting,
-            )
-        if self.link == "logit":
-            return condition_logit(belief, rows, w, importance)
-        return condition(belief, rows, w, self._known["sigma"], importance)
-
-    def merge(self, belief: LinearBelief, other: LinearBelief, problem: Problem) -> LinearBelief:
-        """The belief after the feedback of both, each of which started from the prior."""
-        if isinstance(belief, Tuned) and isinstance(other, Tuned):
-            return tuned_merge(belief, other, self._known)
-        return merge(belief, other, prior(problem.d, self._known["lam"], problem.batch))
-
-    def _inverse_link(self, score: Array) -> Array:
-        """The mean weight of a score φ_e·θ: clicks add up, log-odds do not."""
-        return sigmoid(score) if self.link == "logit" else score
+        return LogitModel(known["lam"], self.forgetting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,22 +107,25 @@ class CombLinTS(_Linear):
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
         forgetting: what an episode leaves of all that was learned before, in (0, 1]: below 1 for a
-            world that changes. An episode is one call of `update`.
+            world that changes. An episode is one call of the model's `learn`.
         link: "logit" for clicks, with weights in [0, 1]; then φ·θ are log-odds, lam is theirs and
             sigma is left out. Give the features a constant: log-odds of 0 are a coin toss, and few
             things are.
 
     >>> from superarm import CombLinTS
     >>> learner = CombLinTS(lam=10.0, sigma=1.0)
-    >>> tuned_by_the_evidence = CombLinTS()
+    >>> tuned_by_marginal_likelihood = CombLinTS()
     >>> clicks = CombLinTS(lam=1.0, link="logit", forgetting=0.999)
     """
 
-    by_row: ClassVar[bool] = True  # a part of the catalogue can be weighed on its own
-
-    def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
+    def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
-        return self._inverse_link(matvec(problem.Phi, sample(belief, rng)))
+        return self.model.response(self.model.sample(belief, problem, rng))
+
+    def row_weights(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
+        """θ_t ~ N(θ̄_t, Σ_t), as the function of feature rows Φ that returns Φθ_t."""
+        theta = gaussian.sample(belief, rng)
+        return lambda Phi: self.model.response(matvec(Phi, theta))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +134,9 @@ class CombLinUCB(_Linear):
 
     >>> from superarm import CombLinUCB
     >>> learner = CombLinUCB(lam=1.0, sigma=1.0, c=2.0)
-    >>> learner = CombLinUCB.from_theorem(lam=1.0, sigma=1.0, horizon=1000, K=10, d=5, delta=0.05, theta_norm=1.0)
+    >>> learner = CombLinUCB.from_theorem(
+    ...     lam=1.0, sigma=1.0, horizon=1000, K=10, d=5, delta=0.05, theta_norm=1.0
+    ... )
     >>> round(learner.c, 3)
     7.633
     """
@@ -206,41 +147,18 @@ class CombLinUCB(_Linear):
         super().__post_init__()
         require_positive(c=self.c)
 
-    def init(self, problem: Problem) -> LinearBelief:
-        """Σ_1 = λ²I, θ̄_1 = 0."""
-        belief = super().init(problem)
-        # only where Σ changes by the rows of feedback alone are widths worth keeping
-        simple = isinstance(belief, Gaussian) and self.link == "identity" and self.forgetting == 1
-        return (
-            belief
-            if isinstance(problem.Phi, Product) or not simple
-            else with_widths(belief, problem.Phi)
-        )
+    @cached_property
+    def model(self) -> LinearFamily:
+        """The linear model; widths are worth keeping where Σ changes by feedback alone."""
+        model = super().model
+        if isinstance(model, LinearModel) and self.forgetting == 1:
+            return WidthsModel(model.lam, model.sigma)
+        return model
 
-    def learn(
-        self,
-        belief: LinearBelief,
-        problem: Problem,
-        rows: Array,
-        w: Array,
-        importance: Array | float = 1.0,
-    ) -> LinearBelief:
-        """Algorithm 1, and what it does to the widths."""
-        if isinstance(belief, Widths):
-            return condition_widths(belief, problem.Phi, rows, w, self._known["sigma"], importance)
-        return super().learn(belief, problem, rows, w, importance)
-
-    def merge(self, belief: LinearBelief, other: LinearBelief, problem: Problem) -> LinearBelief:
-        """As of all, with the widths anew."""
-        both = super().merge(belief, other, problem)
-        return with_widths(both, to_array(problem.Phi)) if isinstance(belief, Widths) else both
-
-    def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
+    def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e)."""
-        width = (
-            widths(belief, problem.Phi) if isinstance(belief, Widths) else std(belief, problem.Phi)
-        )
-        return self._inverse_link(matvec(problem.Phi, mean(belief)) + self.c * width)
+        upper = self.model.mean(belief, problem) + self.c * self.model.std(belief, problem)
+        return self.model.response(upper)
 
     @classmethod
     def from_theorem(
@@ -274,64 +192,42 @@ class CombLinUCB(_Linear):
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy(_Linear):
-    """The posterior mean without exploration: a reference.
+    """The posterior mean without exploration: a reference, with the options of `CombLinTS`.
 
     >>> from superarm import Greedy
     >>> learner = Greedy(lam=10.0, sigma=1.0)
     """
 
-    by_row: ClassVar[bool] = True  # a part of the catalogue can be weighed on its own
-
-    def weights(self, belief: LinearBelief, problem: Problem, rng: Rng) -> Array:
+    def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """Φθ̄_t."""
-        return self._inverse_link(matvec(problem.Phi, mean(belief)))
+        return self.model.response(self.model.mean(belief, problem))
+
+    def row_weights(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
+        """The function of feature rows Φ that returns Φθ̄_t."""
+        theta = gaussian.mean(belief)
+        return lambda Phi: self.model.response(matvec(Phi, theta))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Mixed:
-    """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²): init and update of the mixed-effects learners."""
+    """The parameters of the mixed-effects learners, and their model."""
 
     lam: Scale = "auto"
     sigma: Scale = "auto"
     tau: Scale = "auto"
     explore: float = 0.3
-    numpy_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _ = self._known  # which refuses what is not a scale
+        _ = self.model  # which refuses what is not a scale
         if not (is_real(self.explore) and 0 <= self.explore <= 1):
             raise ParameterError(f"explore must lie in [0, 1], got {self.explore!r}")
 
     @cached_property
-    def _known(self) -> dict[str, float]:
+    def model(self) -> MixedModel:
+        """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²)."""
         if is_real(self.tau) and self.tau == 0:
-            return _known(lam=self.lam, sigma=self.sigma) | {"tau": 0.0}
-        return _known(lam=self.lam, sigma=self.sigma, tau=self.tau)
-
-    def init(self, problem: Problem) -> Mixed:
-        """θ ~ N(0, λ²I), δ_e ~ N(0, τ²)."""
-        return mixed_prior(problem, self._known)
-
-    def update(
-        self, belief: Mixed, problem: Problem, A: Array, w: Array, importance: Array | float = 1.0
-    ) -> Mixed:
-        """Bayes' rule for θ and δ together."""
-        return mixed_condition(belief, problem, A, w, importance, self._known)
-
-    def learn(
-        self,
-        belief: Mixed,
-        problem: Problem,
-        rows: Array,
-        w: Array,
-        importance: Array | float = 1.0,
-    ) -> Mixed:
-        """The same for feature rows (*B, n, d) of items that are not the problem's."""
-        return mixed_learn(belief, problem, rows, w, importance, self._known)
-
-    def merge(self, belief: Mixed, other: Mixed, problem: Problem) -> Mixed:
-        """The belief after the feedback of both, each of which started from the prior."""
-        return mixed_merge(belief, other, problem, self._known)
+            return MixedModel(_known(lam=self.lam, sigma=self.sigma) | {"tau": 0.0})
+        return MixedModel(_known(lam=self.lam, sigma=self.sigma, tau=self.tau))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,12 +251,12 @@ class CombMixTS(_Mixed):
 
     def weights(self, belief: Mixed, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  φ_e·θ_t + E[δ_e | θ_t] + explore · N(0, var(δ_e | θ_t))."""
-        return drawn(belief, matvec(problem.Phi, sample(belief, rng)), self.explore, rng)
+        return self.model.sample(belief, problem, rng, self.explore)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombMixUCB(_Mixed):
-    """Upper confidence bounds for the same model.
+    """Upper confidence bounds for items that their features explain only in part.
 
     >>> from superarm import CombMixUCB
     >>> learner = CombMixUCB(c=1.0)
@@ -374,16 +270,16 @@ class CombMixUCB(_Mixed):
 
     def weights(self, belief: Mixed, problem: Problem, rng: Rng) -> Array:
         """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)])."""
-        keep, pull, spread2 = shares(belief, belief.n, belief.total)
-        width2 = (keep * std(belief, problem.Phi)) ** 2 + self.explore**2 * spread2
-        return keep * matvec(problem.Phi, mean(belief)) + pull + self.c * width2**0.5
+        mean = self.model.mean(belief, problem)
+        return mean + self.c * self.model.std(belief, problem, self.explore)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombTS:
-    """Thompson sampling with a Beta belief an item, for weights in [0, 1]: the paper's baseline.
+    """Thompson sampling with a Beta posterior per item, for weights in [0, 1]: the paper's baseline.
 
-    Weights strictly between 0 and 1 are counted by the Bernoulli trick, `itemwise.toss`.
+    Weights strictly between 0 and 1 are counted by the Bernoulli trick, see
+    `beliefs.itemwise.CoinsModel`.
 
     >>> from superarm import CombTS
     >>> CombTS()
@@ -396,22 +292,20 @@ class CombTS:
     def __post_init__(self) -> None:
         require_positive(alpha=self.alpha, beta=self.beta)
 
-    def init(self, problem: Problem) -> Beta:
+    @cached_property
+    def model(self) -> CoinsModel:
         """Beta(alpha, beta) for each item."""
-        return beta_prior(problem, float(self.alpha), float(self.beta))
+        return CoinsModel(float(self.alpha), float(self.beta))
 
     def weights(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ Beta."""
-        return beta(rng, belief.alpha, belief.beta)
-
-    def update(self, belief: Beta, problem: Problem, A: Array, w: Array) -> Beta:
-        """Heads to alpha, tails to beta."""
-        return toss(belief, A, w)
+        return self.model.sample(belief, problem, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombGaussianTS:
-    """CombTS for unbounded weights: w̄(e) ~ N(0, λ²) and noise of std σ, an item at a time.
+    """Thompson sampling with a normal posterior per item, for unbounded weights: w̄(e) ~ N(0, λ²),
+    and noise of std σ.
 
     >>> from superarm import CombGaussianTS
     >>> CombGaussianTS(lam=10.0, sigma=1.0)
@@ -424,28 +318,24 @@ class CombGaussianTS:
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)
 
-    def init(self, problem: Problem) -> Counts:
-        """Nothing observed."""
-        return no_counts(problem)
+    @cached_property
+    def model(self) -> NormalItemsModel:
+        """N(0, λ²) for each item."""
+        return NormalItemsModel(self.lam, self.sigma)
 
     def weights(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ N(total/(n + σ²/λ²), σ²/(n + σ²/λ²))."""
-        n = belief.n + (self.sigma / self.lam) ** 2
-        return belief.total / n + self.sigma / n**0.5 * normal(rng, n)
-
-    def update(self, belief: Counts, problem: Problem, A: Array, w: Array) -> Counts:
-        """Count."""
-        return count(belief, A, w)
+        return self.model.sample(belief, problem, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombUCB1:
-    """UCB1 an item (Kveton et al., AISTATS 2015): mean + scale √(1.5 ln t / T(e)), the paper's
-    other baseline.
+    """UCB1 per item (Kveton et al., AISTATS 2015), the paper's other baseline:
+    mean + scale √(1.5 ln t / T(e)).
 
     The theory is for weights in [0, 1]; for a range of another width set `scale` to it. It first
     chooses until every item that can be chosen has been observed; an episode, for ln t, is one call
-    of `update`.
+    of the model's `learn`.
 
     >>> from superarm import CombUCB1
     >>> CombUCB1()
@@ -453,30 +343,24 @@ class CombUCB1:
     """
 
     scale: float = 1.0
+    model: ClassVar[CountsModel] = CountsModel()
 
     def __post_init__(self) -> None:
         require_positive(scale=self.scale)
-
-    def init(self, problem: Problem) -> Counts:
-        """Nothing observed."""
-        return no_counts(problem)
 
     def weights(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """The indicator of unobserved items while a feasible set brings a new one, then the upper
         confidence bounds.
         """
         unobserved = belief.n == 0
-        n, t = where(unobserved, 1.0, belief.n), where(belief.t > 1, belief.t, 1.0)
+        n = where(unobserved, 1.0, belief.n)
+        t = where(belief.t > 1, belief.t, 1.0)
         upper = belief.total / n + self.scale * (1.5 * log(t)[..., None] / n) ** 0.5
         if not unobserved.any():
             return upper
         indicator = where(unobserved, 1.0, 0.0)
         brings_new = take(indicator, problem.oracle(indicator)).sum(-1) > 0
         return where(brings_new[..., None], indicator, upper)
-
-    def update(self, belief: Counts, problem: Problem, A: Array, w: Array) -> Counts:
-        """Count."""
-        return count(belief, A, w)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -488,14 +372,8 @@ class RandomChoice:
     RandomChoice()
     """
 
-    def init(self, problem: Problem) -> Counts:
-        """Nothing observed."""
-        return no_counts(problem)
+    model: ClassVar[CountsModel] = CountsModel()
 
     def weights(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """Independent N(0, 1)."""
         return normal(rng, belief.n)
-
-    def update(self, belief: Counts, problem: Problem, A: Array, w: Array) -> Counts:
-        """Count; never used."""
-        return count(belief, A, w)

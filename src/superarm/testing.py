@@ -6,18 +6,21 @@ framework.
 
 import dataclasses
 import inspect
+import tempfile
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from superarm.agent import Agent
 from superarm.arrays import Array, take
 from superarm.checks import find_fault
-from superarm.contracts import Learner, Oracle, Problem
-from superarm.errors import InfeasibleError
+from superarm.contracts import Feedback, Learner, Model, Oracle, Problem
+from superarm.errors import InfeasibleError, SuperarmError
+from superarm.offline import Log, replay
 from superarm.oracles import TopK
-from superarm.simulation.episodes import episodes
-from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.simulation import BernoulliEnvironment, episodes
 
 
 def check_oracle(
@@ -164,30 +167,86 @@ def _assert_raises(error: type[Exception], word: str, oracle: Oracle, w: Any) ->
 
 
 def check_learner(learner: Learner[Any], *, seed: int = 0) -> None:
-    """Check a learner against its contract, on a small problem with 0/1 weights.
+    """Check a learner and its model against their contracts, on small problems with 0/1 weights.
 
-    Checked are that the learner is a frozen dataclass, that beliefs are NamedTuples of arrays, that
-    `weights` has the right shape and depends on the generator alone, that `update` changes nothing
-    in place, that the order of feedback and padding do not matter, and that a batch plays as its
-    entries do alone.
+    Checked are that the learner is a frozen dataclass; that beliefs are NamedTuples of arrays whose
+    fields with one entry per item are those the model names; that `weights` has the right shape and
+    depends on the generator alone; that learning changes nothing in place, and that the order of
+    feedback and padding do not matter; that a batch plays as its entries do alone; and that the
+    learner works in an `Agent` and in `superarm.offline`: feedback late and weighted, items that
+    come and go, explanations, merging, saving and loading. Where an optional method of the model is
+    missing, the error must be one of superarm's.
 
     >>> from superarm import CombLinTS
     >>> check_learner(CombLinTS(lam=1.0, sigma=0.5))
     """
-    rng = np.random.default_rng(seed)
-    n, L, d, K = 3, 12, 4, 5
-    problem = Problem(rng.standard_normal((n, L, d)), TopK(K))
-    world = BernoulliEnvironment(rng.random((n, L)))
     frozen = dataclasses.is_dataclass(learner) and learner.__dataclass_params__.frozen
     assert frozen, f"a learner is a frozen dataclass of hyperparameters, got {type(learner)}"
     for name, parameter in inspect.signature(type(learner)).parameters.items():
         assert parameter.kind is parameter.KEYWORD_ONLY, (
             f"hyperparameters are keyword-only, but {name} is not"
         )
+    rng = np.random.default_rng(seed)
+    problem = Problem(rng.standard_normal((3, 12, 4)), TopK(5))
     one = problem._replace(Phi=problem.Phi[0])
-    _check_update(learner, one, rng)
+    _check_model(learner.model, one)
+    _check_learning(learner, one, rng)
+    _check_batch(learner, problem, BernoulliEnvironment(rng.random((3, 12))), seed)
+    _check_agent(learner, np.asarray(one.Phi), rng)
+    _check_offline(learner, np.asarray(one.Phi), rng)
 
-    together = list(episodes(learner, problem, world, rng=_generators(n, seed), n=20))
+
+def _check_model(model: Model[Any], problem: Problem) -> None:
+    """What a model says of the fields of its beliefs must be so."""
+    belief = model.prior(problem)
+    assert isinstance(belief, tuple) and hasattr(belief, "_fields"), (
+        f"a belief is a NamedTuple, got {type(belief)}"
+    )
+    unknown = set(model.per_item) - set(belief._fields)
+    assert not unknown, f"per_item names {sorted(unknown)}, which beliefs do not have"
+    if hasattr(model, "move"):
+        return
+    fewer = model.prior(problem._replace(Phi=problem.Phi[:-1]))
+    for name in belief._fields:
+        grows = np.shape(getattr(belief, name)) != np.shape(getattr(fewer, name))
+        assert grows == (name in model.per_item), (
+            f"the field {name} of a belief {'grows' if grows else 'does not grow'} with the number "
+            f"of items, but per_item is {model.per_item}"
+        )
+
+
+def _check_learning(learner: Learner[Any], problem: Problem, rng: np.random.Generator) -> None:
+    model = learner.model
+    belief = model.prior(problem)
+    for _ in range(3):
+        w = learner.weights(belief, problem, np.random.default_rng(1))
+        again = learner.weights(belief, problem, np.random.default_rng(1))
+        assert w.shape == (problem.L,), f"weights must have shape {(problem.L,)}, got {w.shape}"
+        assert (w < np.inf).all(), f"weights must be below +inf, got {w}"
+        np.testing.assert_array_equal(w, again, err_msg="equal generators must give equal weights")
+        A = problem.oracle(w)
+        seen = rng.integers(0, 2, len(A)).astype(float)
+        seen[:2] = [0.0, 1.0]  # so that the order of feedback shows
+        feedback = Feedback.of(problem, A, seen)
+        before = [np.array(x) for x in (*belief, *feedback)]
+        after = model.learn(belief, problem, feedback)
+        _assert_close((*belief, *feedback), before, 0.0, "learn changed in place what it was given")
+        order = np.roll(np.arange(len(A)), -1)
+        permuted = model.learn(belief, problem, Feedback.of(problem, A[order], seen[order]))
+        _assert_close(after, permuted, 1e-10, "feedback in another order gave another belief")
+        nothing = Feedback.of(problem, np.empty(0, int), np.empty(0))
+        model.learn(belief, problem, nothing)  # a set may be empty
+        padding = Feedback.of(problem, np.append(A, [-1, -1]), np.append(seen, [7.0, np.nan]))
+        padded = model.learn(belief, problem, padding)
+        _assert_close(after, padded, 1e-12, "padding with -1 gave another belief")
+        belief = after
+
+
+def _check_batch(
+    learner: Learner[Any], problem: Problem, world: BernoulliEnvironment, seed: int
+) -> None:
+    n = len(world.mean)
+    side_by_side = list(episodes(learner, problem, world, rng=_generators(n, seed), n=20))
     for i, generator in enumerate(_generators(n, seed)):
         alone = episodes(
             learner,
@@ -196,7 +255,7 @@ def check_learner(learner: Learner[Any], *, seed: int = 0) -> None:
             rng=generator,
             n=20,
         )
-        for step, batch_step in zip(alone, together, strict=True):
+        for step, batch_step in zip(alone, side_by_side, strict=True):
             np.testing.assert_array_equal(
                 step.A, batch_step.A[i], err_msg=f"episode {step.t}: a batch chose otherwise"
             )
@@ -208,33 +267,61 @@ def _generators(n: int, seed: int) -> list[np.random.Generator]:
     return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(n)]
 
 
-def _check_update(learner: Learner[Any], problem: Problem, rng: np.random.Generator) -> None:
-    belief = learner.init(problem)
-    assert isinstance(belief, tuple) and hasattr(belief, "_fields"), (
-        f"a belief is a NamedTuple, got {type(belief)}"
-    )
-    for _ in range(3):
-        w = learner.weights(belief, problem, np.random.default_rng(1))
-        again = learner.weights(belief, problem, np.random.default_rng(1))
-        assert w.shape == (problem.L,), f"weights must have shape {(problem.L,)}, got {w.shape}"
-        assert (w < np.inf).all(), f"weights must be below +inf, got {w}"
-        np.testing.assert_array_equal(w, again, err_msg="equal generators must give equal weights")
-        A = problem.oracle(w)
-        feedback = rng.integers(0, 2, len(A)).astype(float)
-        before = [np.array(x) for x in (*belief, A, feedback)]
-        after = learner.update(belief, problem, A, feedback)
-        _assert_close(
-            (*belief, A, feedback), before, 0.0, "update changed in place what it was given"
-        )
-        order = rng.permutation(len(A))
-        permuted = learner.update(belief, problem, A[order], feedback[order])
-        _assert_close(after, permuted, 1e-10, "feedback in another order gave another belief")
-        learner.update(belief, problem, np.empty(0, int), np.empty(0))  # a set may be empty
-        padded = learner.update(
-            belief, problem, np.append(A, [-1, -1]), np.append(feedback, [7.0, np.nan])
-        )
-        _assert_close(after, padded, 1e-12, "padding with -1 gave another belief")
-        belief = after
+def _check_agent(learner: Learner[Any], Phi: Array, rng: np.random.Generator) -> None:
+    """Everything that can happen to a learner in an agent."""
+
+    def made(seed: int) -> Agent:
+        return Agent(learner, features=Phi, oracle=TopK(5), seed=seed)
+
+    def clicks(items: Any) -> Array:
+        return rng.integers(0, 2, len(items)).astype(float)
+
+    agent = made(0)
+    other = made(1)
+    for one in (agent, other):
+        items = one.choose()
+        one.observe(items, clicks(items))
+        decision = one.decide()
+        one.observe(decision, clicks(decision.items))
+    items = agent.choose()
+    _allowed("importance", agent.observe, items, clicks(items), importance=2.0)
+    _allowed("rows", agent.learn, Phi[:2], [0.0, 1.0])
+    _allowed("a context", agent.choose, features=Phi + 1.0)
+    _allowed("explain", agent.explain, items, draws=5)
+    _allowed("merge", agent.merge, other)
+    agent.add_items(Phi[:2] + 1.0)
+    agent.remove_items([0, 3])
+    items = agent.choose()
+    agent.observe(items, clicks(items))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.npz"
+        agent.save(path)
+        again = Agent.load(path, oracle=TopK(5), learner=learner)
+    for _ in range(5):
+        items = agent.choose()
+        np.testing.assert_array_equal(again.choose(), items, err_msg="a reload chose otherwise")
+        w = clicks(items)
+        agent.observe(items, w)
+        again.observe(items, w)
+
+
+def _check_offline(learner: Learner[Any], Phi: Array, rng: np.random.Generator) -> None:
+    A = np.argsort(rng.random((40, len(Phi))))[:, :5]
+    w = rng.integers(0, 2, A.shape).astype(float)
+    log = Log.of(A, w, np.full(A.shape, 5 / len(Phi)), Phi)
+    replay(log, learner, TopK(5), rng=rng)
+
+
+def _allowed(what: str, call: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """The call works, or one of superarm's errors says why not."""
+    try:
+        call(*args, **options)
+    except SuperarmError:
+        return
+    except Exception as error:
+        raise AssertionError(
+            f"{what} failed with {type(error).__name__}, not with an error of superarm's: {error}"
+        ) from error
 
 
 def _assert_close(actual: Any, expected: Any, tolerance: float, message: str) -> None:

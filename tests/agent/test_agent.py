@@ -40,7 +40,7 @@ from superarm.errors import (
     SuperarmError,
     WeightsError,
 )
-from support import FEATURES, NAN_FEATURES, D, K, L, make, play, state
+from support import FEATURES, NAN_FEATURES, D, K, L, make, play, state, update
 
 
 def test_learns_to_choose_the_best():
@@ -57,10 +57,12 @@ def test_choose_and_observe_are_the_learners_functions():
     agent, learner = make(), CombLinTS(lam=1.0, sigma=0.3)
     problem = Problem(FEATURES, TopK(K))
     items = agent.choose()
-    scores = learner.weights(learner.init(problem), problem, np.random.default_rng(7))
+    scores = learner.weights(learner.model.prior(problem), problem, np.random.default_rng(7))
     np.testing.assert_array_equal(items, TopK(K)(scores))
     agent.observe(items, [1.0, 2.0, 3.0])
-    expected = learner.update(learner.init(problem), problem, items, np.array([1.0, 2.0, 3.0]))
+    expected = update(
+        learner, learner.model.prior(problem), problem, items, np.array([1.0, 2.0, 3.0])
+    )
     np.testing.assert_array_equal(agent.belief.factor, expected.factor)
 
 

@@ -18,6 +18,7 @@ from superarm.arrays import seeds
 from superarm.arrays.normals import fill_normal
 from superarm.beliefs.mixed import shares
 from superarm.beliefs.scales import fit_scales
+from support import learn_rows, update
 
 L, D = 7, 3
 
@@ -148,10 +149,14 @@ def test_loose_rows_are_items_of_their_own():
     Phi = rng.standard_normal((L + 4, D))
     problem, larger = Problem(Phi[:L], TopK(3)), Problem(Phi, TopK(3))
     A, w, rows = np.array([0, 2, 5]), rng.standard_normal(3), rng.standard_normal(4)
-    ours = learner.update(learner.init(problem), problem, A, w)
-    ours = learner.learn(ours, problem, Phi[L:], rows)
-    theirs = learner.update(
-        learner.init(larger), larger, np.append(A, L + np.arange(4)), np.append(w, rows)
+    ours = update(learner, learner.model.prior(problem), problem, A, w)
+    ours = learn_rows(learner, ours, problem, Phi[L:], rows)
+    theirs = update(
+        learner,
+        learner.model.prior(larger),
+        larger,
+        np.append(A, L + np.arange(4)),
+        np.append(w, rows),
     )
     np.testing.assert_allclose(ours.factor, theirs.factor, rtol=1e-10, atol=1e-12)
 
@@ -162,7 +167,7 @@ def test_a_warm_start_sets_the_scales():
     rows = rng.standard_normal((500, D))
     w = 1e-3 * (rows @ rng.standard_normal(D) + 0.5 * rng.standard_normal(500))
     for learner in (CombMixTS(), CombLinTS()):
-        belief = learner.learn(learner.init(problem), problem, rows, w)
+        belief = learn_rows(learner, learner.model.prior(problem), problem, rows, w)
         assert float(belief.sigma) < 1e-3
         scales = fit_scales(rows, w)
         np.testing.assert_allclose(
@@ -184,7 +189,9 @@ def test_memory_is_a_few_numbers_an_item():
     sizes = []
     for items in (1000, 2000):
         problem = Problem(np.ones((items, D)), TopK(3))
-        belief = learner.update(learner.init(problem), problem, np.array([0, 1]), np.ones(2))
+        belief = update(
+            learner, learner.model.prior(problem), problem, np.array([0, 1]), np.ones(2)
+        )
         sizes.append(sum(np.size(x) for x in belief))
     assert sizes[1] - sizes[0] == 2 * 1000
     assert sizes[0] - 2 * 1000 <= 2 * (D + 1) ** 2 + 10

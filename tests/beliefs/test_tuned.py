@@ -3,6 +3,7 @@ import pytest
 
 from superarm import CombLinTS, GaussianEnvironment, Problem, TopK, episodes, gaussian
 from superarm.beliefs.scales import fit_scales
+from support import update
 
 
 def run(learner, n, seed=1, d=4):
@@ -61,7 +62,7 @@ def test_a_scale_that_is_given_stays(given, fixed):
 def test_nothing_but_zeros_keeps_the_scales():
     problem = Problem(np.eye(3), TopK(2))
     learner = CombLinTS()
-    belief = learner.update(learner.init(problem), problem, np.array([0, 1]), np.zeros(2))
+    belief = update(learner, learner.model.prior(problem), problem, np.array([0, 1]), np.zeros(2))
     assert (belief.lam, belief.sigma, belief.t) == (10.0, 1.0, 1)
 
 

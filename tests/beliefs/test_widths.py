@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from superarm import Agent, CombLinUCB, GaussianEnvironment, Problem, TopK, episodes, gaussian
 from superarm.beliefs.widths import OLDEST, Widths, widths
+from support import learn_rows, update
 
 
 def play(K, n, d=40, L=300, lam=2.0, sigma=0.5, seed=0, dtype=np.float64):
@@ -54,10 +55,10 @@ def test_other_features_get_widths_of_their_own():
     other = problem.Phi.copy()
     other[17, 3] += 1e-9
     np.testing.assert_array_equal(widths(last.belief, other), gaussian.std(last.belief, other))
-    moved = learner.update(last.belief, problem._replace(Phi=other), last.A, last.w)
+    moved = update(learner, last.belief, problem._replace(Phi=other), last.A, last.w)
     assert moved.age == -1  # another catalogue may be that of one call only
     np.testing.assert_array_equal(widths(moved, other), gaussian.std(moved, other))
-    again = learner.update(moved, problem._replace(Phi=other), last.A, last.w)
+    again = update(learner, moved, problem._replace(Phi=other), last.A, last.w)
     assert again.age == 0
     assert relative_error(again, other) <= 1e-10
 
@@ -68,7 +69,7 @@ def test_a_large_column_does_not_hide_what_changes_in_others(dtype, large):
     Phi = rng.standard_normal((50, 12)).astype(dtype)
     Phi[:, 0] = large
     problem, learner = Problem(Phi, TopK(2)), CombLinUCB(lam=1.0, sigma=1.0, c=1.0)
-    belief = learner.update(learner.init(problem), problem, np.array([1, 2]), np.ones(2))
+    belief = update(learner, learner.model.prior(problem), problem, np.array([1, 2]), np.ones(2))
     other = Phi.copy()
     other[:, 1:] *= 3
     np.testing.assert_array_equal(widths(belief, other), gaussian.std(belief, other))
@@ -77,7 +78,7 @@ def test_a_large_column_does_not_hide_what_changes_in_others(dtype, large):
 def test_no_feedback_changes_nothing():
     problem, learner, steps = play(5, 10)
     *_, last = steps
-    nothing = learner.update(last.belief, problem, np.empty(0, int), np.empty(0))
+    nothing = update(learner, last.belief, problem, np.empty(0, int), np.empty(0))
     for after, before in zip(nothing, last.belief, strict=True):
         np.testing.assert_array_equal(after, before)
 
@@ -85,10 +86,10 @@ def test_no_feedback_changes_nothing():
 def test_many_rows_put_it_off_until_the_next_choice():
     problem, learner, steps = play(5, 10)
     *_, last = steps
-    belief = learner.learn(last.belief, problem, problem.Phi[:100], np.zeros(100))
+    belief = learn_rows(learner, last.belief, problem, problem.Phi[:100], np.zeros(100))
     assert belief.age == -1
     np.testing.assert_array_equal(widths(belief, problem.Phi), gaussian.std(belief, problem.Phi))
-    assert learner.update(belief, problem, last.A, last.w).age == 0
+    assert update(learner, belief, problem, last.A, last.w).age == 0
 
 
 @pytest.mark.parametrize("sigma", [1e-7, 1e4])
@@ -115,7 +116,9 @@ def test_choices_are_those_without_keeping(monkeypatch):
         return [step.A.tolist() for step in steps]
 
     kept = chosen()
-    monkeypatch.setattr("superarm.learners.widths", lambda belief, Phi: gaussian.std(belief, Phi))
+    monkeypatch.setattr(
+        "superarm.beliefs.widths.widths", lambda belief, Phi: gaussian.std(belief, Phi)
+    )
     assert kept == chosen()
 
 

@@ -272,9 +272,9 @@ def test_propensities_of_a_decision_and_some_more_draws():
     found = offline.propensities(LEARNER, BELIEF, problem, A, rng=rng, draws=4000)
     assert found[1] == 1.0
     assert (np.abs(found - p[A])[[0, 2]] < 4 * np.sqrt(p * (1 - p) / 4000)[A[[0, 2]]]).all()
-    certain = offline.propensities(
-        CombLinUCB(lam=1.0, sigma=1.0, c=1.0), BELIEF, problem, [0], rng=rng, draws=3
-    )
+    ucb = CombLinUCB(lam=1.0, sigma=1.0, c=1.0)
+    believed = ucb.model.prior(problem)
+    certain = offline.propensities(ucb, believed, problem, [0], rng=rng, draws=3)
     assert certain[0] in (1.0, 0.25)  # always chosen, or never
 
 
@@ -461,7 +461,7 @@ def test_beliefs_and_learners_that_are_not_of_the_log():
     )
     for learner, catalogue in ((CombTS(), 12), (CombTS(), 3), (LEARNER, None)):
         features = np.eye(catalogue) if catalogue else np.eye(4)
-        other = learner.init(Problem(features, TopK(2)))
+        other = learner.model.prior(Problem(features, TopK(2)))
         with pytest.raises(
             ParameterError, match=r"the belief is not one of .* for 4 items with 3 features"
         ):

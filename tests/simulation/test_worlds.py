@@ -221,17 +221,17 @@ def losses(A, theta=THETA):
 
 def test_the_adversary_shows_the_context_in_which_most_is_lost():
     for A in ([0, 1], [4, 2], [5, 3]):
-        shown = adversary().against(1, lambda Phi, A=A: np.array(A))
+        shown = adversary().at(1, lambda Phi, A=A: np.array(A))
         np.testing.assert_array_equal(shown.features, FORMED[int(np.argmax(losses(A)))])
         np.testing.assert_allclose(shown.mean, shown.features @ THETA)
-    best = adversary().against(1, lambda Phi: TopK(2)(Phi @ THETA))
+    best = adversary().at(1, lambda Phi: TopK(2)(Phi @ THETA))
     np.testing.assert_array_equal(best.features, FORMED[0])  # nothing is lost in any
 
 
 def test_the_adversary_averages_what_it_sees():
     answers = [[0, 1], [4, 2], [5, 3]]
     coin = iter(answers * len(FORMED))
-    shown = adversary(draws=3).against(1, lambda Phi: np.array(next(coin)))
+    shown = adversary(draws=3).at(1, lambda Phi: np.array(next(coin)))
     most = np.argmax(np.mean([losses(A) for A in answers], axis=0))
     np.testing.assert_array_equal(shown.features, FORMED[int(most)])
     assert next(coin, None) is None
@@ -244,7 +244,7 @@ def test_the_adversary_chooses_a_context_for_each_entry_of_a_batch(formed):
     rights = [np.broadcast_to(np.kron(x, np.eye(2)), (4, 2, 6)) for x in USERS]
     products = [Product(ITEMS, right) for right in rights]
     world = adversary([np.asarray(p) for p in products] if formed else products, theta)
-    shown = world.against(1, lambda Phi: A)
+    shown = world.at(1, lambda Phi: A)
     assert isinstance(shown.features, np.ndarray if formed else Product)
     which = [int(np.argmax(losses(a[a >= 0], th))) for a, th in zip(A, theta, strict=True)]
     assert len(set(which)) > 1
@@ -262,7 +262,7 @@ def test_adversarial_refusals():
     with pytest.raises(ParameterError, match="a ContextualEnvironment with a sequence of contexts"):
         AdversarialEnvironment(FORMED, oracle=TopK(2))
     with pytest.raises(FeaturesError, match="context of episode 1"):
-        adversary([np.eye(5)]).against(1, lambda Phi: np.array([0, 1]))
+        adversary([np.eye(5)]).at(1, lambda Phi: np.array([0, 1]))
 
 
 def test_the_rows_of_a_data_frame_are_contexts():

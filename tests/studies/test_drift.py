@@ -6,6 +6,7 @@ import pytest
 from superarm import Problem, TopK, as_oracle, gaussian, mean_se, simulate
 from superarm.errors import ParameterError
 from superarm.studies.drift import LEARNERS, Drift, WindowCombLinTS
+from support import update
 
 
 def test_forgetting_follows_a_wandering_world():
@@ -21,10 +22,10 @@ def test_window():
     learner = WindowCombLinTS(lam=1.0, sigma=0.5, size=2)
     rng = np.random.default_rng(0)
     problem = Problem(rng.standard_normal((6, 2)), TopK(2))
-    belief, feedback = learner.init(problem), []
+    belief, feedback = learner.model.prior(problem), []
     for _ in range(5):
         feedback.append((rng.permutation(6)[:2], rng.standard_normal(2)))
-        belief = learner.update(belief, problem, *feedback[-1])
+        belief = update(learner, belief, problem, *feedback[-1])
     last = gaussian.prior(2, 1.0)
     for A, w in feedback[-2:]:
         last = gaussian.condition(last, problem.Phi[A], w, 0.5)
@@ -33,6 +34,6 @@ def test_window():
         learner.weights(belief, problem, np.random.default_rng(1)), expected, rtol=1e-9
     )
     with pytest.raises(ParameterError, match="needs an oracle that knows its K"):
-        learner.init(problem._replace(oracle=as_oracle(lambda w: [0])))
+        learner.model.prior(problem._replace(oracle=as_oracle(lambda w: [0])))
     with pytest.raises(ParameterError, match="size"):
         dataclasses.replace(learner, size=0)

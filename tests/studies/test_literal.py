@@ -7,6 +7,7 @@ from superarm.errors import ParameterError
 from superarm.studies.literal import LiteralCombLinTS
 from superarm.studies.longest_path import LongestPath
 from superarm.testing import check_learner
+from support import update
 
 
 def test_contract():
@@ -20,13 +21,15 @@ def test_it_is_the_papers_recursion_and_where_stable_the_same_posterior():
     problem = Problem(rng.standard_normal((9, 4)), TopK(3))
     A, w = np.array([5, 2, 7]), rng.standard_normal(3)
     learner = LiteralCombLinTS(lam=2.0, sigma=0.5)
-    belief = learner.update(learner.init(problem), problem, A, w)
+    belief = update(learner, learner.model.prior(problem), problem, A, w)
     theta, Sigma = kalman(np.zeros(4), 4 * np.eye(4), 0.5, zip(problem.Phi[A], w, strict=True))
     np.testing.assert_allclose(belief.theta, theta, atol=1e-12)
     np.testing.assert_allclose(belief.Sigma, Sigma, atol=1e-12)
     stable = CombLinTS(lam=2.0, sigma=0.5)
     np.testing.assert_allclose(
-        gaussian.mean(stable.update(stable.init(problem), problem, A, w)), belief.theta, atol=1e-10
+        gaussian.mean(update(stable, stable.model.prior(problem), problem, A, w)),
+        belief.theta,
+        atol=1e-10,
     )
 
 

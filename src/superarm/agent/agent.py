@@ -31,10 +31,9 @@ from superarm.agent.saving import (
     saved_learner,
 )
 from superarm.arrays import Array, Features, Product, take_rows, to_array
-from superarm.beliefs.mixed import Mixed
-from superarm.beliefs.moving import learned, merged, moved
+from superarm.beliefs.changes import moved
 from superarm.checks import as_features, check_features, is_whole, require_count
-from superarm.contracts import Learner, Oracle, Problem, RowLearner, require_learner
+from superarm.contracts import Feedback, Learner, Oracle, Problem, method_of, require_learner
 from superarm.decide import checked, decide, in_context
 from superarm.errors import (
     DecisionError,
@@ -98,15 +97,12 @@ class Agent:
                 f"features must be 2-D, (items, features), got shape {problem.Phi.shape}"
             )
         self.learner = learner
-        self._rows = (
-            learner if isinstance(learner, RowLearner) else None
-        )  # asked once, as the answer takes long
         self.problem = problem
         self.names = table.names
         ids = table.ids if items is None else items
         self._items = as_items(ids, problem.L)
         self._numbered = ids is None  # and so may more be; never the number of an item that is gone
-        self.belief = learner.init(problem)
+        self.belief = learner.model.prior(problem)
         try:
             self.rng = np.random.default_rng(seed)
         except (TypeError, ValueError) as error:
@@ -229,11 +225,8 @@ class Agent:
         w = check_feedback(in_order(weights, ids), len(A), "item")
         if not len(A):
             return
-        if importance is None:
-            self.belief = self.learner.update(self.belief, problem, A, w)
-        else:
-            v = check_importance(in_order(importance, ids), w)
-            self.belief = self._row_learner().update(self.belief, problem, A, w, v)
+        v = self._importance(importance, ids, w)
+        self._learn(problem, Feedback.of(problem, A, w, v))
 
     def learn(self, rows: Any, weights: Any, *, importance: Any = None) -> None:
         """Learn from logged rows and their weights: a warm start, or late feedback with the
@@ -244,7 +237,7 @@ class Agent:
             weights: one number a row.
             importance: how often each row counts, as in `observe`.
         """
-        learner = self._row_learner()
+        self._require_features()
         table = as_table(to_array(rows) if isinstance(rows, Product) else rows)
         values = aligned(table._replace(ids=None), self._items, self.names)
         try:
@@ -258,7 +251,8 @@ class Agent:
         w = check_feedback(weights, shape[0], "row")
         if len(w):
             v = check_importance(1.0 if importance is None else importance, w)
-            self.belief = learner.learn(self.belief, self.problem, check_features(values), w, v)
+            nowhere = np.full(len(w), -1)
+            self._learn(self.problem, Feedback(nowhere, check_features(values), w, v))
 
     def explain(
         self,
@@ -353,19 +347,18 @@ class Agent:
             )
         if self.problem.d != other.problem.d or self.names != other.names:
             raise FeaturesError("merging needs the same features")
-        by_feature = self._rows is not None and not isinstance(self.belief, Mixed)
-        if not by_feature and not np.array_equal(self._items.ids, other._items.ids):
+        model = self.learner.model
+        if model.per_item and not np.array_equal(self._items.ids, other._items.ids):
             raise ItemsError(
                 "merging what was learned of items needs the same items in the same order"
             )
-        if isinstance(self.belief, Mixed) and not np.array_equal(
-            to_array(self.problem.Phi), to_array(other.problem.Phi)
-        ):
+        deviates = model.per_item and model.uses_features
+        if deviates and not np.array_equal(to_array(self.problem.Phi), to_array(other.problem.Phi)):
             raise FeaturesError(
                 "merging how items deviate from their features needs the same features"
             )
         ledger = self.ledger.merged(other.ledger)
-        self.belief = merged(self.learner, self.belief, other.belief, self.problem)
+        self.belief = method_of(model, "merge")(self.belief, other.belief, self.problem)
         self.ledger = ledger
 
     def save(self, path: files.PathLike) -> None:
@@ -411,7 +404,9 @@ class Agent:
                 raise FileError(
                     f"{path} is damaged: it names {len(agent.names)} of {agent.problem.d} features"
                 )
-            agent.belief = saved_belief(path, agent.belief, arrays, agent.problem.Phi)
+            agent.belief = saved_belief(
+                path, agent.learner.model, agent.belief, arrays, agent.problem
+            )
             agent.rng.bit_generator.state = meta["generator"]
             agent.ledger = Ledger.of_arrays(arrays, agent.ledger.limit)
         except (
@@ -427,13 +422,21 @@ class Agent:
             raise FileError(f"{path} is damaged or does not fit this learner ({error})") from error
         return agent
 
-    def _row_learner(self) -> RowLearner[Any]:
-        if self._rows is None:
+    def _learn(self, problem: Problem, feedback: Feedback) -> None:
+        self.belief = self.learner.model.learn(self.belief, problem, feedback)
+
+    def _importance(self, importance: Any, items: list[Any], w: Array) -> Array | float:
+        if importance is None:
+            return 1.0
+        self._require_features()
+        return check_importance(in_order(importance, items), w)
+
+    def _require_features(self) -> None:
+        if not self.learner.model.uses_features:
             raise FeaturesError(
-                f"{type(self.learner).__name__} learns an item at a time, each observation once, and nothing from "
-                "features: use observe() without importance"
+                f"{type(self.learner).__name__} learns an item at a time, each observation once, "
+                "and nothing from features: use observe() without importance"
             )
-        return self._rows
 
     def _observe_decision(
         self, decision: Decision, weights: Any, importance: Any, again: bool
@@ -442,30 +445,30 @@ class Agent:
         places = decision.places(decision.items if some is None else some)
         items = [decision.items[place] for place in places]
         w = check_feedback(weights if some is None else list(some.values()), len(places), "item")
-        v = None if importance is None else check_importance(in_order(importance, items), w)
-        if v is not None:
-            self._row_learner()
+        v = self._importance(importance, items, w)
         if not again:
             self.ledger.refuse_observed(decision, places)
         if not len(w):
             return
         rows = decision.features[np.array(places, dtype=np.int64)]
-        if self._rows is not None and rows.shape[1] != self.problem.d:
+        by_feature = self.learner.model.uses_features
+        if by_feature and rows.shape[1] != self.problem.d:
             raise DecisionError(
                 f"this decision is of items with {rows.shape[1]} features, not {self.problem.d}"
             )
-        if self._rows is not None and decision.names is not None and self.names is not None:
+        if by_feature and decision.names is not None and self.names is not None:
             rows = rows[:, columns_of(decision.names, self.names, DecisionError)]
         found = [self._items.get(item) for item in items]
         A = np.array([-1 if place is None else place for place in found], dtype=np.int64)
-        if self._rows is None and None in found:
+        if not by_feature and None in found:
             raise ItemsError(
                 f"item {items[found.index(None)]!r} of this decision is not one of the {self.problem.L} items, and "
                 f"{type(self.learner).__name__} learns of items alone: give a mapping from the others to their weights"
             )
-        belief = learned(self.learner, self.belief, self.problem, A, rows, w, v)
+        if by_feature:  # what is known of an item itself grows if it still is what it was
+            A = np.where((take_rows(self.problem.Phi, A) == rows).all(axis=-1), A, -1)
+        self._learn(self.problem, Feedback(A, rows, w, v))
         self.ledger.note(decision, places)
-        self.belief = belief
 
     def _asked(self, features: Any, available: Any, oracle: Any) -> Problem:
         """The problem of one call."""
@@ -480,7 +483,7 @@ class Agent:
         if features is None:
             return self.problem
         values = aligned(as_table(features), self._items, self.names)
-        return in_context(self.learner, self.belief, self.problem, values)
+        return in_context(self.learner, self.problem, values)
 
     def _mask(self, available: Any) -> Array:
         if isinstance(available, set | frozenset):
@@ -502,5 +505,5 @@ class Agent:
 
     def _move(self, Phi: Features, items: Items, source: Array, oracle: Any) -> None:
         problem = Problem(Phi, self.problem.oracle if oracle is None else as_oracle(oracle))
-        self.belief = moved(self.learner, self.belief, self.problem, problem, source)
+        self.belief = moved(self.learner.model, self.belief, self.problem, problem, source)
         self.problem, self._items = problem, items

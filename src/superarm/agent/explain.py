@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array, Rng, double, take_rows
-from superarm.beliefs.mixed import Mixed, shares
+from superarm.beliefs.changes import restricted
 from superarm.checks import find_fault, require_count
-from superarm.contracts import Learner, Problem, RowLearner
+from superarm.contracts import Learner, Problem, method_of
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ItemsError
-from superarm.gaussian import mean, std
 
 
 class Explanation(NamedTuple):
@@ -79,7 +78,7 @@ def propensities(
     >>> from superarm import CombLinTS, Problem, TopK
     >>> from superarm.agent.explain import propensities
     >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=0.1)
-    >>> propensities(learner, learner.init(problem), problem, [2, 0], rng=np.random.default_rng(0)).round(3)
+    >>> propensities(learner, learner.model.prior(problem), problem, [2, 0], rng=np.random.default_rng(0)).round(3)
     array([0.476, 0.521])
     """
     require_count(draws=draws)
@@ -102,27 +101,42 @@ def explain(
     """Explain the items of a single problem, by `draws` decisions that are not acted on.
 
     >>> import numpy as np
-    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm import CombLinTS, Feedback, Problem, TopK
     >>> from superarm.agent.explain import explain
-    >>> problem, learner = Problem(np.eye(3), TopK(1)), CombLinTS(lam=1.0, sigma=0.1)
-    >>> belief = learner.update(learner.init(problem), problem, np.array([1]), np.array([5.0]))
-    >>> found = explain(learner, belief, problem, np.array([1, 2]), rng=np.random.default_rng(0), draws=100)
+    >>> learner = CombLinTS(lam=1.0, sigma=0.1)
+    >>> problem = Problem(np.eye(3), TopK(1))
+    >>> feedback = Feedback.of(problem, np.array([1]), np.array([5.0]))
+    >>> belief = learner.model.learn(learner.model.prior(problem), problem, feedback)
+    >>> rng = np.random.default_rng(0)
+    >>> found = explain(learner, belief, problem, np.array([1, 2]), rng=rng, draws=100)
     >>> found.score.round(2), found.chosen
     (array([4.95, 0.  ]), array([1., 0.]))
     """
     require_count(draws=draws)
     if not len(items):
         raise ItemsError("give at least one item to explain")
-    if not isinstance(learner, RowLearner):
+    model = learner.model
+    if not model.uses_features:
         raise FeaturesError(
-            f"{type(learner).__name__} knows nothing of features, so there is nothing to explain by them"
+            f"{type(learner).__name__} knows nothing of features, so there is nothing to explain "
+            "by them"
         )
     phi = double(take_rows(problem.Phi, items))
-    contributions, width, own = phi * mean(belief), std(belief, phi), np.zeros(len(items))
+    contributions = phi * method_of(model, "coefficients")(belief)
     linear = contributions.sum(-1)
-    if isinstance(belief, Mixed):
-        keep, pull, spread2 = shares(belief, belief.n[items], belief.total[items])
-        own, width = pull - (1 - keep) * linear, np.sqrt((keep * width) ** 2 + spread2)
+    own = restricted(model, belief, items)
+    part = problem._replace(Phi=phi)
+    deviation = np.zeros(len(items))
+    if model.per_item:
+        deviation = method_of(model, "mean")(own, part) - linear
     p = times_chosen(learner, belief, problem, draws=draws, rng=rng)[items] / draws
-    se = np.sqrt(p * (1 - p) / draws)
-    return Explanation(items, linear + own, width, contributions, own, p, se, draws)
+    return Explanation(
+        items,
+        score=linear + deviation,
+        std=method_of(model, "std")(own, part),
+        contributions=contributions,
+        deviation=deviation,
+        chosen=p,
+        chosen_se=np.sqrt(p * (1 - p) / draws),
+        draws=draws,
+    )

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from superarm import files, learners
-from superarm.arrays import Array, Features, Product, to_array
-from superarm.beliefs.widths import Widths, with_widths
+from superarm.arrays import Array, Features, Product
 from superarm.checks import check_features
+from superarm.contracts import Model, Problem, method_of
 from superarm.errors import FileError
 from superarm.files import PathLike
 from superarm.gaussian import Gaussian, mean, std
@@ -86,14 +86,15 @@ def saved_features(arrays: Mapping[str, Array]) -> Features:
     return Product(check_features(arrays["features.left"]), arrays["features.right"])
 
 
-def saved_belief(path: PathLike, template: Any, arrays: Mapping[str, Array], Phi: Features) -> Any:
+def saved_belief(
+    path: PathLike, model: Model[Any], template: Any, arrays: Mapping[str, Array], problem: Problem
+) -> Any:
     """The belief in a file, which must look like `template`."""
-    if (
-        isinstance(template, Widths) and "belief.squared" not in arrays
-    ):  # from before widths were kept
-        return with_widths(saved_belief(path, Gaussian(*template[:2]), arrays, Phi), to_array(Phi))
-    saved = {name: arrays[f"belief.{name}"] for name in template._fields}
-    for name, value in saved.items():
+    saved = {}
+    for name in template._fields:
+        value = arrays.get(f"belief.{name}")
+        if value is None:
+            continue
         like = np.asarray(getattr(template, name))
         fits = (
             value.shape == like.shape
@@ -105,4 +106,6 @@ def saved_belief(path: PathLike, template: Any, arrays: Mapping[str, Array], Phi
                 f"{path} is damaged: the {name} of its belief does not fit its features or is not finite"
             )
         saved[name] = value.astype(like.dtype, copy=False)
+    if len(saved) < len(template):  # a file of before the model had all of these
+        saved = method_of(model, "completed")(saved, problem)
     return type(template)(**saved)

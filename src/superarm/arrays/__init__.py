@@ -17,7 +17,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from scipy.linalg.lapack import dtpqrt, dtrtrs
 from scipy.special import expit, log_expit
 
 from superarm.errors import NumericalError, ParameterError
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Array: TypeAlias = npt.NDArray[Any]
 Rng: TypeAlias = np.random.Generator | Sequence[np.random.Generator]
@@ -96,6 +99,11 @@ def or_torch(module: str) -> Callable[[Function], Function]:
 
 
 _or_torch = or_torch("superarm.arrays.torch")
+
+
+def is_product(Phi: Features) -> "TypeIs[Product]":
+    """Whether features are a product that is never formed."""
+    return isinstance(Phi, Product)
 
 
 def to_array(Phi: Features) -> Array:

@@ -1,15 +1,15 @@
-"""How large are θ, the noise and the items' own deviations? λ, σ and τ from the evidence of what
-was observed.
+"""How large are θ, the noise and the items' own deviations? λ, σ and τ of the largest marginal
+likelihood.
 
     w = φ·θ + δ_item + noise,   θ ~ N(0, λ²I),   δ ~ N(0, τ²),   noise ~ N(0, σ²)
 
-The evidence log p(w | λ, σ, τ) needs each item's count n_e and its mean row only; items of equal
-count can be added up:
+The marginal likelihood p(w | λ, σ, τ), or evidence, needs each item's count n_e and its mean row
+only; items of equal count can be added up:
 
     symbol      code             meaning
     N           rows             observations
     n_c, E_c    n, items         a count that occurs, and how many items have it
-    G_c         gram             Σ over those items of [φ̄ w̄]ᵀ[φ̄ w̄], their mean rows and mean weights
+    G_c         gram             Σ over those items of [φ̄ w̄]ᵀ[φ̄ w̄], their mean rows and weights
     W           within           Σ over rows of [φ-φ̄ w-w̄]ᵀ[φ-φ̄ w-w̄]
 
     [M b; bᵀ q] = W/σ² + Σ_c n_c/(σ² + n_c τ²) G_c
@@ -18,7 +18,7 @@ count can be added up:
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +33,8 @@ WEAK = 3.0
 """Std of the prior on the logarithm of each scale: a factor of twenty around the size of the
 weights."""
 RANGE = (-16.0, 4.0)
-"""Where to look, on the same logarithmic scale: below a ten-millionth of the weights a Gram matrix
-resolves nothing."""
+"""Where to look, on that logarithmic scale: a Gram matrix resolves nothing below a ten-millionth of
+the weights."""
 LARGEST = 1e140
 """Features and weights beyond it, squared and added up, could leave the range of float64."""
 NAMES = ("lam", "sigma", "tau")
@@ -57,15 +57,16 @@ class Scales(NamedTuple):
     def __str__(self) -> str:
         lines = []
         for name, meaning in (("lam", "prior"), ("sigma", "noise"), ("tau", "items")):
-            value, error = getattr(self, name), getattr(self, f"{name}_error")
-            low, high = value * math.exp(-2 * error), value * math.exp(2 * error)
-            lines.append(f"{name:5} {value:10.4g}   between {low:.4g} and {high:.4g}   ({meaning})")
+            value = getattr(self, name)
+            factor = math.exp(2 * getattr(self, f"{name}_error"))
+            interval = f"between {value / factor:.4g} and {value * factor:.4g}"
+            lines.append(f"{name:5} {value:10.4g}   {interval}   ({meaning})")
         return "\n".join(lines)
 
 
 class Summary(NamedTuple):
-    """All that the evidence depends on: its size does not grow with the number of rows, only with
-    distinct counts.
+    """All that the marginal likelihood depends on. Its size grows with the number of distinct
+    counts, not with the number of rows.
     """
 
     rows: float  # N
@@ -76,11 +77,11 @@ class Summary(NamedTuple):
 
 
 def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
-    """λ and σ, and τ if it is known which item each row belongs to, with the largest evidence.
+    """The scales of the largest marginal likelihood: λ and σ, and τ if items are given.
 
     Args:
-        rows: one feature row an observation, (n, d).
-        weights: one number a row.
+        rows: one feature row per observation, (n, d).
+        weights: one number per row.
         items: the item of each row, any labels. Without it τ is taken as 0.
 
     A weak prior, a factor of twenty around the size of the weights, keeps the answer finite where
@@ -94,6 +95,28 @@ def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
     >>> round(scales.sigma, 2), round(scales.sigma_error, 2), round(scales.lam_error, 2)
     (0.3, 0.01, 0.16)
     """
+    joined = _rows_and_weights(rows, weights)
+    if items is None:
+        return maximize(summary_of_rows(joined, len(joined)), tau=0.0)
+    try:
+        labels = np.asarray(items)
+        _, item, n = np.unique(labels, return_inverse=True, return_counts=True)
+    except (TypeError, ValueError) as error:
+        raise ItemsError(
+            f"items must be one label for each row, all of one kind ({error})"
+        ) from error
+    if labels.shape != (len(joined),):
+        raise ItemsError(
+            f"items must be one label for each of {len(joined)} rows, got shape {labels.shape}"
+        )
+    means = np.zeros((len(n), joined.shape[1]))
+    np.add.at(means, item, joined)
+    means /= n[:, None]
+    return maximize(_by_count(n, means, _gram(joined - means[item])))
+
+
+def _rows_and_weights(rows: Any, weights: Any) -> Array:
+    """[φ w], (n, d+1)."""
     X = check_features(rows)
     try:
         w = as_numbers(weights)
@@ -103,25 +126,7 @@ def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
         raise FeaturesError(f"rows must have at least one feature, got shape {X.shape}")
     if X.ndim != 2 or w.shape != X.shape[:1] or not np.isfinite(w).all():
         raise WeightsError(f"rows {X.shape} need as many finite weights, got shape {w.shape}")
-    joined = np.column_stack([X, w])
-    if items is None:
-        return maximize(summary_of_rows(joined, len(w)), tau=0.0)
-    try:
-        labels = np.asarray(items)
-        _, item, n = np.unique(labels, return_inverse=True, return_counts=True)
-    except (TypeError, ValueError) as error:
-        raise ItemsError(
-            f"items must be one label for each row, all of one kind ({error})"
-        ) from error
-    if labels.shape != w.shape:
-        raise ItemsError(
-            f"items must be one label for each of {len(w)} rows, got shape {labels.shape}"
-        )
-    means = np.zeros((len(n), joined.shape[1]))
-    np.add.at(means, item, joined)
-    means /= n[:, None]
-    around = joined - means[item]
-    return maximize(_by_count(n, means, _gram(around)))
+    return np.column_stack([X, w])
 
 
 def summary_of_rows(rows: Array, n: float) -> Summary:
@@ -141,14 +146,15 @@ def summary_of_items(
     d = phi.shape[-1]
     around = np.zeros((d + 1, d + 1))
     around[d, d] = max(within, 0.0)
-    of_items, of_rows = (
-        _by_count(n, np.column_stack([phi, mean]), around),
-        summary_of_rows(data, rows),
+    of_items = _by_count(n, np.column_stack([phi, mean]), around)
+    of_rows = summary_of_rows(data, rows)
+    return Summary(
+        of_items.rows + rows,
+        np.concatenate([of_items.n, of_rows.n]),
+        np.concatenate([of_items.items, of_rows.items]),
+        np.concatenate([of_items.gram, of_rows.gram]),
+        around,
     )
-    n, items, gram = (
-        np.concatenate(pair) for pair in zip(of_items[1:4], of_rows[1:4], strict=True)
-    )
-    return Summary(of_items.rows + rows, n, items, gram, around)
 
 
 def _by_count(n: Array, means: Array, within: Array) -> Summary:
@@ -174,39 +180,44 @@ def _weighted(summary: Summary, sigma2: float, tau2: float) -> Array:
 
 
 def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
-    """Log p(w | λ, σ, τ) and its derivatives by the logarithms of the three."""
+    """Log p(w | λ, σ, τ), and its derivatives by the logarithms of the three."""
     lam2, sigma2, tau2 = (float(s) ** 2 for s in scales)
-    n, E, d = summary.n, summary.items, summary.gram.shape[-1] - 1
-    v, free = sigma2 + n * tau2, summary.rows - E.sum()
+    n = summary.n
+    E = summary.items
+    d = summary.gram.shape[-1] - 1
+    v = sigma2 + n * tau2
+    free = summary.rows - E.sum()
     info = _weighted(summary, sigma2, tau2)
     b = info[:d, d]
     Sigma, log_det = _inverse(info[:d, :d], lam2)
     theta = Sigma @ b
-    value = summary.rows * math.log(2 * math.pi) + free * math.log(sigma2) + E @ np.log(v) + log_det
+    value = summary.rows * math.log(2 * math.pi) + free * math.log(sigma2)
+    value += E @ np.log(v)
+    value += log_det
     value += info[d, d] - b @ theta
-    # By the envelope theorem θ can be held fixed: a matrix G of the sum enters with [-θ 1] G [-θ 1]ᵀ + tr(ΣG).
-    second = np.zeros((d + 1, d + 1))
-    second[:d, :d] = Sigma
-    second += np.outer(np.append(-theta, 1), np.append(-theta, 1))
-    in_group, in_within = (
-        np.tensordot(summary.gram, second, axes=2),
-        (summary.within * second).sum(),
-    )
+    # By the envelope theorem θ can be held fixed: a matrix G of the sum enters with
+    # [-θ 1] G [-θ 1]ᵀ + tr(ΣG).
+    residual = np.append(-theta, 1)
+    second = np.outer(residual, residual)
+    second[:d, :d] += Sigma
+    in_group = np.tensordot(summary.gram, second, axes=2)
+    in_within = (summary.within * second).sum()
     excess = E - n * in_group / v
-    by_log_lam = d - (np.trace(Sigma) + theta @ theta) / lam2
-    by_log_sigma = free - in_within / sigma2 + (sigma2 / v * excess).sum()
-    by_log_tau = (n * tau2 / v * excess).sum()
-    return float(-value / 2), -np.array([by_log_lam, by_log_sigma, by_log_tau])
+    by_log_scales = [
+        d - (np.trace(Sigma) + theta @ theta) / lam2,
+        free - in_within / sigma2 + (sigma2 / v * excess).sum(),
+        (n * tau2 / v * excess).sum(),
+    ]
+    return float(-value / 2), -np.array(by_log_scales)
 
 
 def _inverse(M: Array, lam2: float) -> tuple[Array, float]:
     """(M + I/λ²)⁻¹ and log det(I + λ²M), for M positive semidefinite but for rounding."""
     factor, failed = dpotrf(M + np.eye(len(M)) / lam2, lower=1)
     if not failed:
-        Sigma = dpotri(factor, lower=1)[0]
-        return np.tril(Sigma) + np.tril(Sigma, -1).T, 2 * np.log(np.diagonal(factor)).sum() + len(
-            M
-        ) * math.log(lam2)
+        lower = np.tril(dpotri(factor, lower=1)[0])
+        log_det = 2 * np.log(np.diagonal(factor)).sum() + len(M) * math.log(lam2)
+        return lower + np.tril(lower, -1).T, log_det
     # I/λ² is lost in the rounding of M: eigenvalues, ten times as slow, tell what is zero
     eigenvalue, V = np.linalg.eigh(M)
     eigenvalue = eigenvalue.clip(0)
@@ -214,20 +225,29 @@ def _inverse(M: Array, lam2: float) -> tuple[Array, float]:
 
 
 def maximize(summary: Summary, **known: float) -> Scales:
-    """The scales with the largest evidence; those that are `known` stay as they are."""
+    """The scales of the largest marginal likelihood; those that are `known` stay as they are."""
     search = _Search(summary, known)
     x = search.best()
-    return Scales(*map(float, (*search.scales(x), *search.errors(x), search.log_evidence(x))))
+    found = [*search.scales(x), *search.errors(x), search.log_evidence(x)]
+    return Scales(*(float(value) for value in found))
 
 
-def best_scales(summary: Summary, **known: float) -> tuple[float, float, float]:
-    """λ, σ and τ of the largest evidence, to three digits: more is noise, and the order of feedback
-    must not matter.
+class BestScales(NamedTuple):
+    """Scales to go on with."""
+
+    lam: float
+    sigma: float
+    tau: float
+
+
+def best_scales(summary: Summary, **known: float) -> BestScales:
+    """The scales of the largest marginal likelihood, to three digits: more is noise, and the order
+    of feedback must not matter.
     """
     search = _Search(summary, known)
-    found = dict(zip(NAMES, search.scales(search.best()), strict=True))
-    lam, sigma, tau = (known.get(name, float(f"{found[name]:.3g}")) for name in NAMES)
-    return lam, sigma, tau
+    found = search.scales(search.best())
+    rounded = {name: float(f"{x:.3g}") for name, x in zip(NAMES, found, strict=True)}
+    return BestScales(**(rounded | known))
 
 
 class _Search:
@@ -237,12 +257,16 @@ class _Search:
     Features and weights are measured in their own size, so that nothing overflows.
     """
 
-    def __init__(self, summary: Summary, known: dict[str, float]) -> None:
-        self.size, length = _sizes(summary)
-        unit = np.append(np.full(summary.gram.shape[-1] - 1, 1 / length), 1 / self.size)
+    def __init__(self, summary: Summary, known: Mapping[str, float]) -> None:
+        size, length = _sizes(summary)
+        unit = np.append(np.full(summary.gram.shape[-1] - 1, 1 / length), 1 / size)
         scaled = np.outer(unit, unit)
-        self.summary = summary._replace(gram=summary.gram * scaled, within=summary.within * scaled)
-        self.units = np.array([self.size / length, self.size, self.size])
+        self.summary = summary._replace(
+            gram=summary.gram * scaled,
+            within=summary.within * scaled,
+        )
+        self.size = size
+        self.units = np.array([size / length, size, size])
         self.known = np.array([known.get(name, np.nan) for name in NAMES]) / self.units
         self.free = np.isnan(self.known)
 
@@ -258,25 +282,29 @@ class _Search:
 
     def log_evidence(self, x: Array) -> float:
         """Log p(w)."""
-        return _evidence(self.summary, self._relative(x))[0] - self.summary.rows * math.log(
-            self.size
-        )
+        value, _ = _evidence(self.summary, self._relative(x))
+        return value - self.summary.rows * math.log(self.size)
 
     def descend(self, x: Array) -> tuple[float, Array]:
-        """Minus the evidence, with the weak prior, and its gradient."""
+        """Minus log p(w) and the log of the weak prior, and its gradient."""
         value, gradient = _evidence(self.summary, self._relative(x))
         return float(x @ x) / (2 * WEAK**2) - value, x / WEAK**2 - gradient[self.free]
 
     def best(self) -> Array:
-        """The x of the largest evidence, from two starts: much noise, or little."""
+        """The x of the largest marginal likelihood, from two starts: much noise, or little."""
         from scipy.optimize import minimize
 
         starts = np.array([[-1.0, -0.5, -2.0], [0.0, -3.0, -4.0]])[:, self.free]
         if not starts.size:
             return np.empty(0)
-        bounds = [RANGE] * starts.shape[1]
         found = [
-            minimize(self.descend, start, jac=True, method="L-BFGS-B", bounds=bounds)
+            minimize(
+                self.descend,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[RANGE] * len(start),
+            )
             for start in starts
         ]
         x: Array = min(found, key=lambda result: result.fun).x
@@ -286,12 +314,11 @@ class _Search:
         """Relative standard errors, from the curvature at x by differences of the gradient;
         infinite if it has none.
         """
-        errors, step = np.where(self.free, np.inf, 0.0), 1e-4
-        rows = [
-            (self.descend(x + h)[1] - self.descend(x - h)[1]) / (2 * step)
-            for h in step * np.eye(len(x))
-        ]
-        curvature = np.reshape(rows, (len(x), len(x)))
+        errors = np.where(self.free, np.inf, 0.0)
+        step = 1e-4
+        curvature = np.zeros((len(x), len(x)))
+        for row, h in zip(curvature, step * np.eye(len(x)), strict=True):
+            row[:] = (self.descend(x + h)[1] - self.descend(x - h)[1]) / (2 * step)
         variance = np.diagonal(np.linalg.pinv(curvature + curvature.T)) * 2
         inside = (variance > 0) & (x > RANGE[0]) & (x < RANGE[1])
         errors[self.free] = np.sqrt(np.where(inside, variance, np.inf))
@@ -306,19 +333,20 @@ def _sizes(summary: Summary) -> tuple[float, float]:
         total = summary.within + np.tensordot(summary.n, summary.gram, axes=1)
     if not total[-1, -1] > 0 or not np.isfinite(total).all():
         raise WeightsError(
-            "all weights are zero, or weights or features too large: they do not say what scales are"
+            "all weights are zero, or weights or features too large: "
+            "they do not say what scales are"
         )
-    size, length = (math.sqrt(x / summary.rows) for x in (total[-1, -1], np.trace(total[:-1, :-1])))
+    size = math.sqrt(total[-1, -1] / summary.rows)
+    length = math.sqrt(np.trace(total[:-1, :-1]) / summary.rows)
     return size, length or 1.0
 
 
 def require_squares(*values: Array) -> None:
-    """Refuse numbers whose squares would leave the range of float64, before they become part of a
-    belief.
-    """
+    """Refuse numbers whose squares would leave the range of float64, before a belief holds them."""
     if any(max_abs(value) > LARGEST for value in values):
         raise NumericalError(
-            f"features or weights beyond {LARGEST:g} are too large to find scales for: use other units"
+            f"features or weights beyond {LARGEST:g} are too large to find scales for: "
+            "use other units"
         )
 
 
@@ -330,13 +358,14 @@ def refit_where(
         return belief
     if due.shape == ():
         return refit(belief, ())
-    due, arrays = to_numpy(due), [to_numpy(x) for x in belief]
-    entries = [type(belief)(*(np.asarray(x[b]) for x in arrays)) for b in np.ndindex(due.shape)]
-    new = [
-        refit(entry, b) if due[b] else entry
-        for entry, b in zip(entries, np.ndindex(due.shape), strict=True)
+    due = to_numpy(due)
+    arrays = [to_numpy(x) for x in belief]
+    new = []
+    for b in np.ndindex(due.shape):
+        entry = type(belief)(*(np.asarray(x[b]) for x in arrays))
+        new.append(refit(entry, b) if due[b] else entry)
+    fields = [
+        as_like(x, np.stack(entries).reshape(x.shape))
+        for x, entries in zip(belief, zip(*new, strict=True), strict=True)
     ]
-    together = (
-        np.stack(xs).reshape(x.shape) for x, xs in zip(belief, zip(*new, strict=True), strict=True)
-    )
-    return type(belief)(*(as_like(x, y) for x, y in zip(belief, together, strict=True)))
+    return type(belief)(*fields)

@@ -1,20 +1,31 @@
-"""A belief about θ that sets λ and σ itself, from the evidence of what it has seen.
+"""The linear model with λ and σ chosen by the marginal likelihood of what was observed.
 
-Beside the belief at its present scales it keeps the rows themselves, as the triangular factor of [φ
-w] without prior and noise. So it can start again at other scales with nothing lost. It does so
+Beside the belief at its present scales it keeps the rows themselves, as the triangular factor of
+[φ w] without prior and noise. So it can start again at other scales with nothing lost. It does so
 after 1, 2, 4, 8, ... episodes.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from superarm.arrays import Array, Features, full, nonzero_rows, qr_update, scaled_identity, where
+from superarm import gaussian
+from superarm.arrays import (
+    Array,
+    Features,
+    full,
+    nonzero_rows,
+    qr_update,
+    scaled_identity,
+    where,
+)
+from superarm.beliefs.linear import FactoredModel, observed
 from superarm.beliefs.scales import best_scales, refit_where, require_squares, summary_of_rows
-from superarm.contracts import Problem
-from superarm.gaussian import Gaussian, absorb, condition, forget, prior
+from superarm.contracts import Feedback, Problem
+from superarm.gaussian import Gaussian
 
 WIDE = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
-"""The scales before any feedback. The first choice does not depend on their size, only on their
-ratios."""
+"""The scales before any feedback. The first choice depends on their ratios, not on their size."""
 
 
 class Tuned(NamedTuple):
@@ -23,18 +34,10 @@ class Tuned(NamedTuple):
     factor: Array  # (*B, d+1, d+1) as in Gaussian, at the scales below
     log_scale: Array  # (*B,)
     data: Array  # (*B, d+1, d+1) the factor of all rows [φ w]
-    rows: Array  # (*B,)
+    rows: Array  # (*B,) how many they are
     lam: Array  # (*B,)
     sigma: Array  # (*B,)
     t: Array  # (*B,) int, episodes
-
-
-def tuned_prior(problem: Problem, known: dict[str, float]) -> Tuned:
-    """Nothing observed; scales that are not `known` start wide."""
-    d, batch, Phi = problem.d, problem.batch, problem.Phi
-    lam, sigma = (full(batch, (WIDE | known)[name], Phi) for name in ("lam", "sigma"))
-    start, none = prior(d, lam, batch, Phi), full(batch, 0.0, Phi)
-    return Tuned(*start, no_rows(d, batch, Phi), none, lam, sigma, full(batch, 0, Phi))
 
 
 def no_rows(d: int, batch: tuple[int, ...], like: Features | None = None) -> Array:
@@ -42,12 +45,16 @@ def no_rows(d: int, batch: tuple[int, ...], like: Features | None = None) -> Arr
     return scaled_identity(0.0, 0, d + 1, batch, like)
 
 
-def with_rows(data: Array, phi: Array, w: Array, importance: Array | float) -> Array:
-    """The factor of [φ w] with rows added; those of zero features are padding."""
-    require_squares(phi, where(nonzero_rows(phi), w, 0.0))
-    return condition(
-        Gaussian(data, full(data.shape[:-2], 0.0, data)), phi, w, 1.0, importance
-    ).factor
+def with_rows(data: Array, feedback: Feedback) -> Array:
+    """The factor of [φ w] with the rows of the feedback; those of zero features are padding."""
+    require_squares(feedback.rows, where(nonzero_rows(feedback.rows), feedback.w, 0.0))
+    unscaled = Gaussian(data, full(data.shape[:-2], 0.0, data))
+    return observed(unscaled, feedback, 1.0).factor
+
+
+def stacked_rows(data: Array, other: Array) -> Array:
+    """The factor of the rows of two factors."""
+    return qr_update(data, other, nonzero_rows(other))
 
 
 def doubled(t: Array) -> Array:
@@ -56,47 +63,85 @@ def doubled(t: Array) -> Array:
     return power
 
 
-def tuned_condition(
-    belief: Tuned, phi: Array, w: Array, importance: Array | float, known: dict[str, float]
-) -> Tuned:
-    """`gaussian.condition` at the present scales, and at times the choice of new ones."""
-    present = nonzero_rows(phi)
-    grown = belief._replace(
-        **condition(belief, phi, w, belief.sigma[..., None], importance)._asdict(),
-        data=with_rows(belief.data, phi, w, importance),
-        rows=belief.rows + where(present, importance, 0.0).sum(-1),
-        t=belief.t + present.any(-1),
-    )
-    due = present.any(-1) & doubled(grown.t)
-    return refit_where(due, grown, lambda entry, _: _refitted(entry, known))
+@dataclass(frozen=True)
+class TunedModel(FactoredModel):
+    """Algorithm 1 at scales of its own choosing, but for those that are `known`.
 
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.tuned import TunedModel
+    >>> rng = np.random.default_rng(0)
+    >>> problem = Problem(rng.standard_normal((500, 3)), TopK(5))
+    >>> w = problem.Phi @ [1.0, -1.0, 2.0] + 0.1 * rng.standard_normal(500)
+    >>> model = TunedModel(known={})
+    >>> feedback = Feedback.of(problem, np.arange(500), w)
+    >>> belief = model.learn(model.prior(problem), problem, feedback)
+    >>> float(belief.sigma.round(2))
+    0.1
+    """
 
-def _refitted(belief: Tuned, known: dict[str, float]) -> Tuned:
-    """A single belief made anew from its rows, at the scales of the largest evidence."""
-    lam, sigma = float(belief.lam), float(belief.sigma)
-    if (belief.data[:, -1] ** 2).sum() > 0:  # nothing but zeros says nothing about scales
-        lam, sigma, _ = best_scales(
-            summary_of_rows(belief.data, float(belief.rows)), **known, tau=0.0
+    known: Mapping[str, float]
+    forgetting: float = 1.0
+
+    def prior(self, problem: Problem) -> Tuned:
+        """Nothing observed, and wide scales."""
+        batch = problem.batch
+        like = problem.Phi
+        scales = WIDE | dict(self.known)
+        lam = full(batch, scales["lam"], like)
+        nothing = full(batch, 0.0, like)
+        return Tuned(
+            *gaussian.prior(problem.d, lam, batch, like),
+            data=no_rows(problem.d, batch, like),
+            rows=nothing,
+            lam=lam,
+            sigma=full(batch, scales["sigma"], like),
+            t=full(batch, 0, like),
         )
-    anew = absorb(prior(belief.data.shape[-1] - 1, lam), belief.data, belief.rows, sigma)
-    return belief._replace(**anew._asdict(), lam=full((), lam), sigma=full((), sigma))
 
+    def learn(self, belief: Tuned, problem: Problem, feedback: Feedback) -> Tuned:
+        """Algorithm 1 at the present scales, and at times the choice of new ones."""
+        past = self._faded(belief)
+        present = nonzero_rows(feedback.rows)
+        seen = present.any(-1)
+        after = observed(past, feedback, past.sigma[..., None])
+        grown = past._replace(
+            **after._asdict(),
+            data=with_rows(past.data, feedback),
+            rows=past.rows + where(present, feedback.importance, 0.0).sum(-1),
+            t=past.t + seen,
+        )
+        return refit_where(seen & doubled(grown.t), grown, lambda entry, _: self._refitted(entry))
 
-def tuned_merge(belief: Tuned, other: Tuned, known: dict[str, float]) -> Tuned:
-    """All rows of both, at the scales of the largest evidence."""
-    both = belief._replace(
-        data=qr_update(belief.data, other.data, nonzero_rows(other.data)),
-        rows=belief.rows + other.rows,
-        t=belief.t + other.t,
-    )
-    return refit_where(both.rows >= 0, both, lambda entry, _: _refitted(entry, known))
+    def _faded(self, belief: Tuned) -> Tuned:
+        """`gaussian.forget`, of the belief and of what it was made from."""
+        keep = self.forgetting
+        if keep == 1:
+            return belief
+        d = belief.data.shape[-1] - 1
+        start = gaussian.prior(d, belief.lam, belief.rows.shape, belief.data)
+        return belief._replace(
+            **gaussian.forget(belief, start, keep)._asdict(),
+            data=keep**0.5 * belief.data,
+            rows=keep * belief.rows,
+        )
 
+    def _refitted(self, belief: Tuned) -> Tuned:
+        """A single belief made anew from its rows, at the scales of the largest marginal likelihood."""
+        lam = float(belief.lam)
+        sigma = float(belief.sigma)
+        if (belief.data[:, -1] ** 2).sum() > 0:  # nothing but zeros says nothing about scales
+            summary = summary_of_rows(belief.data, float(belief.rows))
+            lam, sigma, _ = best_scales(summary, **self.known, tau=0.0)
+        start = gaussian.prior(belief.data.shape[-1] - 1, lam)
+        anew = gaussian.absorb(start, belief.data, belief.rows, sigma)
+        return belief._replace(**anew._asdict(), lam=full((), lam), sigma=full((), sigma))
 
-def tuned_forget(belief: Tuned, keep: float) -> Tuned:
-    """`gaussian.forget`, of the belief and of what it was made from."""
-    start = prior(belief.data.shape[-1] - 1, belief.lam, belief.rows.shape, belief.data)
-    return belief._replace(
-        **forget(belief, start, keep)._asdict(),
-        data=keep**0.5 * belief.data,
-        rows=keep * belief.rows,
-    )
+    def merge(self, belief: Tuned, other: Tuned, problem: Problem) -> Tuned:
+        """All rows of both, at the scales of the largest marginal likelihood."""
+        both = belief._replace(
+            data=stacked_rows(belief.data, other.data),
+            rows=belief.rows + other.rows,
+            t=belief.t + other.t,
+        )
+        return refit_where(both.rows >= 0, both, lambda entry, _: self._refitted(entry))

@@ -1,17 +1,25 @@
-"""The widths √(φ_eᵀ Σ φ_e) of all items, kept up to date instead of computed anew for every choice.
+"""The linear model, with the widths √(φ_eᵀ Σ φ_e) of a catalogue kept up to date.
 
-K rows of feedback change Σ by a term of rank K, Σ' = Σ - UᵀU, so that w²(e) shrinks by ‖Uφ_e‖²: L d
-K operations where anew it takes L d². Subtracting loses digits: before they could matter, the
-widths are computed anew.
+K rows of feedback change Σ by a term of rank K, Σ' = Σ - UᵀU, so that the squared width of an item
+shrinks by ‖Uφ_e‖²: that takes L d K operations, and computing all widths takes L d². Subtracting
+loses digits. Before they could matter, the widths are computed anew.
+
+The widths are a cache and no knowledge of the items: whatever the features are, the right ones come
+out, from the cache if its features are these.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from superarm import gaussian
 from superarm.arrays import (
     Array,
     Features,
-    Product,
     full,
+    is_product,
     is_steep,
     nonzero_rows,
     probe,
@@ -20,15 +28,17 @@ from superarm.arrays import (
     shrinkage,
     where,
 )
-from superarm.gaussian import Factored, condition, std
+from superarm.beliefs.linear import FactoredModel, observed
+from superarm.contracts import Feedback, Problem
+from superarm.gaussian import Factored, Gaussian
 
 LEAST = 0.01
-"""The share of a squared width that may be left of it before it is computed anew: two digits are
-lost."""
+"""The share of a squared width that may be left of it before it is computed anew: it has lost two
+digits."""
 OLDEST = 200
 """Updates, each with its rounding, before widths are computed anew."""
 STEEPEST = 1e3
-"""The largest ratio on the diagonal of R with which U is as exact as it need be."""
+"""The largest ratio on the diagonal of R with which U is exact enough."""
 
 
 class Widths(NamedTuple):
@@ -37,67 +47,133 @@ class Widths(NamedTuple):
     factor: Array  # (*B, d+1, d+1) as in Gaussian
     log_scale: Array  # (*B,)
     squared: Array  # (*B, L) φ_eᵀ Σ φ_e
-    anew: Array  # (*B, L) the same when it was last computed anew
-    probed: Array  # (*B, L) the part of each feature row along a direction, to tell whether the rows are the same
+    anew: Array  # (*B, L) what it was when it was last computed from Σ
+    probed: Array  # (*B, L) each feature row along `direction`, to tell whether rows have changed
     direction: Array  # (*B, d)
     age: Array  # (*B,) updates since the widths were computed; -1 if they are not up to date
 
 
-def with_widths(belief: Factored, Phi: Array) -> Widths:
-    """The widths, computed anew."""
-    squared, direction = std(belief, Phi) ** 2, probe_direction(Phi)
-    age = full(belief.log_scale.shape, 0.0, Phi)
+def with_widths(belief: Factored, Phi: Features) -> Widths:
+    """The belief with the widths of these items; those of a product, which is never formed, are
+    left to be computed when they are asked for.
+    """
+    if is_product(Phi):
+        return _without_widths(belief, Phi)
+    squared = gaussian.std(belief, Phi) ** 2
+    direction = probe_direction(Phi)
     return Widths(
-        belief.factor, belief.log_scale, squared, squared, probe(Phi, direction), direction, age
+        belief.factor,
+        belief.log_scale,
+        squared,
+        squared,
+        probe(Phi, direction),
+        direction,
+        full(belief.log_scale.shape, 0.0, Phi),
+    )
+
+
+def _without_widths(belief: Factored, Phi: Features) -> Widths:
+    batch = belief.log_scale.shape
+    unknown = full((*batch, Phi.shape[-2]), 0.0, belief.factor)
+    return Widths(
+        belief.factor,
+        belief.log_scale,
+        unknown,
+        unknown,
+        unknown,
+        full((*batch, Phi.shape[-1]), 0.0, belief.factor),
+        full(batch, -1.0, belief.factor),
     )
 
 
 def widths(belief: Widths, Phi: Features) -> Array:
-    """√(φ_eᵀ Σ φ_e) of all items: as they are kept if the features are the same, else computed."""
+    """√(φ_eᵀ Σ φ_e) of all items: as kept if the features are the same, else computed."""
     up_to_date = (belief.age >= 0).all() and _same(belief, Phi)
-    return belief.squared**0.5 if up_to_date else std(belief, Phi)
+    return belief.squared**0.5 if up_to_date else gaussian.std(belief, Phi)
+
+
+def _same(belief: Widths, Phi: Features) -> bool:
+    return not is_product(Phi) and bool((probe(Phi, belief.direction) == belief.probed).all())
 
 
 def _steep(belief: Factored) -> bool:
     return bool(is_steep(belief.factor[..., :-1, :-1], STEEPEST).any())
 
 
-def _same(belief: Widths, Phi: Features) -> bool:
-    return not isinstance(Phi, Product) and bool(
-        (probe(Phi, belief.direction) == belief.probed).all()
-    )
+@dataclass(frozen=True)
+class WidthsModel(FactoredModel):
+    """Algorithm 1 with λ and σ given, for policies that ask for the width of every item.
 
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.widths import WidthsModel
+    >>> model = WidthsModel(lam=1.0, sigma=1.0)
+    >>> problem = Problem(np.eye(2), TopK(1))
+    >>> feedback = Feedback.of(problem, np.array([0]), np.array([3.0]))
+    >>> model.std(model.learn(model.prior(problem), problem, feedback), problem).round(3)
+    array([0.707, 1.   ])
+    """
 
-def condition_widths(
-    belief: Widths, Phi: Features, phi: Array, w: Array, sigma: float, importance: Array | float
-) -> Widths:
-    """`gaussian.condition` on rows phi, and the widths of the items after it."""
-    after = condition(belief, phi, w, sigma, importance)
-    present = nonzero_rows(phi)
-    if not present.any():
-        return belief._replace(**after._asdict())
-    K, d = phi.shape[-2:]
-    stale = belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0, belief.age))
-    if d <= 2 * K:  # computing them at the next choice is as cheap, and may be the only time
-        return stale
-    if isinstance(Phi, Product):
-        return stale
-    if not _same(belief, Phi):  # as with contexts, whose widths nobody may ask for again
-        direction = probe_direction(Phi)
-        return stale._replace(probed=probe(Phi, direction), direction=direction)
-    if (belief.age < 0).any() or _steep(belief) or _steep(after):
-        return with_widths(after, Phi)
-    rows = where(
-        present[..., None], phi * (full(w.shape, importance, w) ** 0.5 / sigma)[..., None], 0.0
-    )
-    squared = belief.squared - product_norms(Phi, shrinkage(belief.factor, rows)) ** 2
-    kept = belief._replace(**after._asdict(), squared=squared, age=belief.age + 1)
-    due = (squared < LEAST * belief.anew).any(-1) | (kept.age > OLDEST)
-    if not due.any():
-        return kept
-    fresh = std(after, Phi) ** 2
-    return kept._replace(
-        squared=where(due[..., None], fresh, squared),
-        anew=where(due[..., None], fresh, kept.anew),
-        age=where(due, 0.0, kept.age),
-    )
+    lam: float
+    sigma: float
+
+    def prior(self, problem: Problem) -> Widths:
+        """Σ_1 = λ²I, θ̄_1 = 0."""
+        return with_widths(self._start(problem), problem.Phi)
+
+    def _start(self, problem: Problem) -> Gaussian:
+        return gaussian.prior(problem.d, self.lam, problem.batch, problem.Phi)
+
+    def std(self, belief: Widths, problem: Problem) -> Array:
+        """√(φ_eᵀ Σ_t φ_e): (*B, L)."""
+        return widths(belief, problem.Phi)
+
+    def learn(self, belief: Widths, problem: Problem, feedback: Feedback) -> Widths:
+        """Algorithm 1 on the rows of the feedback, and what it does to the widths."""
+        after = observed(belief, feedback, self.sigma)
+        if not nonzero_rows(feedback.rows).any():
+            return belief._replace(**after._asdict())
+        K, d = feedback.rows.shape[-2:]
+        stale = belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0, belief.age))
+        # with few features, computing widths at the next choice is as cheap, if it comes at all
+        if d <= 2 * K or is_product(problem.Phi):
+            return stale
+        if not _same(belief, problem.Phi):  # as in contexts, whose widths may never be asked for
+            direction = probe_direction(problem.Phi)
+            return stale._replace(probed=probe(problem.Phi, direction), direction=direction)
+        if (belief.age < 0).any() or _steep(belief) or _steep(after):
+            return with_widths(after, problem.Phi)
+        return self._shrunk(belief, after, problem.Phi, feedback)
+
+    def _shrunk(self, belief: Widths, after: Gaussian, Phi: Array, feedback: Feedback) -> Widths:
+        """The widths less what the feedback takes from them, or computed anew where that is due."""
+        precision = full(feedback.w.shape, feedback.importance, feedback.w) ** 0.5 / self.sigma
+        present = nonzero_rows(feedback.rows)
+        rows = where(present[..., None], feedback.rows * precision[..., None], 0.0)
+        squared = belief.squared - product_norms(Phi, shrinkage(belief.factor, rows)) ** 2
+        kept = belief._replace(**after._asdict(), squared=squared, age=belief.age + 1)
+        due = (squared < LEAST * belief.anew).any(-1) | (kept.age > OLDEST)
+        if not due.any():
+            return kept
+        fresh = gaussian.std(after, Phi) ** 2
+        return kept._replace(
+            squared=where(due[..., None], fresh, squared),
+            anew=where(due[..., None], fresh, kept.anew),
+            age=where(due, 0.0, kept.age),
+        )
+
+    def merge(self, belief: Widths, other: Widths, problem: Problem) -> Widths:
+        """The belief after the feedback of both, each of which started from the prior."""
+        both = gaussian.merge(belief, other, self._start(problem))
+        return with_widths(both, problem.Phi)
+
+    def move(self, belief: Widths, problem: Problem, to: Problem, source: Array) -> Widths:
+        """The belief with the widths of another catalogue."""
+        return with_widths(belief, to.Phi)
+
+    def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
+        """The fields of a belief from a file; those of before widths were kept get them here."""
+        if "squared" in fields:
+            return fields
+        belief = Gaussian(np.asarray(fields["factor"]), np.asarray(fields["log_scale"]))
+        return with_widths(belief, problem.Phi)._asdict()

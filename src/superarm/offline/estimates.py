@@ -34,9 +34,8 @@ from scipy.special import stdtrit
 
 from superarm.agent.explain import times_chosen
 from superarm.arrays import Array, double, take_rows
-from superarm.beliefs.mixed import Mixed
 from superarm.checks import as_numbers, is_real, require_count
-from superarm.contracts import Learner, Oracle, Problem, RowLearner, require_learner
+from superarm.contracts import Feedback, Learner, Oracle, Problem, require_learner
 from superarm.decide import decide
 from superarm.errors import FeaturesError, NumericalError, ParameterError
 from superarm.learners import Greedy
@@ -206,14 +205,15 @@ def replay(
     _check_log(log, level)
     oracle = as_oracle(oracle)
     _check_learner(log, learner, belief, oracle, rng)
-    belief = learner.init(_problem(log, 0, oracle)) if belief is None else belief
+    belief = learner.model.prior(_problem(log, 0, oracle)) if belief is None else belief
     ratio, chosen = np.zeros(log.A.shape), []
     for i, logged in enumerate(log.A):
         problem = _problem(log, i, oracle)
         A = decide(learner, belief, problem, rng)
         chosen.append(A[A >= 0])
         both = (logged[:, None] == chosen[-1]).any(-1)
-        belief = learner.update(belief, problem, np.where(both, logged, -1), log.w[i])
+        feedback = Feedback.of(problem, np.where(both, logged, -1), log.w[i])
+        belief = learner.model.learn(belief, problem, feedback)
         ratio[i] = both / log.p[i]
     N = np.full(
         log.n, np.mean([len(A) for A in chosen])
@@ -283,7 +283,7 @@ def _predict(
             f"folds must lie between 2 and the number of decisions, {log.n}; got {folds}"
         )
     require_learner(model)
-    if not isinstance(model, RowLearner):
+    if not model.model.uses_features:
         raise FeaturesError(
             f"{type(model).__name__} learns nothing from features: take a linear model, as Greedy()"
         )
@@ -295,11 +295,11 @@ def _predict(
     for k in range(folds):
         known = part < k if past else part != k
         problem = _problem(log, 0, TopK(1))
-        belief = model.init(problem)
+        belief = model.model.prior(problem)
         if known.any():
-            belief = model.learn(
-                belief, problem, rows[known].reshape(-1, problem.d), log.w[known].reshape(-1)
-            )
+            w = log.w[known].reshape(-1)
+            loose = Feedback(np.full(len(w), -1), rows[known].reshape(-1, problem.d), w)
+            belief = model.model.learn(belief, problem, loose)
         w_hat, of = np.zeros(log.L), None
         for i in np.flatnonzero(part == k):
             if log.Phi[i] is not of:
@@ -332,7 +332,7 @@ def probabilities(
     >>> from superarm import CombLinTS, Problem, TopK, offline
     >>> log = offline.Log.of([[0], [1]], [[1.0], [0.0]], [[0.5], [0.5]], np.eye(2))
     >>> learner = CombLinTS(lam=1.0, sigma=0.1)
-    >>> belief = learner.init(Problem(np.eye(2), TopK(1)))
+    >>> belief = learner.model.prior(Problem(np.eye(2), TopK(1)))
     >>> offline.probabilities(log, learner, belief, TopK(1), rng=np.random.default_rng(0), draws=1000)
     array([[0.506, 0.494],
            [0.495, 0.505]])
@@ -404,8 +404,9 @@ def _check_learner(log: Log, learner: Any, belief: Any, oracle: Oracle, rng: Any
         raise ParameterError(
             f"rng must be a generator, as np.random.default_rng(0), got {rng!r:.60}"
         )
-    start = learner.init(_problem(log, 0, oracle))
-    if isinstance(start, Mixed) and any(Phi is not log.Phi[0] for Phi in log.Phi):
+    model = learner.model
+    start = model.prior(_problem(log, 0, oracle))
+    if model.per_item and model.uses_features and any(Phi is not log.Phi[0] for Phi in log.Phi):
         raise FeaturesError(
             "a mixed-effects learner learns how items deviate from their features: they must stay"
         )

@@ -1,1 +1,25 @@
 """Learners against worlds, episode by episode and replicate by replicate."""
+
+from superarm.simulation.episodes import Step, episodes
+from superarm.simulation.replicates import simulate
+from superarm.simulation.trace import Trace, mean_se
+from superarm.simulation.worlds import (
+    AdversarialEnvironment,
+    BernoulliEnvironment,
+    ContextualEnvironment,
+    DriftingEnvironment,
+    GaussianEnvironment,
+)
+
+__all__ = [
+    "AdversarialEnvironment",
+    "BernoulliEnvironment",
+    "ContextualEnvironment",
+    "DriftingEnvironment",
+    "GaussianEnvironment",
+    "Step",
+    "Trace",
+    "episodes",
+    "mean_se",
+    "simulate",
+]

@@ -5,21 +5,39 @@ memory.
 import math
 import pickle
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from superarm.arrays import Array, as_like, to_numpy
-from superarm.contracts import Adversary, Changing, Oracle, Problem, World
+from superarm.contracts import (
+    Choose,
+    Environment,
+    Learner,
+    Oracle,
+    Problem,
+    World,
+    defines_both,
+)
 from superarm.decide import checked
 from superarm.errors import ParameterError
+from superarm.simulation.episodes import require_world
 from superarm.simulation.worlds import BernoulliEnvironment, GaussianEnvironment
 
-Batch: TypeAlias = tuple[Problem, World, Any]  # with generators of the batch
 Instance: TypeAlias = Callable[[Any], tuple[Problem, World]]
+"""Draws the problem and the world of one replicate from a generator."""
 Seeds: TypeAlias = Sequence[np.random.SeedSequence]
+
+
+class Batch(NamedTuple):
+    """Replicates side by side, and the streams that go on from there."""
+
+    problem: Problem
+    world: World
+    rng: Any
 
 
 def find_device(name: str) -> Any:
@@ -33,11 +51,10 @@ def find_device(name: str) -> Any:
     return torch_arrays.check_device(name)
 
 
-def together(instance: Instance, seeds: Seeds, device: Any, draws: str) -> Batch:
-    """The instances of these seeds as a batch on the device, and the generators that go on from
-    there.
+def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -> Batch:
+    """The instances of these seeds as a batch on the device.
 
-    An instance that says `draws_batches` draws there too, from streams of the device; others draw
+    An instance with a method `batch(streams)` draws there, from streams of the device; others draw
     one at a time with NumPy and are moved. With `draws` "host" all numbers, to the last episode,
     are NumPy's.
     """
@@ -46,39 +63,60 @@ def together(instance: Instance, seeds: Seeds, device: Any, draws: str) -> Batch
     # anew, as a generator counts on its seed what it spawns
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key) for seed in seeds]
     streams = torch_arrays.Streams.of_seeds(seeds, device)
-    # of the class itself: a subclass may draw otherwise
-    if draws == "device" and vars(type(instance)).get("draws_batches", False):
-        return *instance(streams), streams
+    if draws == "device" and defines_both(instance, "__call__", "batch"):
+        drawn: Any = instance
+        problem, world = drawn.batch(streams)
+        return Batch(problem, world, streams)
     generators = [np.random.default_rng(seed) for seed in seeds]
-    problems, environments = zip(*map(instance, generators), strict=True)
-    problems = tuple(checked(problem) for problem in problems)
-    if any(problem.batch for problem in problems):
-        raise ParameterError("simulate plays one problem a replicate, got a batch: use episodes")
-    Phi = torch_arrays.moved(_stacked([problem.Phi for problem in problems], "features"), device)
-    environment = _environment(environments, Phi)
-    first = environment.at(1) if isinstance(environment, Changing) else environment
-    if draws == "device" and isinstance(first, _Together):
+    problems, worlds = zip(*map(instance, generators), strict=True)
+    problem = _stacked_problem(problems, device)
+    world = _Worlds(worlds, problem.Phi)
+    if draws == "device" and isinstance(world.at(1, _refuse), _Apart):
         warnings.warn(
-            f"{type(environments[0]).__name__} draws its weights on the CPU, one by one",
-            stacklevel=1,
+            f"{type(worlds[0]).__name__} draws its weights on the CPU, one by one", stacklevel=1
         )
         draws = "host"
-    problem = Problem(Phi, _oracle([problem.oracle for problem in problems]))
-    return problem, environment, streams if draws == "device" else generators
+    return Batch(problem, world, streams if draws == "device" else generators)
 
 
-def chunk_size(instance: Instance, seeds: Seeds, device: Any, draws: str) -> int:
-    """How many replicates fit into what memory is free, all but a fifth of it."""
+def chunk_size(
+    instance: Instance, learners: Iterable[Learner[Any]], seeds: Seeds, device: Any, draws: str
+) -> int:
+    """How many replicates fit into what memory is free, all but a fifth of it.
+
+    Learners that do not run on a device are refused here, before anything is played.
+    """
     from superarm.arrays import torch as torch_arrays
 
-    problem, world, _ = together(instance, seeds[:1], device, draws)
-    L, d, K = problem.L, problem.d, problem.oracle.K or problem.L
-    # features, in contexts those of this episode and the last too, vectors over the items, and [R; φ/σ] in the update
-    tables = 3 if isinstance(world, Changing) else 1
+    problem, world, _ = stack_instances(instance, seeds[:1], device, draws)
+    for learner in learners:
+        learner.model.prior(problem)
+    L = problem.L
+    d = problem.d
+    K = problem.oracle.K or L
+    # features, in contexts those of this episode and of the last too
+    in_context = world.at(1, _refuse).features is not None
+    tables = 3 if in_context else 1
+    # vectors over the items, and [R; φ/σ] in the update
     each = 8 * (tables * L * d + 24 * L + 12 * (d + 1 + K) * (d + 1))
-    del problem, world
     parts = 4 * 8 * min(torch_arrays.PART, len(seeds) * L * d)
-    return max(1, math.floor((0.8 * torch_arrays.free_bytes(device) - parts) / each))
+    free = 0.8 * torch_arrays.free_bytes(device) - parts
+    return max(1, math.floor(free / each))
+
+
+def _refuse(features: Any) -> Array:
+    """What a world is told that asks what a learner would choose."""
+    raise ParameterError("on a device, worlds are not told what a learner would choose")
+
+
+def _stacked_problem(problems: Sequence[Problem], device: Any) -> Problem:
+    from superarm.arrays import torch as torch_arrays
+
+    each = [checked(problem) for problem in problems]
+    if any(problem.batch for problem in each):
+        raise ParameterError("simulate plays one problem per replicate, got a batch: use episodes")
+    Phi = torch_arrays.moved(_stacked([problem.Phi for problem in each], "features"), device)
+    return Problem(Phi, _oracle([problem.oracle for problem in each]))
 
 
 def _stacked(parts: Sequence[Any], what: str) -> Array:
@@ -90,91 +128,87 @@ def _stacked(parts: Sequence[Any], what: str) -> Array:
     return np.stack(parts)
 
 
-def _environment(environments: Sequence[Any], like: Array) -> Any:
-    """One for the batch: in tensors if we know how it draws, else those that there are, one after
-    the other.
-    """
+class _Worlds:
+    """One world per replicate."""
+
+    def __init__(self, each: Sequence[World], like: Any) -> None:
+        for world in each:
+            require_world(world)
+        self.each = each
+        self.like = like
+        self._last: tuple[list[Environment], Environment] | None = None
+
+    def at(self, t: int, choose: Choose) -> Environment:
+        """One environment for the batch; the one before if no world has changed."""
+        now = [self._environment(world, t) for world in self.each]
+        if self._last is not None:
+            before, stacked = self._last
+            if all(x is y for x, y in zip(now, before, strict=True)):
+                return stacked
+        self._last = (now, _stacked_environment(now, self.like))
+        return self._last[1]
+
+    @staticmethod
+    def _environment(world: World, t: int) -> Environment:
+        def refuse(features: Any) -> Array:
+            raise ParameterError(
+                f"{type(world).__name__} knows the policy of one learner: it plays on the CPU only"
+            )
+
+        return world.at(t, refuse)
+
+
+def _stacked_environment(environments: Sequence[Any], like: Array) -> Environment:
+    """In tensors if we know how they draw, else those that there are, one after the other."""
     first = environments[0]
-    if isinstance(first, Adversary):
-        raise ParameterError(
-            f"{type(first).__name__} knows the policy of one learner: it plays on the CPU only"
-        )
-    if isinstance(first, Changing):
-        return _Moving(environments, like)
-    kinds, sigmas = ({f(environment) for environment in environments} for f in (type, _noise))
-    if kinds not in ({BernoulliEnvironment}, {GaussianEnvironment}) or len(sigmas) > 1:
-        return _Together(environments, like)
-    shown = [environment.features for environment in environments]
-    features = None if shown[0] is None else as_like(like, _stacked(shown, "features"))
-    mean = as_like(
-        like, _stacked([environment.mean for environment in environments], "mean weights")
-    )
-    return replace(first, mean=mean, features=features)
-
-
-def _noise(environment: Any) -> Any:
-    return getattr(environment, "sigma", None)
+    kinds = {type(environment) for environment in environments}
+    noises = {getattr(environment, "sigma", None) for environment in environments}
+    if kinds not in ({BernoulliEnvironment}, {GaussianEnvironment}) or len(noises) > 1:
+        return _Apart(environments, like)
+    apart = _Apart(environments, like)
+    stacked: Environment = replace(first, mean=apart.mean, features=apart.features)
+    return stacked
 
 
 @dataclass(frozen=True, eq=False)
-class _Together:
-    """Environments of which each draws for its own entry."""
+class _Apart:
+    """Environments of which each draws for its own entry, on the CPU."""
 
-    each: Sequence[Any]
+    each: Sequence[Environment]
     like: Array
 
-    @property
+    @cached_property
     def mean(self) -> Array:
-        return as_like(
-            self.like, _stacked([environment.mean for environment in self.each], "mean weights")
-        )
+        means = [environment.mean for environment in self.each]
+        return as_like(self.like, _stacked(means, "mean weights"))
 
-    @property
+    @cached_property
     def features(self) -> Array | None:
-        shown = [getattr(environment, "features", None) for environment in self.each]
-        return None if shown[0] is None else as_like(self.like, _stacked(shown, "features"))
+        shown = [environment.features for environment in self.each]
+        if shown[0] is None:
+            return None
+        return as_like(self.like, _stacked(shown, "features"))
 
     def draw(self, rng: Any) -> Array:
-        if hasattr(rng, "draws_tensors"):
-            raise ParameterError(
-                "these environments draw for themselves, on the CPU: use draws='host'"
-            )
         drawn = [environment.draw(g) for environment, g in zip(self.each, rng, strict=True)]
         return as_like(self.like, np.stack(drawn))
 
 
-@dataclass(frozen=True, eq=False)
-class _Moving:
-    """Environments that change."""
-
-    each: Sequence[Any]
-    like: Array
-
-    def at(self, t: int) -> Any:
-        return _environment([environment.at(t) for environment in self.each], self.like)
-
-
 def _oracle(oracles: Sequence[Oracle]) -> Oracle:
     """The one they have in common, or all of them."""
-    return (
-        oracles[0]
-        if all(_alike(oracle, oracles[0]) for oracle in oracles)
-        else _EachItsOwn(oracles)
-    )
+    if all(_alike(oracle, oracles[0]) for oracle in oracles):
+        return oracles[0]
+    return _EachItsOwn(oracles)
 
 
 def _alike(oracle: Oracle, other: Oracle) -> bool:
     """Whether they are equal, or made of the same."""
+    if oracle is other:
+        return True
     try:
-        return (
-            oracle is other or bool(oracle == other) or pickle.dumps(oracle) == pickle.dumps(other)
-        )
-    except (
-        AttributeError,
-        TypeError,
-        ValueError,
-        pickle.PicklingError,
-    ):  # of what cannot be compared or pickled
+        return bool(oracle == other) or pickle.dumps(oracle) == pickle.dumps(other)
+    # of what cannot be compared or pickled
+    except (AttributeError, TypeError, ValueError, pickle.PicklingError):
         return False
 
 

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -88,6 +88,10 @@ class GaussianEnvironment:
         theta = lam * normal(rng, full((*Phi.shape[:-2], Phi.shape[-1]), 0.0, Phi))
         return cls(matvec(Phi, theta), sigma=sigma)
 
+    def at(self, t: int, choose: Choose | None = None) -> Self:
+        """It stays the same in all episodes."""
+        return self
+
     def draw(self, rng: Rng) -> Array:
         """The weights of one episode."""
         return self.mean + self.sigma * normal(rng, self.mean)
@@ -112,6 +116,10 @@ class BernoulliEnvironment:
         if (mean < 0).any() or (mean > 1).any():
             raise WeightsError("the means of 0/1 weights are probabilities and must lie in [0, 1]")
         object.__setattr__(self, "mean", mean)
+
+    def at(self, t: int, choose: Choose | None = None) -> Self:
+        """It stays the same in all episodes."""
+        return self
 
     def draw(self, rng: Rng) -> Array:
         """The weights of one episode."""
@@ -169,7 +177,7 @@ class DriftingEnvironment:
             theta[t] = np.sqrt(1 - drift**2) * theta[t - 1] + drift * theta[t]
         return cls(Phi, theta, sigma=sigma)
 
-    def at(self, t: int) -> GaussianEnvironment:
+    def at(self, t: int, choose: Choose | None = None) -> GaussianEnvironment:
         """The environment of episode t."""
         if not 1 <= t <= len(self.theta):
             raise ParameterError(
@@ -230,7 +238,7 @@ class ContextualEnvironment:
         elif self.sigma is not None:
             raise ParameterError("the logit link needs no sigma: a coin brings its own noise")
 
-    def at(self, t: int) -> InContext:
+    def at(self, t: int, choose: Choose | None = None) -> InContext:
         """The environment of episode t."""
         Phi = self._features(t)
         score = matvec(Phi, self.theta)
@@ -311,7 +319,7 @@ class AdversarialEnvironment:
         worlds = [self.candidates.at(t) for t in range(1, len(contexts) + 1)]
         return [(world, take(world.mean, self.oracle(world.mean)).sum(-1)) for world in worlds]
 
-    def against(self, t: int, choose: Choose) -> InContext:
+    def at(self, t: int, choose: Choose) -> InContext:
         """The environment of episode t: the context in which it loses most."""
         (shown, _), most = self._worlds[0], full(self.candidates.theta.shape[:-1], -np.inf)
         for world, best in self._worlds:

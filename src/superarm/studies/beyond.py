@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from superarm.arrays import Array
 from superarm.learners import CombLinTS
-from superarm.simulation.episodes import Instance
+from superarm.simulation.lockstep import Instance
 from superarm.studies import clicks, drift, explore, returns
 from superarm.studies.ads import Ads
 from superarm.studies.report import Figures, Outcome, Row, percent

@@ -19,7 +19,7 @@ from superarm.learners import (
     RandomChoice,
 )
 from superarm.oracles import GridPath
-from superarm.simulation.episodes import simulate
+from superarm.simulation import simulate
 from superarm.simulation.worlds import BernoulliEnvironment
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, matvec, take_rows
+from superarm.arrays import Array, Rng, matvec
 from superarm.checks import require_count, require_positive
-from superarm.contracts import Problem
+from superarm.contracts import Feedback, Problem
 from superarm.errors import ParameterError
 from superarm.gaussian import condition, prior, sample
 from superarm.learners import CombLinTS
@@ -62,12 +62,19 @@ class WindowCombLinTS:
     lam: float
     sigma: float
     size: int
+    per_item: ClassVar[tuple[str, ...]] = ()
+    uses_features: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)
         require_count(size=self.size)
 
-    def init(self, problem: Problem) -> Window:
+    @property
+    def model(self) -> "WindowCombLinTS":
+        """The window itself."""
+        return self
+
+    def prior(self, problem: Problem) -> Window:
         """Nothing observed."""
         if problem.oracle.K is None:
             raise ParameterError("a sliding window needs an oracle that knows its K")
@@ -80,16 +87,18 @@ class WindowCombLinTS:
         posterior = condition(before, belief.rows, belief.w, self.sigma)
         return matvec(problem.Phi, sample(posterior, rng))
 
-    def update(self, belief: Window, problem: Problem, A: Array, w: Array) -> Window:
+    def learn(self, belief: Window, problem: Problem, feedback: Feedback) -> Window:
         """Put in the new episode, drop the oldest."""
         K = belief.w.shape[-1] // self.size
-        padding = [(0, 0)] * len(problem.batch) + [(0, K - A.shape[-1])]
-        A = np.pad(A, padding, constant_values=-1)
-        w = np.where(A >= 0, np.pad(w, padding), 0.0)
-        return Window(
-            np.concatenate([belief.rows[..., K:, :], take_rows(problem.Phi, A)], axis=-2),
-            np.concatenate([belief.w[..., K:], w], axis=-1),
-        )
+        n = feedback.w.shape[-1]
+        start = (self.size - 1) * K
+        rows = np.zeros_like(belief.rows)
+        rows[..., :start, :] = belief.rows[..., K:, :]
+        rows[..., start : start + n, :] = feedback.rows
+        w = np.zeros_like(belief.w)
+        w[..., :start] = belief.w[..., K:]
+        w[..., start : start + n] = np.where(feedback.A >= 0, feedback.w, 0.0)
+        return Window(rows, w)
 
 
 EPISODES = Drift.episodes

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from superarm.errors import DataError
 from superarm.learners import CombLinTS, CombMixTS
-from superarm.simulation.episodes import Instance
+from superarm.simulation.lockstep import Instance
 from superarm.studies import artists, longest_path, returns
 from superarm.studies.ads import Ads
 from superarm.studies.longest_path import LongestPath

@@ -3,13 +3,13 @@ from. Not for use.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, matvec, normal, take_rows
+from superarm.arrays import Array, Rng, matvec, nonzero_rows, normal
 from superarm.checks import require_positive
-from superarm.contracts import Problem
+from superarm.contracts import Feedback, Problem
 
 
 class MeanAndCovariance(NamedTuple):
@@ -39,11 +39,18 @@ class LiteralCombLinTS:
 
     lam: float
     sigma: float
+    per_item: ClassVar[tuple[str, ...]] = ()
+    uses_features: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)
 
-    def init(self, problem: Problem) -> MeanAndCovariance:
+    @property
+    def model(self) -> "LiteralCombLinTS":
+        """The recursion itself."""
+        return self
+
+    def prior(self, problem: Problem) -> MeanAndCovariance:
         """Σ_1 = λ²I, θ̄_1 = 0."""
         shape = (*problem.batch, problem.d)
         Sigma = self.lam**2 * np.eye(problem.d)
@@ -57,16 +64,18 @@ class LiteralCombLinTS:
         theta = belief.theta + matvec(_square_root(belief.Sigma), normal(rng, belief.theta))
         return matvec(problem.Phi, theta)
 
-    def update(
-        self, belief: MeanAndCovariance, problem: Problem, A: Array, w: Array
+    def learn(
+        self,
+        belief: MeanAndCovariance,
+        problem: Problem,
+        feedback: Feedback,
     ) -> MeanAndCovariance:
         """Algorithm 1, item by item; a zero row changes nothing."""
         theta = belief.theta
         Sigma = belief.Sigma
-        rows = take_rows(problem.Phi, A)
-        w = np.where(A < 0, 0.0, w)
-        for k in range(A.shape[-1]):
-            phi = rows[..., k, :]
+        w = np.where(nonzero_rows(feedback.rows), feedback.w, 0.0)
+        for k in range(w.shape[-1]):
+            phi = feedback.rows[..., k, :]
             Sigma_phi = matvec(Sigma, phi)
             gain = Sigma_phi / ((phi * Sigma_phi).sum(-1, keepdims=True) + self.sigma**2)
             surprise = w[..., k] - (phi * theta).sum(-1)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -48,7 +48,6 @@ class LongestPath:
     lam: float = 10.0
     sigma: float = 1.0
     tau: float = 0.0
-    draws_batches: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_count(m=self.m, d=self.d)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
-from superarm.simulation.episodes import Instance
+from superarm.simulation.lockstep import Instance
 from superarm.studies.report import Figures, Outcome, Row, percent
 from superarm.studies.study import Content, Curves, Learners, Study, estimate, share
 

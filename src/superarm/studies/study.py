@@ -12,7 +12,9 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.contracts import Learner
 from superarm.errors import FileError
-from superarm.simulation.episodes import Instance, simulate, versions
+from superarm.simulation import simulate
+from superarm.simulation.lockstep import Instance
+from superarm.simulation.replicates import versions
 from superarm.simulation.trace import Trace, mean_se
 
 Content: TypeAlias = dict[str, Any]

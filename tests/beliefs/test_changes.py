@@ -18,10 +18,10 @@ from superarm import (
     TopK,
     gaussian,
 )
+from superarm.beliefs.changes import moved
 from superarm.beliefs.mixed import Mixed
-from superarm.beliefs.moving import merged, moved
 from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
-from support import FEATURES, D, K, L, Stubborn, make, play, state
+from support import FEATURES, Bare, D, K, L, Stubborn, learn_rows, make, play, state, update
 
 FIXED = [
     CombLinTS(lam=1.0, sigma=0.3),
@@ -161,8 +161,8 @@ def test_streams_that_forget_side_by_side():
     here, there = feedback(15, 0), feedback(15, 1)
     agent, union = learned(learner, here), make(learner)
     for (a, v), (b, w) in zip(here, there, strict=True):
-        union.belief = learner.learn(
-            union.belief, union.problem, FEATURES[[*a, *b]], np.append(v, w)
+        union.belief = learn_rows(
+            learner, union.belief, union.problem, FEATURES[[*a, *b]], np.append(v, w)
         )
     agent.merge(learned(learner, there))
     np.testing.assert_allclose(
@@ -214,9 +214,9 @@ def test_agents_that_do_not_fit_together_stay_as_they_are():
     with pytest.raises(ItemsError, match="the same items in the same order"):
         make(CombTS()).merge(Agent(CombTS(), features=FEATURES[:5], oracle=TopK(1)))
     with pytest.raises(
-        ParameterError, match="Stubborn cannot merge beliefs: it has no method merge"
+        ParameterError, match=r"Bare has no method merge\(\.\.\.\), which this needs"
     ):
-        merged(Stubborn(favourite=3), (np.zeros(1),), (np.zeros(1),), agent.problem)
+        make(Bare()).merge(make(Bare()))
 
 
 def test_what_either_observed_counts_as_observed():
@@ -300,8 +300,10 @@ def test_scales_are_found_from_items_that_are_gone():
 def test_moving_needs_no_help_from_the_learner():
     problem, to = (Problem(FEATURES[:n], TopK(K)) for n in (L, L - 1))
     learner = Stubborn(favourite=4)
-    belief = learner.update(learner.init(problem), problem, np.array([3, 1]), np.array([2.0, 1.0]))
-    after = moved(learner, belief, problem, to, np.array([1, 3, *range(4, L - 1), -1, 0]))
+    belief = update(
+        learner, learner.model.prior(problem), problem, np.array([3, 1]), np.array([2.0, 1.0])
+    )
+    after = moved(learner.model, belief, problem, to, np.array([1, 3, *range(4, L - 1), -1, 0]))
     assert after.total.tolist() == [1.0, 2.0, *[0.0] * (L - 3)]
     assert after.t == 1
 
@@ -311,7 +313,7 @@ def test_mixed_beliefs_without_observations_move_freely():
     agent.remove_items([0])
     assert isinstance(agent.belief, Mixed)
     assert agent.belief.rows == 0
-    assert merged(agent.learner, agent.belief, agent.belief, agent.problem).t == 0
+    assert agent.learner.model.merge(agent.belief, agent.belief, agent.problem).t == 0
 
 
 def test_what_is_merged_of_nothing_but_zeros():

@@ -1,0 +1,94 @@
+"""The paper's model: w̄(e) = φ_e·θ with θ ~ N(0, λ²I), and noise of std σ.
+
+paper     code
+θ̄_t       coefficients(belief)
+λ, σ      lam, sigma
+γ         forgetting, what an episode leaves of all that was learned before
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from superarm import gaussian
+from superarm.arrays import Array, Rng, matvec
+from superarm.contracts import Feedback, Problem
+from superarm.gaussian import Factored, Gaussian
+
+
+class FactoredModel:
+    """Scores φ_e·θ under any belief that holds the triangular factor of a Gaussian."""
+
+    per_item: ClassVar[tuple[str, ...]] = ()
+    uses_features: ClassVar[bool] = True
+
+    def coefficients(self, belief: Factored) -> Array:
+        """θ̄_t: (*B, d)."""
+        return gaussian.mean(belief)
+
+    def mean(self, belief: Factored, problem: Problem) -> Array:
+        """φ_e·θ̄_t: (*B, L)."""
+        return matvec(problem.Phi, gaussian.mean(belief))
+
+    def std(self, belief: Any, problem: Problem) -> Array:
+        """√(φ_eᵀ Σ_t φ_e): (*B, L)."""
+        return gaussian.std(belief, problem.Phi)
+
+    def sample(self, belief: Factored, problem: Problem, rng: Rng) -> Array:
+        """φ_e·θ_t with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
+        return matvec(problem.Phi, gaussian.sample(belief, rng))
+
+    def response(self, score: Array) -> Array:
+        """The weight a score stands for: the score itself."""
+        return score
+
+
+def faded(belief: Factored, lam: float, keep: float) -> Factored:
+    """The belief after an episode in which nothing was seen: γ of the past is left."""
+    if keep == 1:
+        return belief
+    *batch, D = belief.factor.shape[:-1]
+    start = gaussian.prior(D - 1, lam, tuple(batch), belief.factor)
+    return gaussian.forget(belief, start, keep)
+
+
+def observed(belief: Factored, feedback: Feedback, sigma: Array | float) -> Gaussian:
+    """`gaussian.condition` on the rows of the feedback."""
+    return gaussian.condition(
+        belief,
+        feedback.rows,
+        feedback.w,
+        sigma,
+        feedback.importance,
+    )
+
+
+@dataclass(frozen=True)
+class LinearModel(FactoredModel):
+    """Algorithm 1 with λ and σ given.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.linear import LinearModel
+    >>> model = LinearModel(lam=1.0, sigma=1.0)
+    >>> problem = Problem(np.eye(2), TopK(1))
+    >>> feedback = Feedback.of(problem, np.array([0]), np.array([3.0]))
+    >>> model.mean(model.learn(model.prior(problem), problem, feedback), problem)
+    array([1.5, 0. ])
+    """
+
+    lam: float
+    sigma: float
+    forgetting: float = 1.0
+
+    def prior(self, problem: Problem) -> Gaussian:
+        """Σ_1 = λ²I, θ̄_1 = 0."""
+        return gaussian.prior(problem.d, self.lam, problem.batch, problem.Phi)
+
+    def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
+        """Algorithm 1 on the rows of the feedback."""
+        past = faded(belief, self.lam, self.forgetting)
+        return observed(past, feedback, self.sigma)
+
+    def merge(self, belief: Gaussian, other: Gaussian, problem: Problem) -> Gaussian:
+        """The belief after the feedback of both, each of which started from the prior."""
+        return gaussian.merge(belief, other, self.prior(problem))

@@ -1,0 +1,298 @@
+"""Many learners on many random instances: on cores, or in lock-step on a device."""
+
+import copy
+import functools
+import importlib.metadata
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy
+from threadpoolctl import threadpool_limits
+
+from superarm.arrays import Array, Rng, is_tensor, take, to_numpy
+from superarm.checks import is_whole, require_count
+from superarm.contracts import Learner, Oracle, Problem, World
+from superarm.decide import checked
+from superarm.errors import ParameterError
+from superarm.oracles.base import as_oracle
+from superarm.simulation import lockstep
+from superarm.simulation.episodes import Step, episodes
+from superarm.simulation.lockstep import Instance
+from superarm.simulation.trace import ARRAYS, Trace
+from superarm.version import __version__
+
+steps = episodes  # `simulate` has a parameter of that name
+
+
+def simulate(
+    instance: Instance,
+    learners: Mapping[str, Learner[Any]] | Sequence[Learner[Any]],
+    *,
+    episodes: int,
+    replicates: int,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool | str = True,
+    exact: Oracle | None = None,
+    device: str | None = None,
+    chunk: int | None = None,
+    draws: Literal["device", "host"] = "device",
+) -> Trace:
+    """Play every learner on the same random instances.
+
+    Replicate i depends on `seed` and i alone: instance, weights and the learners' randomness are
+    the same with any number of replicates, workers or other learners beside.
+
+    Args:
+        instance: draws the problem and the world of one replicate from a generator. With a method
+            `batch(streams)` it also draws those of many replicates at once, on a device.
+        learners: by name, or a list of different classes.
+        episodes: how many each learner plays per replicate.
+        replicates: random instances.
+        seed: the trace is a function of this and the other settings.
+        workers: joblib's n_jobs; leave it None inside `joblib.parallel_config`.
+        progress: whether to show a bar with the time left, or the text to show it under.
+        exact: an exact oracle for A^opt where the problem's own is approximate.
+        device: such as "cuda": replicates play in lock-step on it, by PyTorch. Replicate i is again
+            a function of `seed` and i alone, but of numbers drawn on the device, which are not the
+            CPU's.
+        chunk: replicates at a time on the device; by default as many as fit in its memory.
+        draws: with "host" all numbers are drawn as on the CPU, and traces agree but for rounding,
+            which scales that are "auto" can make much of where the marginal likelihood is flat.
+            This is slower where there are many items.
+
+    >>> from superarm import CombLinTS, RandomChoice, simulate
+    >>> from superarm.studies.longest_path import LongestPath
+    >>> learners = [CombLinTS(lam=10.0, sigma=1.0), RandomChoice()]
+    >>> path = LongestPath(m=3, d=4)
+    >>> trace = simulate(path, learners, episodes=30, replicates=4, progress=False)
+    >>> linear, random = (trace.regret(name)[:, -1] for name in trace.learners)
+    >>> bool((linear < random).all())
+    True
+    """
+    require_count(episodes=episodes, replicates=replicates)
+    if not (is_whole(seed) and seed >= 0):
+        raise ParameterError(f"seed must be a whole number, 0 or more, got {seed!r}")
+    if workers == 0:
+        raise ParameterError(
+            "workers must not be 0: give a number of processes, or -1 for one per core"
+        )
+    game = Game(instance, _named(learners), episodes, None if exact is None else as_oracle(exact))
+    bar = functools.partial(
+        _bar,
+        total=replicates,
+        desc=progress if isinstance(progress, str) else "simulate",
+        unit="replicate",
+        disable=not progress,
+    )
+    settings = game.settings | {"replicates": replicates, "seed": seed, "versions": versions()}
+    if device is not None:
+        results = _in_lock_step(game, seeds_of(seed, replicates), device, chunk, draws, bar)
+        settings |= {"device": str(device), "draws": draws, "versions": versions(device)}
+    elif chunk is not None or draws != "device":
+        raise ParameterError("chunk and draws are for a device: give one, such as device='cuda'")
+    else:
+        results = _in_workers(game, seeds_of(seed, replicates), workers, bar)
+    earned = {
+        name: np.concatenate([getattr(result, name) for result in results], axis=1)
+        for name in ARRAYS
+    }
+    gap = results[0].gap
+    return Trace(
+        learners=tuple(game.learners),
+        **earned,
+        gap=gap,
+        exact=exact is not None or gap == 0,
+        settings=settings,
+    )
+
+
+class Game(NamedTuple):
+    """What every replicate plays."""
+
+    instance: Instance
+    learners: Mapping[str, Learner[Any]]
+    episodes: int
+    exact: Oracle | None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """In words, for a trace."""
+        return {
+            "episodes": self.episodes,
+            "instance": getattr(self.instance, "__qualname__", repr(self.instance)),
+            "exact": None if self.exact is None else repr(self.exact),
+            "learners": {name: repr(learner) for name, learner in self.learners.items()},
+        }
+
+
+def versions(device: str | None = None) -> dict[str, str]:
+    """The versions of superarm and of what its numbers depend on."""
+    found = {
+        "superarm": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+    if device is not None:
+        found["torch"] = importlib.metadata.version("torch")
+    return found
+
+
+def _named(
+    learners: Mapping[str, Learner[Any]] | Sequence[Learner[Any]],
+) -> dict[str, Learner[Any]]:
+    if isinstance(learners, Mapping):
+        named = dict(learners)
+    else:
+        named = {type(learner).__name__: learner for learner in learners}
+        if len(named) < len(learners):
+            raise ParameterError(
+                "two learners of one class: name them, as in {'c=1': CombLinUCB(...), ...}"
+            )
+    if not named:
+        raise ParameterError("simulate needs at least one learner")
+    return named
+
+
+def _bar(done: Any = None, **options: Any) -> Any:
+    from tqdm import tqdm  # only where something is played
+
+    return tqdm(done, **options)
+
+
+def seeds_of(seed: int, replicates: int) -> list[np.random.SeedSequence]:
+    """One seed per replicate: SeedSequence(seed).spawn(...)[i], however many there are."""
+    return [np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(replicates)]
+
+
+class Result(NamedTuple):
+    """What learners and oracles earned, in one replicate or in those of a batch."""
+
+    expected: Array  # (learners, replicates, episodes)
+    realized: Array
+    oracle_expected: Array
+    oracle_realized: Array
+    optimum_expected: Array
+    gap: float | None
+
+
+def _in_workers(
+    game: Game,
+    seeds: Sequence[np.random.SeedSequence],
+    workers: int | None,
+    bar: Callable[..., Any],
+) -> list[Result]:
+    """Each replicate on its own, in as many processes as there are workers."""
+    import joblib
+
+    replicate = joblib.delayed(_replicate)
+    jobs = (replicate(i, game, seed, os.getpid()) for i, seed in enumerate(seeds))
+    # One BLAS thread: workers do not fight over cores, and rounding is the same with any number.
+    with threadpool_limits(limits=1):
+        done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+        results = dict(bar(done))
+    return [results[i] for i in range(len(seeds))]
+
+
+def _replicate(i: int, game: Game, seed: np.random.SeedSequence, parent: int) -> tuple[int, Result]:
+    """Replicate i and what it earned, by a process with one BLAS thread."""
+    with threadpool_limits(limits=None if os.getpid() == parent else 1):
+        rng = np.random.default_rng(seed)
+        problem, world = game.instance(rng)
+        if is_tensor(problem.Phi):
+            problem = problem._replace(Phi=to_numpy(problem.Phi))
+        if problem.batch:
+            raise ParameterError(
+                f"simulate plays one problem per replicate, got a batch {problem.batch}: "
+                "use episodes"
+            )
+        return i, play(problem, world, game, rng)
+
+
+class _Best(NamedTuple):
+    """The best set for mean weights, and what it and the optimum earn."""
+
+    mean: Array  # (*B, L)
+    star: Array  # (*B, K) A*
+    expected: Array  # (*B,) f(A*, w̄)
+    optimum: Array  # (*B,) f(A^opt, w̄)
+
+
+def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
+    """What the learners earn, on one problem or a batch of them."""
+    problem = checked(problem)
+    exact = problem.oracle
+    if game.exact is not None:
+        exact = checked(problem._replace(oracle=game.exact)).oracle
+    runs = [
+        steps(learner, problem, world, rng=copy.deepcopy(rng), n=game.episodes)
+        for learner in game.learners.values()
+    ]
+    best = None
+    earned = []
+    for episode in zip(*runs, strict=True):
+        for step in episode:
+            if best is None or not _equal(best.mean, step.mean):
+                best = _best(step.mean, problem.oracle, exact)
+            earned.append(_earned(step, best))
+    # (episodes x learners, 5, *B) -> (5, learners, replicates, episodes)
+    values: Array = np.array(earned)
+    values = values.reshape(game.episodes, len(runs), 5, -1).transpose(2, 1, 3, 0)
+    by_name = dict(zip(Result._fields, values, strict=False))
+    return Result(**by_name, gap=problem.oracle.gap)
+
+
+def _best(mean: Array, oracle: Oracle, exact: Oracle) -> _Best:
+    star = oracle(mean)
+    optimum = star if exact is oracle else exact(mean)
+    return _Best(mean, star, take(mean, star).sum(-1), take(mean, optimum).sum(-1))
+
+
+def _earned(step: Step, best: _Best) -> list[Array]:
+    """What one episode adds to the arrays of a `Result`, in their order."""
+    sums = [
+        take(step.mean, step.A).sum(-1),
+        step.w.sum(-1),
+        best.expected,
+        take(step.weights, best.star).sum(-1),
+        best.optimum,
+    ]
+    return [to_numpy(x) for x in sums]
+
+
+def _equal(x: Array, y: Array) -> bool:
+    return x is y or bool((x == y).all())
+
+
+def _in_lock_step(
+    game: Game,
+    seeds: Sequence[np.random.SeedSequence],
+    name: str,
+    chunk: int | None,
+    draws: str,
+    bar: Callable[..., Any],
+) -> list[Result]:
+    """All replicates on a device, a chunk of them at a time."""
+    if chunk is not None:
+        require_count(chunk=chunk)
+    if draws not in ("device", "host"):
+        raise ParameterError(f"draws must be 'device' or 'host', got {draws!r}")
+    device = lockstep.find_device(name)
+    most = lockstep.chunk_size(game.instance, game.learners.values(), seeds, device, draws)
+    chunks = -(-len(seeds) // (chunk or most))
+    size = -(-len(seeds) // chunks)  # as few chunks as fit, and alike
+
+    def played(first: int) -> Result:  # a function, so that a chunk's tensors go before the next's
+        batch = lockstep.stack_instances(game.instance, seeds[first : first + size], device, draws)
+        return play(batch.problem, batch.world, game, batch.rng)
+
+    results = []
+    with bar() as shown, threadpool_limits(limits=1):  # as above, where the device is the CPU
+        for first in range(0, len(seeds), size):
+            results.append(played(first))
+            shown.update(results[-1].expected.shape[1])
+    return results
