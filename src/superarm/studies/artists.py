@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -25,20 +25,18 @@ TAGS = 20
 
 def _liked(plays: Array, likes: Likes) -> Array:
     """Whether each listening count says that the user likes the artist."""
-    user = plays[:, 0]
-    count = plays[:, 2]
-    if likes == "global median":
-        bar = np.full(user.max() + 1, np.median(count))
-    elif likes == "user mean":
-        bar = np.bincount(user, count) / np.maximum(np.bincount(user), 1)
-    elif likes == "user median":
-        bar = np.zeros(user.max() + 1)
-        for u in np.unique(user):
-            bar[u] = np.median(count[user == u])
-    else:
+    if likes not in get_args(Likes):
         raise ParameterError(
             f"likes must be 'user mean', 'user median' or 'global median', got {likes!r}"
         )
+    user = plays[:, 0]
+    count = plays[:, 2]
+    if likes == "global median":
+        user = np.zeros_like(user)  # all of them as one
+    statistic = np.mean if likes == "user mean" else np.median
+    bar = np.zeros(user.max() + 1)
+    for u in np.unique(user):
+        bar[u] = statistic(count[user == u])
     liked: Array = count > bar[user]
     return liked
 

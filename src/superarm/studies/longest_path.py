@@ -177,18 +177,18 @@ def plan(
     case = Case(**parameters)
     replicates = study.count(quick=20)
     episodes = study.episodes or EPISODES
+
+    def setting(case: Case, name: str, most: int) -> Setting:
+        return case.setting(name, episodes, min(replicates, most))
+
     planned = Plan(case, {}, {}, {})
     for name in learners:
-        planned.main[name] = case.setting(name, episodes, replicates)
+        planned.main[name] = setting(case, name, replicates)
     if study.full and sweeps is None:
         sweeps = SWEEPS
         if not parameters:
             limit = 20 if study.device is None else PAPER_REPLICATES
-            planned.largest[learners[0]] = case.at("m", LARGEST).setting(
-                learners[0],
-                episodes,
-                min(replicates, limit),
-            )
+            planned.largest[learners[0]] = setting(case.at("m", LARGEST), learners[0], limit)
     for sweep, values in (sweeps or {}).items():
         names = dict.fromkeys(learners)
         if sweep == "sigma" and "CombLinTS" in names:
@@ -196,11 +196,7 @@ def plan(
         for name in names:
             limit = most[0] if name == "CombLinTS" else most[1]
             for value in values:
-                planned.points[sweep, name, value] = case.at(sweep, value).setting(
-                    name,
-                    episodes,
-                    min(replicates, limit),
-                )
+                planned.points[sweep, name, value] = setting(case.at(sweep, value), name, limit)
     return planned
 
 
