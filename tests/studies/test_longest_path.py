@@ -108,6 +108,8 @@ def test_every_learner_by_name():
         "RandomChoice",
     ):
         assert type(Case().learner(name)).__name__ == name
+    assert Case().setting("CombLinTS", 5, 2).on_device
+    assert not Case().setting("LiteralCombLinTS", 5, 2).on_device
     with pytest.raises(
         ParameterError, match="no learner 'CombTS' for longest paths; there are CombLinTS"
     ):

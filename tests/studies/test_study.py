@@ -80,6 +80,22 @@ def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch, counted):
     assert not (tmp_path / "traces" / "b.npz").exists()
 
 
+def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
+    asked = []
+
+    def simulate(instance, learners, *, device, **settings):
+        asked.append(device)
+        return original(instance, learners, **settings)
+
+    original = module.simulate
+    monkeypatch.setattr(module, "simulate", simulate)
+    monkeypatch.setattr(module, "versions", lambda device=None: {})
+    Study(out=tmp_path, progress=False, device="cuda:1").run([A, B._replace(on_device=False)])
+    assert asked == ["cuda:1", None]
+    names = sorted(path.name for path in (tmp_path / "traces").iterdir())
+    assert names == ["a cuda-1.npz", "b.npz"]
+
+
 def test_progress_names_the_setting(tmp_path, capsys):
     Study(out=tmp_path).run([A, B])
     assert "[2/2] b" in capsys.readouterr().err
