@@ -213,7 +213,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
     path = arguments.file
     header, arrays = files.open_file(path)
     if header["superarm"] == "trace":
-        text = files.describe(header, arrays)
-        print(f"{text}\n{Trace.of_file(path, header['meta'], arrays)}")
+        print(files.describe(header, arrays))
+        print(Trace.of_file(path, header["meta"], arrays))
     else:
         print(describe(header, arrays))

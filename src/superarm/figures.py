@@ -59,9 +59,9 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     finish(right, xlabel="episode", ylabel="per-step return / optimum")
     left.margins(x=0)
     right.margins(x=0)
-    replicates = trace.expected.shape[1]
+    prefix = f"{title} · " if title else ""
     figure.suptitle(
-        f"{title}{' · ' if title else ''}mean and 95 % interval over {replicates} replicates",
+        f"{prefix}mean and 95 % interval over {trace.expected.shape[1]} replicates",
         fontsize=11,
     )
     if path is not None:
@@ -83,13 +83,14 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
     )
     bars = figure.axes[0]
     chosen = figure.axes[1]
-    d = explanation.contributions.shape[1]
     parts = np.column_stack([explanation.contributions, explanation.deviation])
-    labels = [*(names or explanation.names or [f"feature {j}" for j in range(d)]), "own"]
-    largest = np.argsort(-np.abs(parts).sum(0), kind="stable")[:10]
+    labels = [
+        *(names or explanation.names or [f"feature {j}" for j in range(parts.shape[1] - 1)]),
+        "own",
+    ]
     right = np.zeros(n)  # where the bars to the right end, and below those to the left
     left = np.zeros(n)
-    for j in largest:
+    for j in np.argsort(-np.abs(parts).sum(0), kind="stable")[:10]:
         part = parts[:, j]
         if part.any():
             start = np.where(part >= 0, right, left)

@@ -82,8 +82,14 @@ def run(
     }
     scales = {}
     if grid:
-        learners = {"auto": CombLinTS(), **FIXED}
-        scales = compare(study, grid, "grid", Ads(), learners, returns.EPISODES).results
+        scales = compare(
+            study,
+            grid,
+            "grid",
+            Ads(),
+            {"auto": CombLinTS(), **FIXED},
+            returns.EPISODES,
+        ).results
     content = {
         "settings": {
             "replicates": replicates,

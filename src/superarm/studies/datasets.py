@@ -78,16 +78,15 @@ def adult() -> People:
 def lastfm() -> Listening:
     """Last.fm's listening counts and tags."""
     folder = _lastfm_folder()
-    tables = [_table(folder / name, sha256) for name, sha256 in LASTFM_SHA256.items()]
+    tables = []
+    for name, sha256 in LASTFM_SHA256.items():
+        path = folder / name
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError as error:
+            raise DataError(f"{path} is missing: {_HOW_TO_GET}") from error
+        tables.append(_numbers(content, sha256, str(path)))
     return Listening(tables[0], tables[1][:, :3])
-
-
-def _table(path: Path, sha256: str) -> Array:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing: {_HOW_TO_GET}") from error
-    return _numbers(content, sha256, str(path))
 
 
 def _lastfm_folder() -> Path:

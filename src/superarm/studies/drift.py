@@ -90,15 +90,18 @@ class WindowCombLinTS:
     def learn(self, belief: Window, problem: Problem, feedback: Feedback) -> Window:
         """Put in the new episode, drop the oldest."""
         K = belief.w.shape[-1] // self.size
-        n = feedback.w.shape[-1]
-        start = (self.size - 1) * K
-        rows = np.zeros_like(belief.rows)
-        rows[..., :start, :] = belief.rows[..., K:, :]
-        rows[..., start : start + n, :] = feedback.rows
-        w = np.zeros_like(belief.w)
-        w[..., :start] = belief.w[..., K:]
-        w[..., start : start + n] = np.where(feedback.A >= 0, feedback.w, 0.0)
-        return Window(rows, w)
+        n = feedback.w.shape[-1]  # the set may have fewer than K items: zeros fill it up
+        rows = [
+            belief.rows[..., K:, :],
+            feedback.rows,
+            np.zeros_like(belief.rows[..., n:K, :]),
+        ]
+        w = [
+            belief.w[..., K:],
+            np.where(feedback.A >= 0, feedback.w, 0.0),
+            np.zeros_like(belief.w[..., n:K]),
+        ]
+        return Window(np.concatenate(rows, axis=-2), np.concatenate(w, axis=-1))
 
 
 EPISODES = Drift.episodes

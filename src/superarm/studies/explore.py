@@ -32,11 +32,12 @@ LEARNERS: Learners = {
 
 def problems_at_hand() -> Problems:
     """The problems whose data is there: without Last.fm, artists are left out."""
+    problems = dict(PROBLEMS)
     try:
         artists.catalogue()
     except DataError:
-        return {name: problem for name, problem in PROBLEMS.items() if name != "artists"}
-    return PROBLEMS
+        del problems["artists"]
+    return problems
 
 
 def rows(problems: Content) -> Iterator[Row]:

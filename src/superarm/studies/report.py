@@ -66,7 +66,7 @@ def percent(result: Content) -> str:
 
 
 def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> Report:
-    """Run the experiments, draw their figures and write the page.
+    """Run the experiments, draw their figures as PNG and SVG, and write the page.
 
     Of several experiments, one whose data is missing is left out.
     """
@@ -91,7 +91,10 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
         settings.append(f"{name}: {outcome.content['settings']['replicates']} replicates")
     try:
         for outcome in outcomes:
-            figures += _save(outcome.draw(), study.out)
+            for name, figure in outcome.draw().items():
+                figures.append(study.out / f"{name}.png")
+                figure.savefig(figures[-1], dpi=150)
+                figure.savefig(study.out / f"{name}.svg", dpi=150)
     except ImportError as error:
         left_out.append(f"figures: {error}; pip install 'superarm[plot]'")
     path = study.out / "report.html"
@@ -104,16 +107,6 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
         f"Seed {study.seed}; {'; '.join(settings)}.",
     )
     return Report(as_text(claims, ours), path, left_out)
-
-
-def _save(figures: Figures, out: Path) -> list[Path]:
-    """Save as PNG and SVG; returns the paths of the PNGs."""
-    paths = []
-    for name, figure in figures.items():
-        paths.append(out / f"{name}.png")
-        figure.savefig(paths[-1], dpi=150)
-        figure.savefig(out / f"{name}.svg", dpi=150)
-    return paths
 
 
 def as_text(claims: Sequence[Row], ours: Sequence[Row] = ()) -> str:

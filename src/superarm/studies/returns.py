@@ -88,18 +88,12 @@ def return_at(result: Content, t: str) -> Content:
     }
 
 
-def last_mark(result: Content) -> str:
-    """The last episode whose return is reported."""
-    marks: Mapping[str, float] = result["return_at"]
-    return max(marks, key=int)
-
-
 def beyond(name: str, content: Content) -> Iterator[Row]:
     """Our learners beside CombLinTS with its scales set by hand."""
     results = content["results"]
     for label, what in OURS_IN_WORDS.items():
         if label in results:
-            t = last_mark(results[label])
+            t = max(results[label]["return_at"], key=int)
             yield Row(
                 f"{name}: {what} at {t} episodes",
                 f"CombLinTS: {percent(return_at(results['CombLinTS'], t))}",
