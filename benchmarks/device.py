@@ -59,13 +59,14 @@ class Clock:
 
 
 def bandwidth(device: Any, wait: Callable[[], None]) -> float:
-    """Bytes a second, read and written, of the best of ten copies of a gigabyte; of less on a
+    """Bytes per second, read and written, of the best of ten copies of a gigabyte; of less on a
     CPU.
     """
     import torch
 
     x = torch.ones(2**27 if device.type == "cuda" else 2**23, dtype=torch.float64, device=device)
-    y, seconds = x.clone(), []
+    y = x.clone()
+    seconds = []
     for _ in range(10):
         clock = Clock(wait)
         clock("copy", y.copy_, x)
@@ -75,7 +76,8 @@ def bandwidth(device: Any, wait: Callable[[], None]) -> float:
 
 def least_bytes(problem: Problem) -> dict[str, float]:
     """What one episode must read once and write once, by phase."""
-    (B, L, d), K = problem.Phi.shape, problem.oracle.K or 0
+    B, L, d = problem.Phi.shape
+    K = problem.oracle.K or 0
     triangle = 8 * (d + 1) * (d + 2) / 2
     each = {
         "draw": 8 * L,
@@ -88,7 +90,7 @@ def least_bytes(problem: Problem) -> dict[str, float]:
 
 
 def _episodes(problem: Problem, environment: Environment, rng: Rng, n: int, clock: Clock) -> None:
-    """`simulate.episodes` of CombLinTS in parts, each with its time."""
+    """`simulation.episodes` of CombLinTS in parts, each with its time."""
     nature, mind = spawn(rng, 2)
     belief: Any = LEARNER.model.prior(problem)
     for _ in range(n):
@@ -153,39 +155,42 @@ def run(out: Path, device: str, *, sizes: Sequence[int] = SIZES, repeats: int = 
 
 def as_text(cases: Sequence[Case]) -> str:
     """The tables for a terminal."""
-    parts = []
-    for case in cases:
-        lines = [("phase", "time", "floor", "ratio")]
-        for phase in PHASES:
-            seconds, floor = case.phases[phase], case.floors[phase]
-            lines.append(
-                (
-                    phase,
-                    f"{1e3 * seconds:.1f} ms",
-                    f"{1e3 * floor:.1f} ms",
-                    f"{seconds / floor:.3g}",
-                )
-            )
-        total, floor = statistics.median(case.runs), sum(case.floors.values())
-        lines.append(
-            ("all", f"{1e3 * total:.1f} ms", f"{1e3 * floor:.1f} ms", f"{total / floor:.3g}")
-        )
-        paper = f", the paper {PAPER_REGRET[case.m]:.4g}" if case.m in PAPER_REGRET else ""
-        parts.append(
-            f"longest path, m={case.m}, {case.replicates} replicates in lock-step: {EPISODES} episodes\n"
-            f"{aligned(lines)}\n"
-            f"all is the median of runs with the phases not apart: {', '.join(f'{x:.3f} s' for x in case.runs)}; "
-            f"set-up {case.setup:.2f} s\n"
-            f"R({EPISODES}) = {case.regret['mean']:.4g} ± {case.regret['se'] or 0:.2g}{paper}"
-        )
-    return "\n\n".join(parts)
+    return "\n\n".join(map(_case_as_text, cases))
+
+
+def _case_as_text(case: Case) -> str:
+    """One case: what each phase took, beside its floor, and the regret beside the paper's."""
+    lines = [("phase", "time", "floor", "ratio")]
+    for phase in PHASES:
+        lines.append(_line(phase, case.phases[phase], case.floors[phase]))
+    lines.append(_line("all", statistics.median(case.runs), sum(case.floors.values())))
+    runs = ", ".join(f"{seconds:.3f} s" for seconds in case.runs)
+    paper = f", the paper {PAPER_REGRET[case.m]:.4g}" if case.m in PAPER_REGRET else ""
+    return (
+        f"longest path, m={case.m}, {case.replicates} replicates in lock-step: "
+        f"{EPISODES} episodes\n"
+        f"{aligned(lines)}\n"
+        f"all is the median of runs with the phases not apart: {runs}; "
+        f"set-up {case.setup:.2f} s\n"
+        f"R({EPISODES}) = {case.regret['mean']:.4g} ± {case.regret['se'] or 0:.2g}{paper}"
+    )
+
+
+def _line(what: str, seconds: float, floor: float) -> tuple[str, str, str, str]:
+    """Cells of the table: time, floor and their ratio."""
+    return (
+        what,
+        f"{1e3 * seconds:.1f} ms",
+        f"{1e3 * floor:.1f} ms",
+        f"{seconds / floor:.3g}",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print the tables, write the results."""
     parser = argparse.ArgumentParser(
-        description="Measure lock-step simulation on a device: seconds by phase, against the bytes they must move. "
-        "Writes DIR/device.json.",
+        description="Measure lock-step simulation on a device: seconds by phase, against the bytes "
+        "they must move. Writes DIR/device.json.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--device", default="cuda", help="where to measure")

@@ -2,7 +2,7 @@
 the best k chosen.
 
 Each function takes features, k, σ and a seed, and returns `choose()` and `observe(items, weights)`.
-Libraries that keep a model an arm cannot do this task, and are named in `OTHERS`.
+Libraries that keep one model per arm cannot do this task, and are named in `OTHERS`.
 """
 
 import importlib
@@ -38,7 +38,7 @@ def bayesianbandits(Phi: Array, k: int, sigma: float, seed: int) -> Contestant:
 
 
 def river(Phi: Array, k: int, sigma: float, seed: int) -> Contestant:
-    """BayesianLinearRegression, an item at a time: a normal draw around each prediction."""
+    """BayesianLinearRegression, one item at a time: a normal draw around each prediction."""
     model = importlib.import_module("river.linear_model").BayesianLinearRegression(
         alpha=1.0, beta=1 / sigma**2
     )
@@ -48,9 +48,8 @@ def river(Phi: Array, k: int, sigma: float, seed: int) -> Contestant:
     def choose() -> Array:
         beliefs = [model.predict_one(row, with_dist=True) for row in rows]
         scores = np.array([(belief.mu, belief.sigma) for belief in beliefs])
-        return np.argpartition(scores[:, 0] + scores[:, 1] * rng.standard_normal(len(rows)), -k)[
-            -k:
-        ]
+        drawn = scores[:, 0] + scores[:, 1] * rng.standard_normal(len(rows))
+        return np.argpartition(drawn, -k)[-k:]
 
     def observe(items: Any, w: Array) -> None:
         for item, weight in zip(items, w, strict=True):
@@ -79,4 +78,7 @@ def vowpalwabbit(Phi: Array, k: int, sigma: float, seed: int) -> Contestant:
 PEERS = {"bayesianbandits": bayesianbandits, "river": river, "vowpalwabbit": vowpalwabbit}
 DECISIONS = {"bayesianbandits": 100, "river": 5, "vowpalwabbit": 20}
 """In one turn of a comparison: about half a second of the peer's."""
-OTHERS = {"mabwiser": "a model an arm", "contextualbandits": "a model an arm"}
+OTHERS = {
+    "mabwiser": "it keeps one model per arm",
+    "contextualbandits": "it keeps one model per arm",
+}

@@ -66,14 +66,15 @@ def interleaved(contestants: Mapping[str, Callable[[], Any]], repeats: int) -> d
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-# --- a replicate of the paper's default case -----------------------------------------------------------------
+# A replicate of the paper's default case.
 
 
 def _floor_of_a_replicate(Phi: Array, K: int, n: int) -> None:
     """Only the LAPACK and BLAS calls and the draws, on the same shapes."""
     L, d = Phi.shape
     rng = np.random.default_rng(1)
-    factor, rows = np.asfortranarray(0.1 * np.eye(d + 1)), rng.standard_normal((K, d + 1))
+    factor = np.asfortranarray(0.1 * np.eye(d + 1))
+    rows = rng.standard_normal((K, d + 1))
     for _ in range(n):
         theta = dtrtrs(factor[:d, :d], rng.standard_normal(d))[0]
         Phi @ theta
@@ -90,32 +91,33 @@ def replicate(repeats: int) -> Iterator[Row]:
         for _ in episodes(learner, problem, world, rng=np.random.default_rng(1), n=150):
             pass
 
-    contestants: dict[str, Callable[[], Any]] = {
-        "ours": ours,
-        "floor: tpqrt, solve, product, draws": lambda: _floor_of_a_replicate(
-            np.asarray(problem.Phi), 60, 150
-        ),
-    }
-    asked = {
-        "floor: tpqrt, solve, product, draws": "at most 1.8",
-        "the paper's literal loops": "at most 1/6",
-    }
+    def floor() -> None:
+        _floor_of_a_replicate(np.asarray(problem.Phi), 60, 150)
+
     rng = np.random.default_rng(1)
-    contestants["the paper's literal loops"] = lambda: list(
-        comb_lin_ts(problem.Phi, problem.oracle, 10.0, 1.0, 150, lambda t: world.draw(rng), rng)
-    )
-    taken = interleaved(contestants, repeats)
-    for name in list(contestants)[1:]:
+
+    def literal_loops() -> None:
+        def draw(t: int) -> Array:
+            return world.draw(rng)
+
+        for _ in comb_lin_ts(problem.Phi, problem.oracle, 10.0, 1.0, 150, draw, rng):
+            pass
+
+    taken = interleaved({"ours": ours, "floor": floor, "literal": literal_loops}, repeats)
+    for name, reference, asked in (
+        ("floor", "floor: tpqrt, solve, product, draws", "at most 1.8"),
+        ("literal", "the paper's literal loops", "at most 1/6"),
+    ):
         yield Row(
             "one default longest-path replicate",
             taken["ours"],
-            name,
+            reference,
             taken["ours"] / taken[name],
-            asked[name],
+            asked,
         )
 
 
-# --- one decision and one update -----------------------------------------------------------------------------
+# One decision and one update.
 
 
 class Bare:
@@ -124,8 +126,11 @@ class Bare:
     """
 
     def __init__(self, Phi: Array, k: int, seed: int) -> None:
-        self.Phi, self.k, self.rng = Phi, k, np.random.default_rng(seed)
-        self.P, self.b = np.eye(Phi.shape[1]), np.zeros(Phi.shape[1])
+        self.Phi = Phi
+        self.k = k
+        self.rng = np.random.default_rng(seed)
+        self.P = np.eye(Phi.shape[1])
+        self.b = np.zeros(Phi.shape[1])
 
     def choose(self) -> Array:
         """Thompson sampling."""
@@ -172,10 +177,8 @@ def agents(repeats: int, sizes: list[tuple[int, int, int]], missing: list[str]) 
             "bare NumPy": _turn(bare.choose, bare.observe, mean, 2),
         }
         taken = interleaved(turns, max(20, min(100 * repeats, 2 * 10**7 // L)))
-        what, asked = (
-            f"choose + observe, L={L:,} d={d} k={k}",
-            "at most 1.5" if L < 10**5 else "at most 1.15",
-        )
+        what = f"choose + observe, L={L:,} d={d} k={k}"
+        asked = "at most 1.5" if L < 10**5 else "at most 1.15"
         yield Row(what, taken["ours"], "bare NumPy", taken["ours"] / taken["bare NumPy"], asked)
         if (L, d, k) == SIZES[0]:
             yield from _against_peers(what, Phi, mean, k, repeats, missing)
@@ -229,7 +232,7 @@ def mixed(repeats: int) -> Iterator[Row]:
     )
 
 
-# --- widths, workers, large catalogues -----------------------------------------------------------------------
+# Widths, workers, large catalogues.
 
 
 def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iterator[Row]:
@@ -238,7 +241,8 @@ def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iter
     """
     rng = np.random.default_rng(0)
     Phi = rng.standard_normal((L, d))
-    problem, learner = Problem(Phi, TopK(K)), CombLinUCB(lam=10.0, sigma=1.0, c=1.0)
+    problem = Problem(Phi, TopK(K))
+    learner = CombLinUCB(lam=10.0, sigma=1.0, c=1.0)
     model = learner.model
     belief: Any = model.prior(problem)
     for _ in range(40):
@@ -257,11 +261,13 @@ def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iter
         "",
     )
     turns_of = [(rng.permutation(L)[:K], rng.standard_normal(K)) for _ in range(50)]
-    state, turns = {"kept": belief}, itertools.cycle(turns_of)
+    turns = itertools.cycle(turns_of)
+    now = belief
 
     def kept() -> None:
-        state["kept"] = model.learn(state["kept"], problem, Feedback.of(problem, *next(turns)))
-        learner.weights(state["kept"], problem, rng)
+        nonlocal now
+        now = model.learn(now, problem, Feedback.of(problem, *next(turns)))
+        learner.weights(now, problem, rng)
 
     def anew() -> None:
         items, w = turns_of[0]
@@ -348,7 +354,8 @@ def growth(repeats: int) -> dict[str, list[dict[str, float]]]:
         for value in values:
             size = base | {name: value}
             rng = np.random.default_rng(0)
-            Phi, mean = rng.standard_normal((size["L"], size["d"])), rng.standard_normal(size["L"])
+            Phi = rng.standard_normal((size["L"], size["d"]))
+            mean = rng.standard_normal(size["L"])
             agent = Agent(
                 CombLinTS(lam=1.0, sigma=SIGMA), features=Phi, oracle=TopK(size["K"]), seed=1
             )
@@ -357,11 +364,10 @@ def growth(repeats: int) -> dict[str, list[dict[str, float]]]:
                 agent.observe(items, mean[items])
             items = agent.choose()
             observe = functools.partial(agent.observe, items, mean[items])
-            # one after the other: in turns, each decision would drive what an update needs out of the cache
-            taken = interleaved({"choose": agent.choose}, 20 * repeats) | interleaved(
-                {"observe": observe}, 20 * repeats
-            )
-            found.setdefault(name, []).append({"value": value, **taken})
+            # one after the other: in turns, a decision drives what an update needs out of the cache
+            choosing = interleaved({"choose": agent.choose}, 20 * repeats)
+            observing = interleaved({"observe": observe}, 20 * repeats)
+            found.setdefault(name, []).append({"value": value, **choosing, **observing})
     return found
 
 
@@ -372,7 +378,8 @@ def growth_rows(cost: Mapping[str, list[dict[str, float]]]) -> Iterator[Row]:
         ("L", "observe", -1, 0),
         ("episodes", "choose", -1, 0),
     ):
-        large, small = cost[name][i], cost[name][j]
+        large = cost[name][i]
+        small = cost[name][j]
         asked = "about 2" if (name, what) == ("L", "choose") else "about 1"
         where = f"{what}, {name}={large['value']:,}"
         yield Row(
@@ -415,29 +422,44 @@ def run(out: Path, *, repeats: int = 9, quick: bool = False) -> tuple[list[Row],
     }
     (out / "bench.json").write_text(json.dumps(content, indent=2) + "\n")
     try:
-        from superarm import figures
+        plot_growth(cost, out / "bench.png")
     except ImportError as error:
         missing.append(f"the plot: {error}; pip install 'superarm[plot]'")
-    else:
-        figures.plot_growth(cost).savefig(out / "bench.png", dpi=150)
     return rows, missing
+
+
+def plot_growth(cost: Mapping[str, list[dict[str, float]]], path: Path) -> None:
+    """Save a plot of the time of a decision and of an update against L, d, K and the episodes
+    before, on logarithmic scales.
+    """
+    from superarm import figures
+
+    figure = figures.panels((3.3 * len(cost), 3.6), columns=len(cost), sharey=True)
+    for axes, (name, points) in zip(figure.axes, cost.items(), strict=True):
+        values = [max(point["value"], 1) for point in points]
+        for what, color in (("choose", "C0"), ("observe", "C1")):
+            microseconds = [1e6 * point[what] for point in points]
+            axes.plot(values, microseconds, "o-", color=color, label=what, markersize=4)
+        figures.finish(axes, xlabel=name, xscale="log", yscale="log")
+    figure.axes[0].set_ylabel("microseconds")
+    figure.axes[0].legend(frameon=False)
+    figure.savefig(path, dpi=150)
 
 
 def as_text(rows: list[Row]) -> str:
     """The table for a terminal."""
     lines = [("what", "time", "ratio", "to", "asked")]
     for row in rows:
-        lines.append(
-            (row.what, f"{1e3 * row.seconds:.3g} ms", f"{row.ratio:.3g}", row.reference, row.asked)
-        )
+        time_ = f"{1e3 * row.seconds:.3g} ms"
+        lines.append((row.what, time_, f"{row.ratio:.3g}", row.reference, row.asked))
     return aligned(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print the table, write the results."""
     parser = argparse.ArgumentParser(
-        description="Measure decisions and updates in one run, contestants taking turns. Prints ratios of medians and "
-        "writes DIR/bench.json and DIR/bench.png.",
+        description="Measure decisions and updates in one run, contestants taking turns. "
+        "Prints ratios of medians and writes DIR/bench.json and DIR/bench.png.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="small sizes only, in half a minute")

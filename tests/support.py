@@ -197,3 +197,8 @@ def run(learners=PAIR, **settings):
 def assert_same(a, b):
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+def returned(at_100, at_1000, se=0.01):
+    """What the JSON of an experiment on real data says about one learner."""
+    return {"return_at": {"100": at_100, "1000": at_1000}, "return_at_se": {"100": se, "1000": se}}

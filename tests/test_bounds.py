@@ -15,7 +15,7 @@ from superarm import (
 )
 from superarm.bounds import comblints_bound, comblinucb_bound, comblinucb_c
 from superarm.errors import ParameterError
-from superarm.studies.longest_path import BernoulliLongestPath
+from superarm.studies.demo import BernoulliLongestPath
 
 SIZES = {"K": 6, "d": 4, "lam": 2.0, "sigma": 0.5}
 

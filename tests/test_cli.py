@@ -5,8 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from superarm import Agent, CombLinTS, TopK, Trace, __version__
-from superarm.cli import DEMO_LEARNERS, main
+from superarm import Agent, CombLinTS, TopK, Trace, __version__, files
+from superarm.cli import main
+from superarm.studies import demo
+from superarm.studies.longest_path import SWEEPS
 from support import run
 
 SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--workers", "1"]
@@ -15,7 +17,7 @@ SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--work
 def test_demo(tmp_path, capsys):
     assert main(["demo", *SMALL, "--out", str(tmp_path / "deep" / "demo")]) == 0
     printed = capsys.readouterr()
-    for learner in DEMO_LEARNERS:
+    for learner in demo.LEARNERS:
         assert type(learner).__name__ in printed.out
     assert "2/2" in printed.err
     assert (tmp_path / "deep" / "demo" / "regret.png").read_bytes()[:4] == b"\x89PNG"
@@ -64,7 +66,7 @@ def test_interruption(monkeypatch, tmp_path, capsys):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("superarm.cli.simulate", interrupt)
+    monkeypatch.setattr(demo, "simulate", interrupt)
     assert main(["demo", *SMALL, "--out", str(tmp_path)]) == 130
     assert "interrupted" in capsys.readouterr().err
 
@@ -98,6 +100,34 @@ def test_inspect(tmp_path, capsys):
     capsys.readouterr()
     assert main(["inspect", str(tmp_path / "trace.npz")]) == 0
     assert capsys.readouterr().out.endswith(f"{trace}\n")
+
+
+def test_inspect_reads_the_file_once(tmp_path, monkeypatch):
+    opened = []
+
+    def open_file(path):
+        opened.append(path)
+        return original(path)
+
+    Agent(CombLinTS(), features=np.eye(4), oracle=TopK(2), seed=0).save(tmp_path / "agent.npz")
+    run(episodes=5, replicates=2).save(tmp_path / "trace.npz")
+    original = files.open_file
+    monkeypatch.setattr(files, "open_file", open_file)
+    for name in ("agent.npz", "trace.npz"):
+        assert main(["inspect", str(tmp_path / name)]) == 0
+    assert opened == [tmp_path / "agent.npz", tmp_path / "trace.npz"]
+
+
+def test_the_command_line_imports_no_plotting_and_no_studies():
+    code = "import sys, superarm.cli; print({'matplotlib', 'superarm.studies'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_every_sweep_can_be_asked_for(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    assert f"--sweep {{{','.join(SWEEPS)}}}" in capsys.readouterr().out
 
 
 def test_no_command_is_an_error(capsys):

@@ -56,11 +56,10 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} cannot be saved: only numbers and text can")
 
 
-def describe(path: PathLike) -> str:
-    """What a file holds, in words: its kind and version, its meta data, and the shapes of its
+def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+    """What `open_file` found, in words: kind and version, the meta data, and the shapes of the
     arrays.
     """
-    header, arrays = open_file(path)
     lines = [f"superarm {header['superarm']}, format version {header['version']}"]
     lines += [f"  {name}: {value}" for name, value in header["meta"].items() if name != "generator"]
     lines += [

@@ -101,7 +101,9 @@ CHOICES = json.loads((SAVED / "choices.json").read_text())
 def test_files_of_earlier_versions_load_and_go_on_as_they_would_have(name):
     """Saved by the first superarm, and by the last with format version 1, with the choices those
     went on to make."""
-    assert files.describe(SAVED / f"{name}.npz").startswith("superarm agent, format version 1")
+    assert files.describe(*files.open_file(SAVED / f"{name}.npz")).startswith(
+        "superarm agent, format version 1"
+    )
     assert play(Agent.load(SAVED / f"{name}.npz", oracle=TopK(K)), 100, seed=2) == CHOICES[name]
 
 
@@ -231,7 +233,7 @@ def test_a_look_at_a_file(tmp_path):
     agent = Agent(CombLinTS(lam=1.0, sigma=0.1), features=FRAME, oracle=TopK(K), seed=7)
     agent.learn(np.eye(D), [3.0, 0.0, -1.0, 0.1])
     agent.save(path)
-    lines = describe(path).splitlines()
+    lines = describe(*files.open_file(path)).splitlines()
     assert lines[0] == "superarm agent, format version 2"
     assert lines[-7] == f"12 items: {', '.join(NAMES[:8])}, ..."
     assert lines[-6] == "0 observed decisions remembered"
@@ -241,7 +243,7 @@ def test_a_look_at_a_file(tmp_path):
         "  fame -0.99 ± 0.1",
     ]
     make(CombTS()).save(path)
-    assert "coefficients" not in describe(path)
+    assert "coefficients" not in describe(*files.open_file(path))
 
 
 @pytest.mark.parametrize(

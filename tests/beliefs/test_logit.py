@@ -7,7 +7,7 @@ from scipy.special import expit, log_expit
 from superarm import BernoulliEnvironment, CombLinTS, CombLinUCB, gaussian, mean_se, simulate
 from superarm.beliefs.logit import condition_logit
 from superarm.errors import NumericalError, ParameterError, WeightsError
-from superarm.studies.beyond import Clicks
+from superarm.studies.clicks import Clicks
 
 
 def clicks(seed, n, d, lam, size=1.0):

@@ -30,7 +30,8 @@ from superarm import (
 )
 from superarm.contexts import Outer
 from superarm.errors import ParameterError
-from superarm.studies.longest_path import BernoulliLongestPath, LongestPath
+from superarm.studies.demo import BernoulliLongestPath
+from superarm.studies.longest_path import LongestPath
 from superarm.studies.study import Setting, Study
 
 SETTINGS = {"episodes": 20, "replicates": 6, "progress": False}

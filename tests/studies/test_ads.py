@@ -1,7 +1,11 @@
 import numpy as np
 import pytest
 
-from superarm.studies.ads import Ads, people
+from superarm.studies import returns
+from superarm.studies.ads import Ads, claims, people, run
+from superarm.studies.report import Row
+from superarm.studies.study import Study
+from support import returned
 
 
 def test_features():
@@ -26,3 +30,40 @@ def test_an_instance_shuffles_people_and_keeps_them_whole():
     A = problem.oracle(world.mean)
     assert problem.Phi[A, 7].sum() == 50
     assert world.mean[A].sum() == pytest.approx(15.0)
+
+
+def test_ads_match_the_paper(tmp_path):
+    content = run(Study(out=tmp_path, workers=2, progress=False, replicates=2)).content
+    at = {name: result["return_at"] for name, result in content["results"].items()}
+    assert 0.64 <= at["CombLinTS"]["100"] <= 0.74
+    assert 0.76 <= at["CombLinTS"]["1000"] <= 0.84
+    assert at["CombTS"]["1000"] < 0.6
+    assert at["CombUCB1"]["1000"] < 0.6
+    assert at["CombLinTS, auto"]["1000"] >= at["CombLinTS"]["1000"] + 0.03
+    assert content["optimum"] == pytest.approx(15.0)
+
+
+def test_claims():
+    results = {
+        "CombLinTS": returned(0.67, 0.79),
+        "CombTS": returned(0.5, 0.5),
+        "CombUCB1": returned(0.5, 0.7),
+        "CombMixTS": returned(0.7, 0.95),
+    }
+    rows = list(claims({"results": results}))
+    assert [row.verdict for row in rows] == [
+        "agrees within 5 points",
+        "agrees within 5 points",
+        "differs",
+        "agrees",
+    ]
+    (ours,) = returns.beyond("ads", {"results": results})
+    assert ours == Row(
+        "ads: CombMixTS, all scales from the evidence at 1000 episodes",
+        "CombLinTS: 79.0% ± 1.0%",
+        "95.0% ± 1.0%",
+        "",
+    )
+    assert rows[0].here == "67.0% ± 1.0%"
+    results["CombLinTS"] = returned(0.5, 0.9)
+    assert [row.verdict for row in claims({"results": results})][:2] == ["differs", "differs"]

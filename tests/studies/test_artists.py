@@ -1,9 +1,12 @@
+import json
+
 import numpy as np
 import pytest
 
 from superarm.errors import ParameterError
-from superarm.studies.artists import Artists, _liked, _probabilities, catalogue
-from support import with_data
+from superarm.studies.artists import Artists, _liked, _probabilities, catalogue, claims, run
+from superarm.studies.study import Study
+from support import returned, with_data
 
 PLAYS = np.array([[1, 7, 10], [1, 8, 1], [2, 7, 4], [2, 9, 1], [2, 8, 1]])
 
@@ -41,3 +44,30 @@ def test_an_instance_keeps_features_and_means_together():
     np.testing.assert_allclose(world.mean[order], np.sort(mean))
     theta = np.arange(20.0)
     assert (problem.Phi @ theta @ world.mean) == pytest.approx(Phi @ theta @ mean)
+
+
+@with_data
+def test_artists_match_the_paper(tmp_path):
+    content = run(Study(out=tmp_path, workers=2, progress=False, replicates=4)).content
+    results = content["results"]
+    for baseline in ("CombTS", "CombUCB1"):
+        lead = results["CombLinTS"]["return_at"]["1000"] - results[baseline]["return_at"]["1000"]
+        se = (
+            results["CombLinTS"]["return_at_se"]["1000"] + results[baseline]["return_at_se"]["1000"]
+        )
+        assert lead > 3 * se
+    written = json.loads((tmp_path / "artists.json").read_text())
+    assert set(written["readings"]) == {"user median", "global median"}
+
+
+def test_claims():
+    good = {
+        "CombLinTS": returned(0.4, 0.6),
+        "CombTS": returned(0.3, 0.4),
+        "CombUCB1": returned(0.3, 0.3),
+    }
+    close = {**good, "CombTS": returned(0.3, 0.59)}
+    bad = {**good, "CombTS": returned(0.3, 0.9)}
+    rows = list(claims({"results": good, "readings": {"user median": close, "global median": bad}}))
+    assert [row.verdict for row in rows] == ["agrees", "no verdict: too few replicates", "differs"]
+    assert "likes above the user median" in rows[1].what

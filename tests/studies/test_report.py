@@ -1,128 +1,12 @@
 import base64
+import sys
 
-from superarm.studies.report import (
-    Row,
-    ads_rows,
-    artists_rows,
-    as_text,
-    beyond_rows,
-    is_papers_case,
-    longest_path_rows,
-    write_html,
-)
+import pytest
 
-
-def regret(mean, se=100.0, replicates=200):
-    return {"regret": {"mean": mean, "se": se}, "replicates": replicates}
-
-
-def returns(at_100, at_1000, se=0.01):
-    return {"return_at": {"100": at_100, "1000": at_1000}, "return_at_se": {"100": se, "1000": se}}
-
-
-SETTINGS = {
-    "m": 30,
-    "d": 200,
-    "lam": 10.0,
-    "sigma": 1.0,
-    "c": 1.0,
-    "episodes": 150,
-    "replicates": 200,
-}
-
-
-def longest_path(**changes):
-    content = {
-        "settings": SETTINGS,
-        "results": {"CombLinTS": regret(1.57e4)},
-        "sweeps": {},
-        "m=250": {},
-    }
-    return {**content, **changes}
-
-
-def test_default_case():
-    (row,) = longest_path_rows(longest_path())
-    assert row == Row(
-        row.what, "1.56e+04", "1.57e+04 ± 1e+02 (200 replicates)", "agrees: 1.0 standard errors"
-    )
-    (row,) = longest_path_rows(longest_path(results={"CombLinTS": regret(1.7e4)}))
-    assert row.verdict == "differs: 14.0 standard errors"
-    (row,) = longest_path_rows(longest_path(results={"CombLinTS": regret(1.7e4, se=None)}))
-    assert row.verdict == "one replicate: no verdict"
-
-
-def test_another_case_has_nothing_to_compare_with():
-    other = longest_path(settings={**SETTINGS, "m": 20})
-    assert list(longest_path_rows(other)) == []
-    assert is_papers_case(longest_path())
-    assert not is_papers_case(other)
-
-
-def test_sweeps_and_the_largest_case():
-    def points(*pairs):
-        return [{"value": x, **regret(y)} for x, y in pairs]
-
-    content = longest_path(
-        sweeps={
-            "m": {"CombLinTS": points((10, 1.0), (20, 2.0), (30, 3.1))},
-            "d": {"CombLinTS": points((10, 3.0), (60, 2.0), (110, 9.0))},
-            "sigma": {
-                "CombLinTS": points((1e-7, 1.05), (1.0, 1.0)),
-                "LiteralCombLinTS": points((1e-7, 15.0), (1.0, 1.0)),
-            },
-        },
-        **{"m=250": {"CombLinTS": regret(6.5e4, 400.0, 20)}},
-    )
-    rows = list(longest_path_rows(content))
-    assert [row.verdict for row in rows[1:]] == [
-        "agrees: 1.5 standard errors",
-        "agrees",
-        "differs",
-        "differs: the cliff is rounding",
-        "agrees",
-    ]
-
-
-def test_ads():
-    results = {
-        "CombLinTS": returns(0.67, 0.79),
-        "CombTS": returns(0.5, 0.5),
-        "CombUCB1": returns(0.5, 0.7),
-        "CombMixTS": returns(0.7, 0.95),
-    }
-    rows = list(ads_rows({"results": results}))
-    assert [row.verdict for row in rows] == [
-        "agrees within 5 points",
-        "agrees within 5 points",
-        "differs",
-        "agrees",
-    ]
-    (ours,) = beyond_rows({"ads": {"results": results}})
-    assert ours == Row(
-        "ads: CombMixTS, all scales from the evidence at 1000 episodes",
-        "CombLinTS: 79.0% ± 1.0%",
-        "95.0% ± 1.0%",
-        "",
-    )
-    assert rows[0].here == "67.0% ± 1.0%"
-    results["CombLinTS"] = returns(0.5, 0.9)
-    assert [row.verdict for row in ads_rows({"results": results})][:2] == ["differs", "differs"]
-
-
-def test_artists():
-    good = {
-        "CombLinTS": returns(0.4, 0.6),
-        "CombTS": returns(0.3, 0.4),
-        "CombUCB1": returns(0.3, 0.3),
-    }
-    close = {**good, "CombTS": returns(0.3, 0.59)}
-    bad = {**good, "CombTS": returns(0.3, 0.9)}
-    rows = list(
-        artists_rows({"results": good, "readings": {"user median": close, "global median": bad}})
-    )
-    assert [row.verdict for row in rows] == ["agrees", "no verdict: too few replicates", "differs"]
-    assert "likes above the user median" in rows[1].what
+from superarm.errors import DataError
+from superarm.studies import ads, artists, beyond, explore, longest_path, returns
+from superarm.studies.report import Row, as_text, reproduce, write_html
+from superarm.studies.study import Study
 
 
 def test_text_and_page(tmp_path):
@@ -144,3 +28,55 @@ def test_text_and_page(tmp_path):
     assert "32,561" in page
     assert "<link" not in page
     assert 'src="http' not in page
+
+
+def test_without_matplotlib_there_is_a_report_without_figures(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "superarm.figures", None)
+    monkeypatch.delattr("superarm.figures", raising=False)
+    study = Study(out=tmp_path, progress=False, replicates=2, episodes=5)
+    made = reproduce(study, {"longest-path": lambda study: longest_path.run(study, m=3, d=4)})
+    assert made.path.exists()
+    assert "pip install 'superarm[plot]'" in made.left_out[0]
+
+
+def no_data(*args):
+    raise DataError("no Last.fm here")
+
+
+def test_all_goes_on_without_last_fm(tmp_path, monkeypatch):
+    monkeypatch.setattr(artists, "catalogue", no_data)
+    one = {"CombLinTS": returns.LEARNERS["CombLinTS"]}
+    monkeypatch.setattr(returns, "LEARNERS", one)
+    monkeypatch.setattr(returns, "OURS", {})
+    study = Study(out=tmp_path, progress=False, replicates=2, episodes=100)
+    small = Study(out=tmp_path, progress=False, replicates=2, episodes=10)
+    sweeps = {"m": [2, 3, 4], "d": [2, 3, 4]}
+    runs = {
+        "longest-path": lambda _: longest_path.run(small, m=3, d=4, sweeps=sweeps),
+        "ads": ads.run,
+        "artists": artists.run,
+        "beyond": lambda _: beyond.run(small),
+    }
+    made = reproduce(study, runs)
+    assert made.left_out == ["artists: no Last.fm here"]
+    assert "ads: CombLinTS at 100 episodes" in made.tables
+    assert "clicks: regret of CombLinTS with the logit link" in made.tables
+    assert "artists" not in made.tables
+    assert "no Last.fm here" in made.path.read_text()
+    for name in (
+        "longest-path",
+        "longest-path-sweeps",
+        "longest-path-bounds",
+        "ads",
+        "beyond",
+        "explore",
+    ):
+        assert (tmp_path / f"{name}.png").exists()
+        assert (tmp_path / f"{name}.svg").exists()
+    assert list(explore.problems_at_hand()) == [
+        "ads",
+        "agnostic longest path",
+        "coherent longest path",
+    ]
+    with pytest.raises(DataError, match="no Last"):
+        reproduce(study, {"artists": artists.run})

@@ -6,7 +6,7 @@ import pytest
 from superarm import CombLinTS, RandomChoice
 from superarm.studies import study as module
 from superarm.studies.longest_path import LongestPath
-from superarm.studies.study import Setting, Study, estimate, read_curves
+from superarm.studies.study import Setting, Study, estimate
 
 PATH = LongestPath(m=2, d=2)
 A = Setting("a", PATH, CombLinTS(lam=10.0, sigma=1.0), 5, 3)
@@ -80,6 +80,22 @@ def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch, counted):
     assert not (tmp_path / "traces" / "b.npz").exists()
 
 
+def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
+    asked = []
+
+    def simulate(instance, learners, *, device, **settings):
+        asked.append(device)
+        return original(instance, learners, **settings)
+
+    original = module.simulate
+    monkeypatch.setattr(module, "simulate", simulate)
+    monkeypatch.setattr(module, "versions", lambda device=None: {})
+    Study(out=tmp_path, progress=False, device="cuda:1").run([A, B._replace(on_device=False)])
+    assert asked == ["cuda:1", None]
+    names = sorted(path.name for path in (tmp_path / "traces").iterdir())
+    assert names == ["a cuda-1.npz", "b.npz"]
+
+
 def test_progress_names_the_setting(tmp_path, capsys):
     Study(out=tmp_path).run([A, B])
     assert "[2/2] b" in capsys.readouterr().err
@@ -91,10 +107,14 @@ def test_files(tmp_path):
     assert (content["experiment"], content["x"], content["seed"]) == ("thing", 1, 4)
     assert "numpy" in content["versions"]
     values = np.array([[1.0, 2.0], [3.0, 6.0]])
-    path = study.write_curves("thing", {"L": {"regret": values, "other": values + 1}})
-    mean, se = read_curves(path, "regret")["L"]
-    np.testing.assert_allclose(mean, [2.0, 4.0])
-    np.testing.assert_allclose(se, [1.0, 2.0])
+    path = study.write_curves("thing", {"regret": {"L": values}, "other": {"L": values + 1}})
+    assert path.read_text().splitlines() == [
+        "learner,quantity,episode,mean,standard error",
+        "L,regret,1,2.0,1.0",
+        "L,regret,2,4.0,2.0",
+        "L,other,1,3.0,1.0",
+        "L,other,2,5.0,2.0",
+    ]
 
 
 def test_estimate():

@@ -17,10 +17,11 @@ SHOWN = 8
 """Items and coefficients that `describe` shows."""
 
 
-def describe(path: PathLike) -> str:
-    """What the file of an agent holds, in words: meta data and shapes, items and coefficients."""
-    text, (header, arrays) = files.describe(path), files.open_file(path)
-    parts = [text]
+def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+    """What the opened file of an agent holds, in words: meta data and shapes, items and
+    coefficients.
+    """
+    parts = [files.describe(header, arrays)]
     if (ids := saved_ids(arrays)) is not None:
         parts.append(
             f"{len(ids)} items: {', '.join(map(str, ids[:SHOWN]))}{', ...' if len(ids) > SHOWN else ''}"

@@ -122,12 +122,18 @@ class Trace:
     @classmethod
     def load(cls, path: files.PathLike) -> "Trace":
         """Read what `save` wrote."""
-        meta, arrays = files.read(path, "trace")
+        return cls.of_file(path, *files.read(path, "trace"))
+
+    @classmethod
+    def of_file(
+        cls, path: files.PathLike, meta: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> "Trace":
+        """The trace in the meta data and arrays of a file; its path is for error messages."""
         try:
             shape = arrays["expected"].shape
             # where all learners had the same best sets, older files have no axis for learners
             by_learner = {name: np.broadcast_to(arrays[name], shape).copy() for name in ARRAYS}
-            content: dict[str, Any] = meta | by_learner | {"learners": tuple(meta["learners"])}
+            content = {**meta, **by_learner, "learners": tuple(meta["learners"])}
             return cls(**{name: content[name] for name in (*META, *ARRAYS)})
         except KeyError as error:
             raise FileError(f"{path} is damaged: {error} is missing") from error

@@ -1,7 +1,9 @@
 """Online advertising on Adult: a hundred people who will accept an offer, half of them women."""
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,20 +11,38 @@ from superarm.arrays import Array
 from superarm.contracts import Problem
 from superarm.oracles import Quota
 from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.studies import returns
 from superarm.studies.datasets import adult
+from superarm.studies.report import Outcome, Row, percent
+from superarm.studies.study import Content, Study
+
+
+class People(NamedTuple):
+    """Whom an offer can be shown to."""
+
+    Phi: Array  # (32,561, 10)
+    female: Array  # (32,561,) bool
+    mean: Array  # (32,561,) the probability of acceptance
 
 
 @functools.cache
-def people() -> tuple[Array, Array, Array]:
-    """Features (32,561, 10), whether female, and the probability of acceptance.
+def people() -> People:
+    """The people of Adult: features, sex, and the probability that they accept.
 
     The features: one of seven age groups (17-26, 27-36, ..., 77 and more), female, more than 40
     hours a week, and years of education as a share of 16.
     """
     data = adult()
     decade = np.minimum((data.age - 17) // 10, 6)
-    Phi = np.column_stack([np.eye(7)[decade], data.female, data.long_hours, data.education / 16])
-    return Phi, data.female, np.where(data.rich, 0.15, 0.05)
+    Phi = np.column_stack(
+        [
+            np.eye(7)[decade],
+            data.female,
+            data.long_hours,
+            data.education / 16,
+        ]
+    )
+    return People(Phi, data.female, np.where(data.rich, 0.15, 0.05))
 
 
 @dataclass(frozen=True)
@@ -34,13 +54,55 @@ class Ads:
 
     >>> import numpy as np
     >>> problem, world = Ads()(np.random.default_rng(0))
-    >>> problem.L, problem.d, problem.oracle.K, round(float(world.mean[problem.oracle(world.mean)].sum()), 6)
-    (32561, 10, 100, 15.0)
+    >>> problem.L, problem.d, problem.oracle.K
+    (32561, 10, 100)
+    >>> best = problem.oracle(world.mean)
+    >>> round(float(world.mean[best].sum()), 6)
+    15.0
     """
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance."""
-        Phi, female, mean = people()
-        order = rng.permutation(len(mean))
-        oracle = Quota(female[order], {True: 50, False: 50})
-        return Problem(Phi[order], oracle), BernoulliEnvironment(mean[order])
+        adults = people()
+        order = rng.permutation(len(adults.mean))
+        oracle = Quota(adults.female[order], {True: 50, False: 50})
+        return (
+            Problem(adults.Phi[order], oracle),
+            BernoulliEnvironment(adults.mean[order]),
+        )
+
+
+PAPER = {100: 0.70, 1000: 0.80}
+"""Return / optimum of CombLinTS, by episode."""
+
+
+def run(study: Study) -> Outcome:
+    """Run the paper's learners and ours; writes ads.json and ads.csv."""
+    learners = {**returns.LEARNERS, **returns.OURS}
+    found = returns.run(study, "ads", Ads(), learners, 4, PAPER)
+    return found._replace(claims=claims(found.content))
+
+
+def claims(content: Content) -> Iterator[Row]:
+    """What the paper says about ads."""
+    results = content["results"]
+    linear = results["CombLinTS"]
+    for mark, paper in PAPER.items():
+        t = str(mark)
+        if t in linear["return_at"]:
+            near = abs(linear["return_at"][t] - paper) <= 0.05
+            yield Row(
+                f"ads: CombLinTS at {t} episodes",
+                f"{paper:.0%}",
+                percent(returns.return_at(linear, t)),
+                "agrees within 5 points" if near else "differs",
+            )
+    for name in returns.BASELINES:
+        if name in results and "1000" in results[name]["return_at"]:
+            found = returns.return_at(results[name], "1000")
+            yield Row(
+                f"ads: {name} at 1000 episodes",
+                "poor",
+                percent(found),
+                "agrees" if found["mean"] < 0.6 else "differs",
+            )

@@ -1,8 +1,9 @@
 """Artist recommendation on Last.fm: ten artists an average user would choose."""
 
 import functools
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -11,71 +12,86 @@ from superarm.contracts import Problem
 from superarm.errors import ParameterError
 from superarm.oracles import TopK
 from superarm.simulation.worlds import BernoulliEnvironment
-from superarm.studies.datasets import Listening, lastfm
+from superarm.studies import returns
+from superarm.studies.datasets import lastfm
+from superarm.studies.report import Outcome, Row, percent
+from superarm.studies.study import Content, Study
 
 Likes = Literal["user mean", "user median", "global median"]
 """When a user likes an artist: the listening count is above this."""
+OTHER_READINGS: tuple[Likes, ...] = ("user median", "global median")
+TAGS = 20
 
 
 def _liked(plays: Array, likes: Likes) -> Array:
     """Whether each listening count says that the user likes the artist."""
-    user, count = plays[:, 0], plays[:, 2]
-    if likes == "user mean":
-        bar = (np.bincount(user, count) / np.maximum(np.bincount(user), 1))[user]
-    elif likes == "user median":
-        median = np.zeros(user.max() + 1)
-        for u in np.unique(user):
-            median[u] = np.median(count[user == u])
-        bar = median[user]
-    elif likes == "global median":
-        bar = np.full(len(count), np.median(count))
-    else:
+    if likes not in get_args(Likes):
         raise ParameterError(
             f"likes must be 'user mean', 'user median' or 'global median', got {likes!r}"
         )
-    return count > bar
+    user = plays[:, 0]
+    count = plays[:, 2]
+    if likes == "global median":
+        user = np.zeros_like(user)  # all of them as one
+    statistic = np.mean if likes == "user mean" else np.median
+    bar = np.zeros(user.max() + 1)
+    for u in np.unique(user):
+        bar[u] = statistic(count[user == u])
+    liked: Array = count > bar[user]
+    return liked
 
 
 def _probabilities(plays: Array, liked: Array) -> Array:
     """P(user likes artist) for each listening, by a two-class naive Bayes over user and artist with
     Laplace α = 1.
     """
-    _, user = np.unique(plays[:, 0], return_inverse=True)
-    _, artist = np.unique(plays[:, 1], return_inverse=True)
-    score = []
-    for of_class in (~liked, liked):
+
+    def score(of_class: Array) -> Array:
+        """P(class) P(user | class) P(artist | class)."""
         n = of_class.sum()
-        by_user, by_artist = np.bincount(user, of_class), np.bincount(artist, of_class)
-        likelihood = (by_user + 1) / (n + len(by_user)), (by_artist + 1) / (n + len(by_artist))
-        score.append(n / len(liked) * likelihood[0][user] * likelihood[1][artist])
-    probability: Array = score[1] / (score[0] + score[1])
-    return probability
+        product: Array = n / len(liked)
+        for column in (0, 1):
+            who = np.unique(plays[:, column], return_inverse=True)[1]
+            count = np.bincount(who, of_class)
+            product = product * ((count + 1) / (n + len(count)))[who]
+        return product
+
+    like = score(liked)
+    return np.asarray(like / (score(~liked) + like))
+
+
+class Catalogue(NamedTuple):
+    """What can be recommended."""
+
+    Phi: Array  # (4,768, 20)
+    mean: Array  # (4,768,)
 
 
 @functools.cache
-def catalogue(likes: Likes = "user mean") -> tuple[Array, Array]:
-    """Features (4,768, 20) and mean weights of the artists with two listeners and one of the twenty
-    top tags.
+def catalogue(likes: Likes = "user mean") -> Catalogue:
+    """The artists with two listeners and one of the twenty top tags.
 
     φ_e[j] is the share of those who tagged artist e that gave it tag j; w̄(e) is the mean over its
     listeners of the probability that they like it.
     """
-    data: Listening = lastfm()
-    plays, tags = data
-    size = int(max(plays[:, 1].max(), tags[:, 1].max())) + 1
-    listeners = np.bincount(plays[:, 1], minlength=size)
-    tag_uses = np.bincount(tags[:, 2])
-    top = np.argsort(-tag_uses, kind="stable")[:20]
-    column = np.full(len(tag_uses), -1)
-    column[top] = np.arange(20)
-    counted = column[tags[:, 2]] >= 0
-    assigned = np.zeros((size, 20))
-    np.add.at(assigned, (tags[counted, 1], column[tags[counted, 2]]), 1)
+    data = lastfm()
+    plays = data.plays
+    tags = data.tags
+    listened = plays[:, 1]
+    size = int(max(listened.max(), tags[:, 1].max())) + 1
+    listeners = np.bincount(listened, minlength=size)
     taggers = np.bincount(np.unique(tags[:, :2], axis=0)[:, 1], minlength=size)
-    chosen = np.flatnonzero((listeners >= 2) & (assigned.sum(1) > 0))
+    top = np.argsort(-np.bincount(tags[:, 2]), kind="stable")[:TAGS]
+    assigned = np.column_stack(
+        [np.bincount(tags[tags[:, 2] == tag, 1], minlength=size) for tag in top]
+    )
+    chosen = np.flatnonzero((listeners >= 2) & assigned.any(1))
     probability = _probabilities(plays, _liked(plays, likes))
-    mean = np.bincount(plays[:, 1], probability, minlength=size)[chosen] / listeners[chosen]
-    return assigned[chosen] / taggers[chosen, None], mean
+    liking = np.bincount(listened, probability, minlength=size)
+    return Catalogue(
+        assigned[chosen] / taggers[chosen, None],
+        liking[chosen] / listeners[chosen],
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +102,51 @@ class Artists:
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance; the artists come in random order, as ties go to the first."""
-        Phi, mean = catalogue(self.likes)
-        order = rng.permutation(len(mean))
-        return Problem(Phi[order], TopK(10)), BernoulliEnvironment(mean[order])
+        artists = catalogue(self.likes)
+        order = rng.permutation(len(artists.mean))
+        return (
+            Problem(artists.Phi[order], TopK(10)),
+            BernoulliEnvironment(artists.mean[order]),
+        )
 
 
-READINGS: tuple[Likes, ...] = ("user mean", "user median", "global median")
+def run(study: Study) -> Outcome:
+    """Run the paper's learners and ours, and the paper's on the other readings of "likes"; writes
+    artists.json and artists.csv, of the other readings below `readings`.
+    """
+    catalogue()  # so that missing data is found, or fetched, once and not by every worker
+    learners = {**returns.LEARNERS, **returns.OURS}
+    baselines = {name: learners[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
+    del learners["CombLinTS, logit"]
+    readings = {}
+    for likes in OTHER_READINGS:
+        part = replace(study, out=study.out / "readings" / likes.replace(" ", "-"))
+        found = returns.run(part, "artists", Artists(likes=likes), baselines, 8, {})
+        readings[likes] = found.content["results"]
+    found = returns.run(study, "artists", Artists(), learners, 8, {})
+    found.content["readings"] = readings
+    study.write_json("artists", found.content)
+    return found._replace(claims=claims(found.content))
+
+
+def claims(content: Content) -> Iterator[Row]:
+    """What the paper says about artists, in each reading."""
+    for reading, results in {"": content["results"], **content["readings"]}.items():
+        t = max(results["CombLinTS"]["return_at"], key=int)
+        linear = returns.return_at(results["CombLinTS"], t)
+        rivals = [returns.return_at(results[name], t) for name in returns.BASELINES]
+        best = max(rivals, key=lambda rival: rival["mean"])
+        lead = linear["mean"] - best["mean"]
+        se = np.hypot(linear["se"] or np.inf, best["se"] or np.inf)
+        verdict = "no verdict: too few replicates"
+        if lead > 3 * se:
+            verdict = "agrees"
+        elif lead < 0:
+            verdict = "differs"
+        which = f", likes above the {reading}" if reading else ""
+        yield Row(
+            f"artists{which}: CombLinTS at {t} against the baselines",
+            "much faster",
+            f"{percent(linear)} against {percent(best)}",
+            verdict,
+        )

@@ -1,248 +1,148 @@
-"""What the paper leaves open: a world that changes, clicks, items that deviate from their features,
-unknown scales.
+"""What the paper leaves open, in one run: a world that changes, clicks, items that deviate from
+their features, unknown scales.
 """
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
 
-import numpy as np
-
-from superarm.arrays import Array, Rng, matvec
-from superarm.checks import require_count, require_positive
-from superarm.contracts import Feedback, Learner, Problem
-from superarm.errors import ParameterError
-from superarm.gaussian import condition, prior, sample
-from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
-from superarm.oracles import GridPath
+from superarm.arrays import Array
+from superarm.learners import CombLinTS
 from superarm.simulation.lockstep import Instance
-from superarm.simulation.trace import Trace
-from superarm.simulation.worlds import BernoulliEnvironment, DriftingEnvironment
+from superarm.studies import clicks, drift, explore, returns
 from superarm.studies.ads import Ads
-from superarm.studies.artists import Artists
-from superarm.studies.longest_path import LongestPath
-from superarm.studies.study import Setting, Study, estimate
+from superarm.studies.report import Figures, Outcome, Row, percent
+from superarm.studies.study import Content, Curves, Learners, Study, estimate, regret, share
 
-
-@dataclass(frozen=True, kw_only=True)
-class Drift:
-    """Longest paths whose θ* wanders: after 1/drift² episodes little is left of where it was.
-
-    >>> import numpy as np
-    >>> problem, world = Drift()(np.random.default_rng(0))
-    >>> problem.L, problem.d, len(world.theta)
-    (220, 20, 500)
-    """
-
-    drift: float = 0.05
-    episodes: int = 500
-
-    def __call__(self, rng: np.random.Generator) -> tuple[Problem, DriftingEnvironment]:
-        """One instance."""
-        oracle = GridPath(10)
-        Phi = rng.standard_normal((oracle.L, 20))
-        world = DriftingEnvironment.wandering(
-            Phi, lam=1.0, sigma=1.0, drift=self.drift, episodes=self.episodes, rng=rng
-        )
-        return Problem(Phi, oracle), world
-
-
-class Window(NamedTuple):
-    """The feedback of the last episodes, the oldest first; zero rows before there is any."""
-
-    rows: Array  # (*B, size K, d)
-    w: Array  # (*B, size K)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowCombLinTS:
-    """CombLinTS on the feedback of the last `size` episodes: the usual remedy for drift, to compare
-    with.
-    """
-
-    lam: float
-    sigma: float
-    size: int
-    per_item: ClassVar[tuple[str, ...]] = ()
-    uses_features: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_positive(lam=self.lam, sigma=self.sigma)
-        require_count(size=self.size)
-
-    @property
-    def model(self) -> "WindowCombLinTS":
-        """The window itself."""
-        return self
-
-    def prior(self, problem: Problem) -> Window:
-        """Nothing observed."""
-        if problem.oracle.K is None:
-            raise ParameterError("a sliding window needs an oracle that knows its K")
-        n = self.size * problem.oracle.K
-        return Window(np.zeros((*problem.batch, n, problem.d)), np.zeros((*problem.batch, n)))
-
-    def weights(self, belief: Window, problem: Problem, rng: Rng) -> Array:
-        """θ_t ~ N(θ̄_t, Σ_t) given the window;  Φθ_t."""
-        posterior = condition(
-            prior(problem.d, self.lam, problem.batch), belief.rows, belief.w, self.sigma
-        )
-        return matvec(problem.Phi, sample(posterior, rng))
-
-    def learn(self, belief: Window, problem: Problem, feedback: Feedback) -> Window:
-        """Put in the new episode, drop the oldest."""
-        K = problem.oracle.K
-        assert K is not None  # the prior has seen to it
-        n = feedback.w.shape[-1]
-        rows = np.zeros((*problem.batch, K, problem.d))
-        rows[..., :n, :] = feedback.rows
-        new = np.zeros((*problem.batch, K))
-        new[..., :n] = np.where(feedback.A >= 0, feedback.w, 0.0)
-        return Window(
-            np.concatenate([belief.rows[..., K:, :], rows], axis=-2),
-            np.concatenate([belief.w[..., K:], new], axis=-1),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clicks:
-    """Longest paths over 0/1 weights with a logistic law: P(open) between 0.01 and 0.9, log-odds
-    linear in φ.
-
-    >>> import numpy as np
-    >>> problem, world = Clicks()(np.random.default_rng(0))
-    >>> problem.L, problem.d, round(float(world.mean.min()), 6), round(float(world.mean.max()), 6)
-    (220, 5, 0.01, 0.9)
-    """
-
-    m: int = 10
-    d: int = 5
-
-    def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
-        oracle = GridPath(self.m)
-        X = rng.standard_normal((oracle.L, self.d - 1))
-        score = X @ rng.standard_normal(self.d - 1)
-        low, high = math.log(0.01 / 0.99), math.log(0.9 / 0.1)
-        odds = low + (high - low) * (score - score.min()) / np.ptp(score)
-        return Problem(np.column_stack([np.ones(oracle.L), X]), oracle), BernoulliEnvironment(
-            1 / (1 + np.exp(-odds))
-        )
-
-
-DRIFT_LEARNERS: dict[str, Learner[Any]] = {
-    "CombLinTS": CombLinTS(lam=1.0, sigma=1.0),
-    "sliding window of 20": WindowCombLinTS(lam=1.0, sigma=1.0, size=20),
-    "sliding window of 50": WindowCombLinTS(lam=1.0, sigma=1.0, size=50),
-    "forgetting 0.98": CombLinTS(lam=1.0, sigma=1.0, forgetting=0.98),
-    "forgetting 0.95": CombLinTS(lam=1.0, sigma=1.0, forgetting=0.95),
-    "forgetting 0.9": CombLinTS(lam=1.0, sigma=1.0, forgetting=0.9),
-}
-CLICK_LEARNERS: dict[str, Learner[Any]] = {
-    "CombLinTS, auto": CombLinTS(),
-    "CombLinTS, logit": CombLinTS(lam=1.0, link="logit"),
-    "CombLinUCB, auto": CombLinUCB(c=1.0),
-    "CombLinUCB, logit": CombLinUCB(lam=1.0, c=1.0, link="logit"),
-}
-EXPLORE = (0.0, 0.1, 0.3, 0.5, 1.0)
-EXPLORED: dict[str, tuple[Instance, int]] = {
-    "ads": (Ads(), 1000),
-    "artists": (Artists(), 1000),
-    "agnostic longest path": (LongestPath(d=20, lam=1.0, tau=4.5), 300),
-    "coherent longest path": (LongestPath(), 150),
-}
-"""Problems to choose `explore` on. In the agnostic one features explain half of the variance of the
-weights."""
 GRID = [10.0**k for k in (-2, -1, 0, 1, 2)]
+FIXED: Learners = {
+    f"lam={lam:g} sigma={sigma:g}": CombLinTS(lam=lam, sigma=sigma)
+    for lam in GRID
+    for sigma in GRID
+}
+"""Pairs of scales, to find the best of them in hindsight."""
 
 
-def _regrets(
+class Comparison(NamedTuple):
+    """What learners came to on one problem."""
+
+    results: Content  # at the end, for JSON
+    regret: dict[str, Array]
+
+
+def compare(
     study: Study,
+    replicates: int,
     name: str,
     instance: Instance,
-    learners: Mapping[str, Learner[Any]],
+    learners: Learners,
     episodes: int,
-    replicates: int,
-) -> tuple[dict[str, Any], dict[str, Trace]]:
-    """Final regret and return of each learner, and the traces."""
-    settings = {
-        label: Setting(f"{name} n={episodes} {label}", instance, learner, episodes, replicates)
-        for label, learner in learners.items()
-    }
-    found = study.run(settings.values())
-    traces = {label: found[setting] for label, setting in settings.items()}
-    results = {}
+) -> Comparison:
+    """Run the learners on the instance."""
+    n = study.at_most(episodes)
+    traces = study.compare(f"{name} n={n}", instance, learners, n, replicates)
+    found = Comparison({}, {})
     for label, trace in traces.items():
-        of = settings[label].label
-        results[label] = {
+        found.regret[label] = regret(trace)
+        found.results[label] = {
             "learner": repr(learners[label]),
-            "regret": estimate(trace.regret(of)[:, -1]),
-            "return": estimate(
-                trace.per_step_return(of)[:, -1] / trace.per_step_optimum(of)[:, -1]
-            ),
+            "regret": estimate(regret(trace)[:, -1]),
+            "return": estimate(share(trace)[:, -1]),
         }
-    return results, traces
+    return found
 
 
-def _curves(
-    learners: Mapping[str, Learner[Any]], traces: Mapping[str, Trace]
-) -> dict[str, dict[str, Array]]:
-    return {
-        label: {"regret": trace.regret(type(learners[label]).__name__)}
-        for label, trace in traces.items()
-    }
-
-
-def reproduce(
+def run(
     study: Study,
     *,
-    replicates: int,
-    episodes: int | None = None,
-    problems: Mapping[str, tuple[Instance, int]] = EXPLORED,
-    grid: int = 0,
-) -> dict[str, Any]:
-    """Run drift, clicks, `explore` on the problems, and `grid` replicates of fixed scales on ads.
+    problems: explore.Problems | None = None,
+    grid: int | None = None,
+) -> Outcome:
+    """Run drift, clicks, `explore` on the problems, and `grid` replicates of fixed scales on ads;
+    writes beyond.json, drift.csv and clicks.csv.
 
-    `episodes` limits the length of each. Returns what beyond.json holds.
+    By default the problems are those whose data is there, and the grid runs at full scale only.
     """
-
-    def length(n: int) -> int:
-        return min(n, episodes or n)
-
-    n = length(500)
-    drift, drift_traces = _regrets(study, "drift", Drift(episodes=n), DRIFT_LEARNERS, n, replicates)
-    clicks, click_traces = _regrets(
-        study, "clicks", Clicks(), CLICK_LEARNERS, length(1000), replicates
+    replicates = study.count(quick=4)
+    if problems is None:
+        problems = explore.problems_at_hand()
+    if grid is None:
+        grid = min(replicates, 20) if study.full else 0
+    run_on = partial(compare, study, replicates)
+    wandering = run_on(
+        "drift",
+        drift.Drift(episodes=study.at_most(drift.EPISODES)),
+        drift.LEARNERS,
+        drift.EPISODES,
     )
-    learners: dict[str, Learner[Any]] = {f"explore={x:g}": CombMixTS(explore=x) for x in EXPLORE}
-    explore = {}
-    for name, (instance, n) in problems.items():
-        beside: dict[str, Learner[Any]] = {
-            "CombLinTS": CombLinTS(lam=10.0, sigma=1.0),
-            "CombLinTS, auto": CombLinTS(),
-        }
-        explore[name] = _regrets(
-            study, name, instance, {**learners, **beside}, length(n), replicates
-        )[0]
-    fixed: dict[str, Learner[Any]] = {
-        f"lam={lam:g} sigma={sigma:g}": CombLinTS(lam=lam, sigma=sigma)
-        for lam in GRID
-        for sigma in GRID
+    clicking = run_on("clicks", clicks.Clicks(), clicks.LEARNERS, clicks.EPISODES)
+    explored = {
+        name: run_on(name, instance, explore.LEARNERS, episodes).results
+        for name, (instance, episodes) in problems.items()
     }
-    scales: dict[str, Any] = {}
+    scales = {}
     if grid:
-        scales = _regrets(study, "grid", Ads(), {"auto": CombLinTS(), **fixed}, length(1000), grid)[
-            0
-        ]
+        scales = compare(
+            study,
+            grid,
+            "grid",
+            Ads(),
+            {"auto": CombLinTS(), **FIXED},
+            returns.EPISODES,
+        ).results
     content = {
-        "settings": {"replicates": replicates, "grid": grid, "episodes": episodes},
-        "drift": drift,
-        "clicks": clicks,
-        "explore": explore,
+        "settings": {
+            "replicates": replicates,
+            "grid": grid,
+            "episodes": study.episodes,
+        },
+        "drift": wandering.results,
+        "clicks": clicking.results,
+        "explore": explored,
         "scales": scales,
     }
     study.write_json("beyond", content)
-    study.write_curves("drift", _curves(DRIFT_LEARNERS, drift_traces))
-    study.write_curves("clicks", _curves(CLICK_LEARNERS, click_traces))
-    return content
+    study.write_curves("drift", {"regret": wandering.regret})
+    study.write_curves("clicks", {"regret": clicking.regret})
+    return Outcome(
+        content,
+        ours=rows(content),
+        draw=partial(draw, content, wandering.regret, clicking.regret),
+    )
+
+
+def rows(content: Content) -> Iterator[Row]:
+    """What is gained by what the paper does not have."""
+    yield from drift.rows(content["drift"])
+    yield from clicks.rows(content["clicks"])
+    yield from explore.rows(content["explore"])
+    if content["scales"]:
+        share_of = {label: result["return"] for label, result in content["scales"].items()}
+        chosen = share_of.pop("auto")
+        best = max(share_of, key=lambda label: share_of[label]["mean"])
+        yield Row(
+            "ads: CombLinTS, scales from the evidence",
+            f"best of {len(share_of)} fixed pairs, {best}: {percent(share_of[best])}",
+            percent(chosen),
+        )
+
+
+def draw(content: Content, wandering: Curves, clicking: Curves) -> Figures:
+    """Regret by episode where θ* wanders and where weights are clicks; and regret against
+    `explore`.
+    """
+    from superarm import figures
+
+    replicates = content["settings"]["replicates"]
+    figure = figures.panels((11.5, 4.6), columns=2)
+    for axes, curves, title in (
+        (figure.axes[0], wandering, "θ* wanders: forgetting"),
+        (figure.axes[1], clicking, "clicks: the logit link"),
+    ):
+        for i, (label, values) in enumerate(figures.from_the_top(curves)):
+            ours = "forgetting" in label or "logit" in label
+            figures.draw_band(axes, values, label, f"C{i}", "-" if ours else "--")
+        figures.finish(axes, **figures.REGRET, legend=9, title=title)
+        axes.margins(x=0)
+    figure.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
+    return {"beyond": figure, **explore.draw(content["explore"], replicates)}

@@ -25,11 +25,14 @@ LASTFM_SHA256 = {
 }
 LASTFM_FOLDER = "hetrec2011-lastfm-2k"
 LASTFM_URL = "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip"
-_HOW_TO_GET = f"fetch {LASTFM_URL}, unpack it into a folder {LASTFM_FOLDER}, and let SUPERARM_DATA name the folder that one is in"
+_HOW_TO_GET = (
+    f"fetch {LASTFM_URL}, unpack it into a folder {LASTFM_FOLDER}, "
+    "and let SUPERARM_DATA name the folder that one is in"
+)
 
 
 class People(NamedTuple):
-    """Adult's 32,561 people, one entry a person, sorted."""
+    """Adult's 32,561 people, one entry per person, sorted."""
 
     age: Array
     female: Array  # bool
@@ -45,13 +48,16 @@ class Listening(NamedTuple):
     tags: Array  # (186,479, 3): user, artist, tag
 
 
-def _verified(content: bytes, sha256: str, name: str) -> bytes:
+def _numbers(content: bytes, sha256: str, name: str, delimiter: str | None = None) -> Array:
+    """The whole numbers below the header of a table, once its SHA-256 is verified."""
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise DataError(
-            f"{name} is not the file it should be: its SHA-256 is {found}, expected {sha256}; remove it"
+            f"{name} is not the file it should be: "
+            f"its SHA-256 is {found}, expected {sha256}; remove it"
         )
-    return content
+    lines = content.decode().splitlines()
+    return np.loadtxt(lines[1:], np.int64, delimiter=delimiter)
 
 
 @functools.cache
@@ -63,29 +69,24 @@ def adult() -> People:
     (32561, 10771, 7841)
     """
     content = resources.files("superarm.studies.data").joinpath("adult.csv").read_bytes()
-    table = np.loadtxt(
-        _verified(content, ADULT_SHA256, "adult.csv").decode().splitlines()[1:],
-        np.int64,
-        delimiter=",",
-    )
-    age, female, long_hours, education, rich = np.repeat(table[:, :5], table[:, 5], axis=0).T
-    return People(age, female == 1, long_hours == 1, education, rich == 1)
+    table = _numbers(content, ADULT_SHA256, "adult.csv", delimiter=",")
+    people = np.repeat(table[:, :5], table[:, 5], axis=0).T
+    return People(people[0], people[1] == 1, people[2] == 1, people[3], people[4] == 1)
 
 
 @functools.cache
 def lastfm() -> Listening:
     """Last.fm's listening counts and tags."""
     folder = _lastfm_folder()
-    plays, tags = (_table(folder / name, sha256) for name, sha256 in LASTFM_SHA256.items())
-    return Listening(plays, tags[:, :3])
-
-
-def _table(path: Path, sha256: str) -> Array:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing: {_HOW_TO_GET}") from error
-    return np.loadtxt(_verified(content, sha256, str(path)).decode().splitlines()[1:], np.int64)
+    tables = []
+    for name, sha256 in LASTFM_SHA256.items():
+        path = folder / name
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError as error:
+            raise DataError(f"{path} is missing: {_HOW_TO_GET}") from error
+        tables.append(_numbers(content, sha256, str(path)))
+    return Listening(tables[0], tables[1][:, :3])
 
 
 def _lastfm_folder() -> Path:
@@ -97,18 +98,17 @@ def _lastfm_folder() -> Path:
         import pooch
 
         cache = Path(pooch.os_cache("superarm"))
-        if not (cache / LASTFM_FOLDER).is_dir():
-            unzip = pooch.Unzip(extract_dir=LASTFM_FOLDER)
+        unpacked = cache / LASTFM_FOLDER
+        if not unpacked.is_dir():
             pooch.retrieve(
                 LASTFM_URL,
                 known_hash=None,
                 path=cache,
                 fname=f"{LASTFM_FOLDER}.zip",
-                processor=unzip,
+                processor=pooch.Unzip(extract_dir=LASTFM_FOLDER),
             )
-        return next(
-            (cache / LASTFM_FOLDER).rglob("user_artists.dat")
-        ).parent  # the archive may hold a folder
+        # the archive may hold a folder
+        return next(unpacked.rglob("user_artists.dat")).parent
     except ImportError as error:
         raise DataError(
             f"to download Last.fm, pip install 'superarm[data]'; or {_HOW_TO_GET}"

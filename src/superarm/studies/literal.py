@@ -26,8 +26,8 @@ def _square_root(Sigma: Array) -> Array:
     try:
         root: Array = np.linalg.cholesky(Sigma)
     except np.linalg.LinAlgError:
-        u, s, _ = np.linalg.svd(Sigma)
-        root = u * np.sqrt(s)[..., None, :]
+        parts = np.linalg.svd(Sigma)
+        root = parts.U * np.sqrt(parts.S)[..., None, :]
     return root
 
 
@@ -53,8 +53,10 @@ class LiteralCombLinTS:
     def prior(self, problem: Problem) -> MeanAndCovariance:
         """Σ_1 = λ²I, θ̄_1 = 0."""
         shape = (*problem.batch, problem.d)
+        Sigma = self.lam**2 * np.eye(problem.d)
         return MeanAndCovariance(
-            np.zeros(shape), np.broadcast_to(self.lam**2 * np.eye(problem.d), (*shape, problem.d))
+            np.zeros(shape),
+            np.broadcast_to(Sigma, (*shape, problem.d)),
         )
 
     def weights(self, belief: MeanAndCovariance, problem: Problem, rng: Rng) -> Array:
@@ -63,10 +65,14 @@ class LiteralCombLinTS:
         return matvec(problem.Phi, theta)
 
     def learn(
-        self, belief: MeanAndCovariance, problem: Problem, feedback: Feedback
+        self,
+        belief: MeanAndCovariance,
+        problem: Problem,
+        feedback: Feedback,
     ) -> MeanAndCovariance:
         """Algorithm 1, item by item; a zero row changes nothing."""
-        theta, Sigma = belief
+        theta = belief.theta
+        Sigma = belief.Sigma
         w = np.where(nonzero_rows(feedback.rows), feedback.w, 0.0)
         for k in range(w.shape[-1]):
             phi = feedback.rows[..., k, :]

@@ -1,13 +1,14 @@
-"""Longest path on a grid with random features.
+"""Longest path on a grid with random features: the paper's synthetic experiment.
 
 The items are the edges of an (m+1) x (m+1) grid, L = 2m(m+1); the feasible sets are paths across
 it, K = 2m.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,9 +20,13 @@ from superarm.errors import ParameterError
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
 from superarm.simulation.trace import Trace
-from superarm.simulation.worlds import BernoulliEnvironment, GaussianEnvironment
+from superarm.simulation.worlds import GaussianEnvironment
 from superarm.studies.literal import LiteralCombLinTS
-from superarm.studies.study import Setting, Study, estimate
+from superarm.studies.report import Figures, Outcome, Row, number
+from superarm.studies.study import PAPER_REPLICATES, Content, Curves, Setting, Study, estimate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,56 +55,44 @@ class LongestPath:
         if not 0 <= self.tau < math.inf:
             raise ParameterError(f"tau must be a finite number, 0 or more, got {self.tau!r}")
 
-    def __call__(self, rng: np.random.Generator) -> tuple[Problem, GaussianEnvironment]:
+    def __call__(self, rng: Any) -> tuple[Problem, GaussianEnvironment]:
         """One instance."""
         oracle = GridPath(self.m)
         Phi = rng.standard_normal((oracle.L, self.d))
         world = GaussianEnvironment.coherent(Phi, lam=self.lam, sigma=self.sigma, rng=rng)
         if self.tau:
-            world = replace(world, mean=world.mean + self.tau * rng.standard_normal(oracle.L))
+            deviation = self.tau * rng.standard_normal(oracle.L)
+            world = replace(world, mean=world.mean + deviation)
         return Problem(Phi, oracle), world
 
     def batch(self, streams: Any) -> tuple[Problem, GaussianEnvironment]:
-        """One instance per stream, on the device of the streams."""
+        """One instance per stream, as a batch of tensors on the device of the streams: Φ
+        (*B, L, d), w̄ (*B, L).
+        """
         return self(streams)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BernoulliLongestPath:
-    """A coherent problem with 0/1 weights, so that every learner applies and the CombLinUCB theorem
-    holds as printed.
+# What to run.
 
-    Each edge mixes d kinds of road: φ_e lies in the simplex, hence ‖φ_e‖ <= 1. θ*_j ~ U(0, 1) is
-    how likely kind j is to be open, and w̄ = Φθ* lies in [0, 1].
-
-    >>> import numpy as np
-    >>> problem, world = BernoulliLongestPath()(np.random.default_rng(0))
-    >>> bool((problem.Phi.sum(-1).round(12) == 1).all()), bool(world.mean.max() <= 1)
-    (True, True)
-    """
-
-    m: int = 10
-    d: int = 20
-
-    def __post_init__(self) -> None:
-        require_count(m=self.m, d=self.d)
-
-    def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
-        oracle = GridPath(self.m)
-        Phi = rng.dirichlet(np.full(self.d, 1 / self.d), size=oracle.L)
-        mean = Phi @ rng.random(self.d)
-        return Problem(Phi, oracle), BernoulliEnvironment(mean.clip(0, 1))
-
-
-SWEEPS: dict[str, list[float]] = {
+EPISODES = 150
+LARGEST = 250
+"""The largest m of the paper."""
+PAPER_REGRET = {LongestPath.m: 1.56e4, LARGEST: 6.56e4}
+"""R(150) of CombLinTS, by m."""
+Sweeps: TypeAlias = Mapping[str, Sequence[float]]
+SWEEPS: Sweeps = {
     "m": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
     "d": [10, 60, 110, 160, 210, 260, 310, 360, 410, 460, 510],
     "sigma": [10.0**k for k in range(-7, 5)],
     "lambda": [10.0**k for k in range(-2, 6)],
 }
-EPISODES = 150
-PAPER_REGRET = {30: 1.56e4, 250: 6.56e4}
+TINY = 1e-7
+"""The σ at which the paper's recursion falls off its cliff."""
+QUICK: Content = {
+    "sweeps": {"m": [10, 30, 50], "sigma": [TINY, 1e-4, 1.0, 1e4]},
+    "most": (8, 4),
+}
+"""The sweeps of a quick look at everything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,136 +101,349 @@ class Case:
     the paper.
     """
 
-    m: int = 30
-    d: int = 200
-    lam: float = 10.0
-    sigma: float = 1.0
+    m: int = LongestPath.m
+    d: int = LongestPath.d
+    lam: float = LongestPath.lam
+    sigma: float = LongestPath.sigma
     c: float = 1.0
 
     def learner(self, name: str) -> Learner[Any]:
         """A learner by the name of its class."""
+        scales = {"lam": self.lam, "sigma": self.sigma}
         per_item = self.lam * math.sqrt(self.d)  # the prior std of φ_e·θ
-        made: dict[str, Callable[[], Learner[Any]]] = {
-            "CombLinTS": lambda: CombLinTS(lam=self.lam, sigma=self.sigma),
-            "CombLinUCB": lambda: CombLinUCB(lam=self.lam, sigma=self.sigma, c=self.c),
-            "LiteralCombLinTS": lambda: LiteralCombLinTS(lam=self.lam, sigma=self.sigma),
-            "Greedy": lambda: Greedy(lam=self.lam, sigma=self.sigma),
-            "CombGaussianTS": lambda: CombGaussianTS(lam=per_item, sigma=self.sigma),
-            "CombUCB1": lambda: CombUCB1(scale=per_item),
-            "RandomChoice": RandomChoice,
+        parameters: dict[type[Any], dict[str, float]] = {
+            CombLinTS: scales,
+            CombLinUCB: {**scales, "c": self.c},
+            LiteralCombLinTS: scales,
+            Greedy: scales,
+            CombGaussianTS: {"lam": per_item, "sigma": self.sigma},
+            CombUCB1: {"scale": per_item},
+            RandomChoice: {},
         }
-        if name not in made:
+        kinds = {kind.__name__: kind for kind in parameters}
+        if name not in kinds:
             raise ParameterError(
-                f"no learner {name!r} for longest paths; there are {', '.join(made)}"
+                f"no learner {name!r} for longest paths; there are {', '.join(kinds)}"
             )
-        return made[name]()
+        learner: Learner[Any] = kinds[name](**parameters[kinds[name]])
+        return learner
 
     def setting(self, learner: str, episodes: int, replicates: int) -> Setting:
         """This case for one learner."""
-        parts = (
+        parts = [
             f"{key}={value:g}"
             for key, value in vars(self).items()
             if key != "c" or learner == "CombLinUCB"
-        )
-        length = "" if episodes == EPISODES else f" n={episodes}"
-        name = f"longest-path {' '.join(parts)}{length} {learner}"
+        ]
+        if episodes != EPISODES:
+            parts.append(f"n={episodes}")
         return Setting(
-            name, LongestPath(m=self.m, d=self.d), self.learner(learner), episodes, replicates
+            " ".join(["longest-path", *parts, learner]),
+            LongestPath(m=self.m, d=self.d),
+            self.learner(learner),
+            episodes,
+            replicates,
+            on_device=learner != "LiteralCombLinTS",  # which knows NumPy only
         )
 
     def at(self, sweep: str, value: float) -> "Case":
         """The case with one parameter changed."""
-        field = {"lambda": "lam"}.get(sweep, sweep)
-        changed: Any = int(value) if field in ("m", "d") else value
-        return replace(self, **{field: changed})
+        changed: Content = {"lam" if sweep == "lambda" else sweep: value}
+        return replace(self, **changed)
+
+
+class Plan(NamedTuple):
+    """The settings of a run."""
+
+    case: Case
+    main: dict[str, Setting]  # of the case, by learner
+    largest: dict[str, Setting]  # of m = 250, by learner
+    points: dict[tuple[str, str, float], Setting]  # by sweep, learner and value
+
+
+def plan(
+    study: Study,
+    *,
+    learners: Sequence[str] = ("CombLinTS", "CombLinUCB"),
+    sweeps: Sweeps | None = None,
+    most: tuple[int, int] = (PAPER_REPLICATES, 50),
+    **parameters: Any,
+) -> Plan:
+    """The case of these parameters and the sweeps around it; at full scale all sweeps, and m = 250
+    too if the case is the paper's. Over σ, the literal recursion comes too.
+
+    `most` limits the replicates in sweeps, of CombLinTS and of the slower learners.
+    """
+    case = Case(**parameters)
+    replicates = study.count(quick=20)
+    episodes = study.episodes or EPISODES
+
+    def setting(case: Case, name: str, most: int) -> Setting:
+        return case.setting(name, episodes, min(replicates, most))
+
+    planned = Plan(case, {}, {}, {})
+    for name in learners:
+        planned.main[name] = setting(case, name, replicates)
+    if study.full and sweeps is None:
+        sweeps = SWEEPS
+        if not parameters:
+            limit = 20 if study.device is None else PAPER_REPLICATES
+            planned.largest[learners[0]] = setting(case.at("m", LARGEST), learners[0], limit)
+    for sweep, values in (sweeps or {}).items():
+        names = dict.fromkeys(learners)
+        if sweep == "sigma" and "CombLinTS" in names:
+            names["LiteralCombLinTS"] = None
+        for name in names:
+            limit = most[0] if name == "CombLinTS" else most[1]
+            for value in values:
+                planned.points[sweep, name, value] = setting(case.at(sweep, value), name, limit)
+    return planned
+
+
+def run(study: Study, **options: Any) -> Outcome:
+    """Run what `plan` makes of the options; writes longest-path.json and longest-path.csv."""
+    planned = plan(study, **options)
+    settings = [*planned.main.values(), *planned.points.values(), *planned.largest.values()]
+    traces = study.run(settings)
+    sweeps: Content = {}
+    for (sweep, name, value), setting in planned.points.items():
+        points = sweeps.setdefault(sweep, {}).setdefault(name, [])
+        points.append({"value": value, **_result(setting, traces)})
+    content = {
+        "settings": {
+            **vars(planned.case),
+            "episodes": settings[0].episodes,
+            "replicates": settings[0].replicates,
+        },
+        "results": {name: _result(setting, traces) for name, setting in planned.main.items()},
+        "sweeps": sweeps,
+        "m=250": {name: _result(setting, traces) for name, setting in planned.largest.items()},
+        "bounds": bayes_bounds(planned.case, settings[0].episodes, study.seed, sweeps),
+    }
+    main = {name: traces[setting] for name, setting in planned.main.items()}
+    curves = {
+        "regret": {name: trace.regret(name) for name, trace in main.items()},
+        "realized regret": {name: trace.realized_regret(name) for name, trace in main.items()},
+    }
+    study.write_json("longest-path", content)
+    study.write_curves("longest-path", curves)
+    return Outcome(content, claims(content), draw=partial(draw, content, curves["regret"]))
+
+
+def _result(setting: Setting, traces: Mapping[Setting, Trace]) -> Content:
+    """What the JSON says about one setting."""
+    trace = traces[setting]
+    return {
+        "learner": repr(setting.learner),
+        "replicates": setting.replicates,
+        "regret": estimate(trace.regret(*trace.learners)[:, -1]),
+        "realized_regret": estimate(trace.realized_regret(*trace.learners)[:, -1]),
+    }
+
+
+def bayes_bounds(case: Case, episodes: int, seed: int, sweeps: Content) -> Content:
+    """The bounds of the case and along the sweeps over m and d, where the learner's λ and σ are the
+    true ones.
+    """
+    if (case.lam, case.sigma) != (LongestPath.lam, LongestPath.sigma):
+        return {}
+    bounds: Content = {"case": bayes_bound(case, episodes, seed)}
+    for sweep in ("m", "d"):
+        points: list[Content] = next(iter(sweeps.get(sweep, {}).values()), [])
+        bounds[sweep] = [
+            bayes_bound(case.at(sweep, point["value"]), episodes, seed) for point in points
+        ]
+    return bounds
 
 
 def bayes_bound(case: Case, episodes: int, seed: int) -> float:
     """The refined bound for a learner with the true λ and σ, with the largest norm of one
     instance's features.
     """
-    problem, _ = LongestPath(m=case.m, d=case.d)(np.random.default_rng(seed))
-    M = float(row_norms(np.asarray(problem.Phi)).max())
+    truth = LongestPath(m=case.m, d=case.d)
+    problem = truth(np.random.default_rng(seed))[0]
     return comblints_bound(
-        episodes, K=2 * case.m, L=problem.L, d=case.d, lam=10.0, sigma=1.0, max_norm=M
+        episodes,
+        K=2 * case.m,
+        L=problem.L,
+        d=case.d,
+        lam=truth.lam,
+        sigma=truth.sigma,
+        max_norm=float(row_norms(np.asarray(problem.Phi)).max()),
     )
 
 
-def bayes_bounds(
-    case: Case, episodes: int, seed: int, sweeps: Mapping[str, Sequence[float]]
-) -> dict[str, Any]:
-    """The bounds of the case and along the sweeps over m and d, where the learner's λ and σ are the
-    true ones.
-    """
-    if (case.lam, case.sigma) != (10.0, 1.0):
-        return {}
-    along = {
-        s: [bayes_bound(case.at(s, value), episodes, seed) for value in sweeps.get(s, [])]
-        for s in ("m", "d")
-    }
-    return {"case": bayes_bound(case, episodes, seed), **along}
+# What it claims.
 
 
-def sweep_learners(sweep: str, learners: Sequence[str]) -> list[str]:
-    """The learners of a sweep: over σ, the literal recursion comes too."""
-    extra = ["LiteralCombLinTS"] if sweep == "sigma" and "CombLinTS" in learners else []
-    return [*learners, *(name for name in extra if name not in learners)]
+def is_papers_case(content: Content) -> bool:
+    """Whether a run is at the paper's parameters; c is not one of them."""
+    paper = {**vars(Case()), "episodes": EPISODES}
+    del paper["c"]
+    settings: Content = content["settings"]
+    return paper.items() <= settings.items()
 
 
-def _result(setting: Setting, trace: Trace) -> dict[str, Any]:
-    """What the JSON says about one setting."""
-    regret, realized = trace.regret(setting.label), trace.realized_regret(setting.label)
-    return {
-        "learner": repr(setting.learner),
-        "replicates": setting.replicates,
-        "regret": estimate(regret[:, -1]),
-        "realized_regret": estimate(realized[:, -1]),
-    }
+def claims(content: Content) -> Iterator[Row]:
+    """What the paper says about longest paths; nothing for other cases than its own."""
+    if not is_papers_case(content):
+        return
+    for case, m, results in (
+        ("default case", LongestPath.m, content["results"]),
+        ("m = 250", LARGEST, content["m=250"]),
+    ):
+        if "CombLinTS" in results:
+            what = f"longest path, {case}: R(150) of CombLinTS"
+            yield _regret_claim(what, PAPER_REGRET[m], results["CombLinTS"])
+    sweeps = content["sweeps"]
+    for sweep in ("m", "d"):
+        points = _points(sweeps, sweep, "CombLinTS")
+        if len(points) >= 3:
+            yield _growth_claim(sweep, points)
+    for name, what, otherwise in (
+        ("CombLinTS", "square-root belief", "differs: the cliff is rounding"),
+        ("LiteralCombLinTS", "literal recursion", "differs"),
+    ):
+        points = _points(sweeps, "sigma", name)
+        at = {point["value"]: point["regret"]["mean"] for point in points}
+        if TINY in at and 1.0 in at:
+            ratio = at[TINY] / at[1.0]
+            yield Row(
+                f"σ = 1e-7 against σ = 1, {what}",
+                "much worse",
+                f"{ratio:.2f} times the regret",
+                "agrees" if ratio > 2 else otherwise,
+            )
 
 
-def reproduce(
-    study: Study,
-    *,
-    case: Case,
-    learners: Sequence[str],
-    episodes: int,
-    replicates: int,
-    sweeps: Mapping[str, Sequence[float]],
-    sweep_replicates: Callable[[str], int],
-    largest: int = 0,
-) -> dict[str, Any]:
-    """Run the case and the sweeps around it; `largest` replicates of m = 250. Returns what
-    longest-path.json holds.
-    """
-    main = {name: case.setting(name, episodes, replicates) for name in learners}
-    points = {
-        (sweep, name, value): case.at(sweep, value).setting(name, episodes, sweep_replicates(name))
-        for sweep, values in sweeps.items()
-        for name in sweep_learners(sweep, learners)
-        for value in values
-    }
-    big = {
-        name: case.at("m", 250).setting(name, episodes, largest) for name in learners[:1] if largest
-    }
-    traces = study.run([*main.values(), *points.values(), *big.values()])
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for (sweep, name, value), setting in points.items():
-        point = {"value": value, **_result(setting, traces[setting])}
-        found.setdefault(sweep, {}).setdefault(name, []).append(point)
-    content = {
-        "settings": {**vars(case), "episodes": episodes, "replicates": replicates},
-        "results": {name: _result(setting, traces[setting]) for name, setting in main.items()},
-        "sweeps": found,
-        "m=250": {name: _result(setting, traces[setting]) for name, setting in big.items()},
-        "bounds": bayes_bounds(case, episodes, study.seed, sweeps),
-    }
-    study.write_json("longest-path", content)
-    curves = {name: traces[setting] for name, setting in main.items()}
-    study.write_curves(
-        "longest-path",
-        {
-            n: {"regret": t.regret(n), "realized regret": t.realized_regret(n)}
-            for n, t in curves.items()
-        },
+def _points(sweeps: Content, sweep: str, learner: str) -> Sequence[Content]:
+    """What a learner came to along a sweep; empty if it was not run."""
+    points: Sequence[Content] = sweeps.get(sweep, {}).get(learner, [])
+    return points
+
+
+def _regret_claim(what: str, paper: float, result: Content) -> Row:
+    found = result["regret"]
+    printed = f"{paper:.3g}"
+    if found["se"] is None:
+        return Row(what, printed, number(found), "one replicate: no verdict")
+    distance = abs(found["mean"] - paper) / found["se"]
+    verdict = "agrees" if distance <= 3 else "differs"
+    return Row(
+        what,
+        printed,
+        f"{number(found)} ({result['replicates']} replicates)",
+        f"{verdict}: {distance:.1f} standard errors",
     )
-    return content
+
+
+def _growth_claim(sweep: str, points: Sequence[Content]) -> Row:
+    means = [point["regret"]["mean"] for point in points]
+    R2 = np.corrcoef([point["value"] for point in points], means)[0, 1] ** 2
+    increasing = sorted(set(means)) == means
+    grows = "increasing" if increasing else "not increasing throughout"
+    return Row(
+        f"regret against {sweep}",
+        "roughly linear",
+        f"{grows}, R² of a line {R2:.3f}",
+        "agrees" if increasing and R2 >= 0.95 else "differs",
+    )
+
+
+# What it draws.
+
+AXIS = {
+    "m": "grid size m",
+    "d": "features d",
+    "sigma": "σ of the learner",
+    "lambda": "λ of the learner",
+}
+
+
+def draw(content: Content, curves: Curves) -> Figures:
+    """Regret by episode; against m, d, σ and λ, if they were swept; and beside the bounds."""
+    from superarm import figures
+
+    settings = content["settings"]
+    figure = figures.panels((7.6, 4.8))
+    axes = figure.axes[0]
+    for label, values in curves.items():
+        figures.draw_band(axes, values, label)
+    size = f"m = {settings['m']}, d = {settings['d']}"
+    figures.finish(
+        axes,
+        **figures.REGRET,
+        legend=10,
+        title=f"longest path, {size}: {settings['replicates']} replicates, 95 % intervals",
+    )
+    drawn = {"longest-path": figure}
+    sweeps = content["sweeps"]
+    if sweeps:
+        star = (LongestPath.m, PAPER_REGRET[LongestPath.m], "k*")
+        drawn["longest-path-sweeps"] = _draw_sweeps(
+            sweeps,
+            {"m": star} if is_papers_case(content) else {},
+            "paper",
+            5.6,
+            ["m", "d"],
+        )
+    bounded = {}
+    lines = {}
+    for sweep, bounds in content["bounds"].items():
+        points = _points(sweeps, sweep, "CombLinTS")
+        if points:
+            bounded[sweep] = {"CombLinTS": points}
+            lines[sweep] = ([point["value"] for point in points], bounds, "k--")
+    if bounded:
+        drawn["longest-path-bounds"] = _draw_sweeps(
+            bounded,
+            lines,
+            "refined Bayes bound, λ → λ max‖φ‖",
+            5.4,
+        )
+    return drawn
+
+
+def _draw_sweeps(
+    sweeps: Content,
+    beside: Mapping[str, Sequence[Any]],  # by sweep: x, y and style
+    beside_label: str,
+    width: float,
+    linear: Sequence[str] = (),
+) -> "Figure":
+    """Regret against what was swept, one panel per sweep as in the paper's first figure, with two
+    standard errors; on logarithmic scales but for those that are `linear`.
+    """
+    from superarm import figures
+
+    n = len(sweeps)
+    rows = (n + 1) // 2
+    columns = min(n, 2)
+    figure = figures.panels((width * columns, 4.2 * rows), rows, columns)
+    for axes, (sweep, by_learner) in zip(figure.axes, sweeps.items(), strict=False):
+        for label, points in by_learner.items():
+            replicates = sorted({point["replicates"] for point in points})
+            figures.draw_points(
+                axes,
+                [point["value"] for point in points],
+                [point["regret"] for point in points],
+                f"{label} ({'/'.join(map(str, replicates))} replicates)",
+                figures.color_of(label),
+                "s--" if label == "LiteralCombLinTS" else "o-",
+            )
+        if sweep in beside:
+            axes.plot(*beside[sweep], markersize=11, label=beside_label)
+        scale = "linear" if sweep in linear else "log"
+        figures.finish(
+            axes,
+            legend=9,
+            xlabel=AXIS[sweep],
+            ylabel="regret R(n)",
+            xscale=scale,
+            yscale=scale,
+        )
+        if sweep in linear:
+            axes.set_ylim(0, None)
+    for axes in figure.axes[n:]:
+        axes.set_visible(False)
+    return figure

@@ -2,69 +2,136 @@
 and 1,000 episodes.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import partial
 
-from superarm.contracts import Learner
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.simulation.lockstep import Instance
-from superarm.studies.study import Setting, Study, estimate
+from superarm.studies.report import Figures, Outcome, Row, percent
+from superarm.studies.study import Content, Curves, Learners, Study, estimate, share
 
 MARKS = (100, 1000)
 EPISODES = 1000
-LEARNERS: dict[str, Learner[Any]] = {
+LEARNERS: Learners = {
     "CombLinTS": CombLinTS(lam=10.0, sigma=1.0),
     "CombLinUCB": CombLinUCB(lam=10.0, sigma=1.0, c=1.0),
     "CombTS": CombTS(),
     "CombUCB1": CombUCB1(),
 }
 """λ = 10 and σ = 1 are the synthetic default; the paper does not say what it used on real data."""
-BEYOND: dict[str, Learner[Any]] = {
+BASELINES = ("CombUCB1", "CombTS")
+OURS: Learners = {
     "CombLinTS, auto": CombLinTS(),
     "CombLinTS, logit": CombLinTS(lam=1.0, link="logit"),
     "CombMixTS": CombMixTS(),
 }
-"""Ours; no scale is set by hand but λ = 1 on the log-odds. The logit link needs a constant, which
-artists lack."""
+"""No scale is set by hand but λ = 1 on the log-odds. The logit link needs a constant, which artists
+lack."""
+OURS_IN_WORDS = {
+    "CombLinTS, auto": "CombLinTS with λ and σ from the evidence",
+    "CombLinTS, logit": "CombLinTS with the logit link",
+    "CombMixTS": "CombMixTS, all scales from the evidence",
+}
 
 
-def reproduce(
+def run(
     study: Study,
     name: str,
-    *,
     instance: Instance,
-    learners: Mapping[str, Learner[Any]],
-    episodes: int,
-    replicates: int,
-) -> dict[str, Any]:
-    """Run the learners on the instance; returns what `name`.json holds."""
+    learners: Learners,
+    quick: int,
+    paper: Mapping[int, float],
+) -> Outcome:
+    """Run the learners on the instance, `quick` replicates if not told otherwise; writes
+    `name`.json and `name`.csv. The figure shows the paper's numbers.
+    """
+    episodes = study.episodes or EPISODES
+    replicates = study.count(quick)
     length = "" if episodes == EPISODES else f" n={episodes}"
-    settings = {
-        label: Setting(f"{name}{length} {label}", instance, learner, episodes, replicates)
-        for label, learner in learners.items()
-    }
-    traces = study.run(settings.values())
-    shares = {}
-    for label, setting in settings.items():
-        trace = traces[setting]
-        shares[label] = trace.per_step_return(setting.label) / trace.per_step_optimum(setting.label)
-    first = next(iter(settings.values()))
+    traces = study.compare(f"{name}{length}", instance, learners, episodes, replicates)
+    shares = {label: share(trace) for label, trace in traces.items()}
     marks = [t for t in MARKS if t <= episodes] or [episodes]
+    results = {}
+    for label, values in shares.items():
+        at = {str(t): estimate(values[:, t - 1]) for t in marks}
+        results[label] = {
+            "learner": repr(learners[label]),
+            "replicates": replicates,
+            "return_at": {t: found["mean"] for t, found in at.items()},
+            "return_at_se": {t: found["se"] for t, found in at.items()},
+        }
+    settings = {
+        "instance": repr(instance),
+        "episodes": episodes,
+        "replicates": replicates,
+    }
+    first = next(iter(traces.values()))
     content = {
-        "settings": {"instance": repr(instance), "episodes": episodes, "replicates": replicates},
-        "optimum": estimate(traces[first].per_step_optimum(first.label)[:, -1])["mean"],
-        "results": {
-            label: {
-                "learner": repr(learners[label]),
-                "replicates": replicates,
-                "return_at": {str(t): estimate(share[:, t - 1])["mean"] for t in marks},
-                "return_at_se": {str(t): estimate(share[:, t - 1])["se"] for t in marks},
-            }
-            for label, share in shares.items()
-        },
+        "settings": settings,
+        "optimum": estimate(first.per_step_optimum(*first.learners)[:, -1])["mean"],
+        "results": results,
     }
     study.write_json(name, content)
-    study.write_curves(
-        name, {label: {"return / optimum": share} for label, share in shares.items()}
+    study.write_curves(name, {"return / optimum": shares})
+    return Outcome(
+        content,
+        ours=beyond(name, content),
+        draw=partial(draw, name, settings, shares, paper),
     )
-    return content
+
+
+def return_at(result: Content, t: str) -> Content:
+    """The estimate of one learner's return at episode t."""
+    return {
+        "mean": result["return_at"][t],
+        "se": result["return_at_se"][t],
+    }
+
+
+def beyond(name: str, content: Content) -> Iterator[Row]:
+    """Our learners beside CombLinTS with its scales set by hand."""
+    results = content["results"]
+    for label, what in OURS_IN_WORDS.items():
+        if label in results:
+            t = max(results[label]["return_at"], key=int)
+            yield Row(
+                f"{name}: {what} at {t} episodes",
+                f"CombLinTS: {percent(return_at(results['CombLinTS'], t))}",
+                percent(return_at(results[label], t)),
+            )
+
+
+def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float]) -> Figures:
+    """Per-step return as a share of the optimum by episode, with the paper's numbers for
+    CombLinTS.
+
+    Our learners are drawn in full, and the paper's are dashed beside them.
+    """
+    from superarm import figures
+
+    figure = figures.panels((9, 4.8))
+    axes = figure.axes[0]
+    both = not shares.keys().isdisjoint(OURS)
+    for label, values in figures.from_the_top(shares):
+        style = "--" if both and label not in OURS else "-"
+        figures.draw_band(axes, values, label, style=style)
+    figures.draw_optimum(axes)
+    reached = [t for t in paper if t <= settings["episodes"]]
+    if reached:
+        axes.plot(
+            reached,
+            [paper[t] for t in reached],
+            "k*",
+            markersize=11,
+            label="paper, CombLinTS",
+        )
+    figures.finish(
+        axes,
+        xlabel="episode",
+        ylabel="per-step return / optimum",
+        title=f"{name}: {settings['replicates']} replicates, 95 % intervals",
+        xscale="log",
+        ylim=(None, 1.03),
+    )
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return {name: figure}

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,15 @@ from superarm.simulation.lockstep import Instance
 from superarm.simulation.replicates import versions
 from superarm.simulation.trace import Trace, mean_se
 
+Content: TypeAlias = dict[str, Any]
+"""A part of an experiment's JSON."""
+Learners: TypeAlias = Mapping[str, Learner[Any]]
+"""Learners by the label that tables and figures give them."""
+Curves: TypeAlias = Mapping[str, Array]
+"""One quantity (replicates, episodes) per label."""
+
+PAPER_REPLICATES = 200
+
 
 class Setting(NamedTuple):
     """One learner on one kind of instance."""
@@ -26,16 +35,12 @@ class Setting(NamedTuple):
     learner: Learner[Any]
     episodes: int
     replicates: int
-
-    @property
-    def label(self) -> str:
-        """The learner's class."""
-        return type(self.learner).__name__
+    on_device: bool = True  # False: played with NumPy, also in a study on a device
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Where results go, and what they have in common.
+    """Where results go, how much to run, and what the runs have in common.
 
     A setting that is found finished in `out`, with as many replicates or more, is not run again.
     """
@@ -45,26 +50,64 @@ class Study:
     workers: int | None = None
     device: str | None = None
     progress: bool = True
+    full: bool = False  # at the paper's scale
+    replicates: int | None = None  # None: the paper's if full, else a few
+    episodes: int | None = None  # None: the experiment's own
+
+    def count(self, quick: int) -> int:
+        """Replicates: as asked for, else the paper's 200 or the quick number."""
+        return self.replicates or (PAPER_REPLICATES if self.full else quick)
+
+    def at_most(self, episodes: int) -> int:
+        """Episodes: these, or as asked for if that is fewer."""
+        return min(episodes, self.episodes or episodes)
 
     def run(self, settings: Iterable[Setting]) -> dict[Setting, Trace]:
         """The trace of every setting."""
-        settings = list(settings)
         (self.out / "traces").mkdir(parents=True, exist_ok=True)
-        most: dict[str, Setting] = {}
-        for setting in settings:
-            if setting.name not in most or most[setting.name].replicates < setting.replicates:
-                most[setting.name] = setting
-        traces = {
-            name: self._trace(setting, f"[{i}/{len(most)}] {name}")
-            for i, (name, setting) in enumerate(most.items(), 1)
+        # a setting with fewer replicates is then found in what was kept of the larger one
+        most_first = sorted(settings, key=lambda setting: -setting.replicates)
+        traces = {}
+        for i, setting in enumerate(most_first, 1):
+            text = f"[{i}/{len(most_first)}] {setting.name}"
+            traces[setting] = self._trace(setting, text).first(setting.replicates)
+        return traces
+
+    def compare(
+        self,
+        name: str,
+        instance: Instance,
+        learners: Learners,
+        episodes: int,
+        replicates: int,
+    ) -> dict[str, Trace]:
+        """The trace of every learner on the same instances, by its label."""
+        settings = {
+            label: Setting(f"{name} {label}", instance, learner, episodes, replicates)
+            for label, learner in learners.items()
         }
-        return {setting: traces[setting.name].first(setting.replicates) for setting in settings}
+        traces = self.run(settings.values())
+        return {label: traces[setting] for label, setting in settings.items()}
 
     def _trace(self, setting: Setting, text: str) -> Trace:
-        seed = f" seed={self.seed}" if self.seed else ""
-        device = f" {name.replace(':', '-')}" if (name := self._device_of(setting)) else ""
-        path = self.out / "traces" / f"{setting.name}{seed}{device}.npz"
-        if (kept := self._kept(path, setting)) is not None:
+        """The trace of one setting, kept or new."""
+        device = self.device if setting.on_device else None
+        name = setting.name
+        if self.seed:
+            name += f" seed={self.seed}"
+        if device is not None:
+            name += f" {device.replace(':', '-')}"
+        path = self.out / "traces" / f"{name}.npz"
+        asked = {
+            "episodes": setting.episodes,
+            "seed": self.seed,
+            "instance": repr(setting.instance),
+            "learners": {type(setting.learner).__name__: repr(setting.learner)},
+            "versions": versions(device),
+            "device": device,
+        }
+        kept = _kept(path, asked, setting.replicates)
+        if kept is not None:
             return kept
         trace = simulate(
             setting.instance,
@@ -74,68 +117,58 @@ class Study:
             seed=self.seed,
             workers=self.workers,
             progress=text if self.progress else False,
-            device=self._device_of(setting),
+            device=device,
         )
         trace.save(path)
         return trace
 
-    def _device_of(self, setting: Setting) -> str | None:
-        """The device, unless the learner knows NumPy only."""
-        return None if setting.label.startswith("Literal") else self.device
-
-    def _kept(self, path: Path, setting: Setting) -> Trace | None:
-        """The finished trace of this setting, with as many replicates or more, if there is one."""
-        try:
-            trace = Trace.load(path)
-        except (FileNotFoundError, FileError):
-            return None
-        device = self._device_of(setting)
-        asked = {
-            "episodes": setting.episodes,
-            "seed": self.seed,
-            "instance": repr(setting.instance),
-            "learners": {setting.label: repr(setting.learner)},
-            "versions": versions(device),
-            "device": device,
-        }
-        same = all(trace.settings.get(key) == value for key, value in asked.items())
-        return trace if same and trace.settings["replicates"] >= setting.replicates else None
-
-    def write_json(self, name: str, content: Mapping[str, Any]) -> Path:
-        """Write `name`.json: the content, with seed and versions."""
+    def write_json(self, name: str, content: Content) -> Path:
+        """Write `name`.json: the content, with seed and versions; returns its path."""
         path = self.out / f"{name}.json"
-        whole = {"experiment": name, **content, "seed": self.seed, "versions": versions()}
-        path.write_text(json.dumps(whole, indent=2, allow_nan=False) + "\n")
+        text = json.dumps(
+            {"experiment": name, **content, "seed": self.seed, "versions": versions()},
+            indent=2,
+            allow_nan=False,
+        )
+        path.write_text(f"{text}\n")
         return path
 
-    def write_curves(self, name: str, curves: Mapping[str, Mapping[str, Array]]) -> Path:
-        """Write `name`.csv: mean and standard error of each quantity, by learner and episode."""
+    def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> Path:
+        """Write `name`.csv: mean and standard error by label, quantity and episode; returns its
+        path.
+        """
         path = self.out / f"{name}.csv"
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["learner", "quantity", "episode", "mean", "standard error"])
-            for learner, quantities in curves.items():
-                for quantity, values in quantities.items():
-                    rows = zip(*mean_se(values), strict=True)
-                    writer.writerows(
-                        [learner, quantity, t, m, se] for t, (m, se) in enumerate(rows, 1)
-                    )
+            for label in next(iter(quantities.values())):
+                for quantity, curves in quantities.items():
+                    for t, pair in enumerate(zip(*mean_se(curves[label]), strict=True), 1):
+                        writer.writerow([label, quantity, t, *pair])
         return path
 
 
-def read_curves(path: Path, quantity: str) -> dict[str, tuple[Array, Array]]:
-    """Mean and standard error by episode, for each learner in a file that `write_curves` wrote."""
-    curves: dict[str, list[tuple[float, float]]] = {}
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            if row["quantity"] == quantity:
-                curves.setdefault(row["learner"], []).append(
-                    (float(row["mean"]), float(row["standard error"]))
-                )
-    return {
-        learner: (np.array(points)[:, 0], np.array(points)[:, 1])
-        for learner, points in curves.items()
-    }
+def _kept(path: Path, asked: Content, replicates: int) -> Trace | None:
+    """The finished trace of what is asked, with as many replicates or more, if there is one."""
+    try:
+        trace = Trace.load(path)
+    except (FileNotFoundError, FileError):
+        return None
+    found = trace.settings
+    same = all(found.get(key) == value for key, value in asked.items())
+    return trace if same and found["replicates"] >= replicates else None
+
+
+def regret(trace: Trace) -> Array:
+    """Cumulative regret (replicates, episodes) of the one learner in a trace."""
+    return trace.regret(*trace.learners)
+
+
+def share(trace: Trace) -> Array:
+    """Per-step return over per-step optimum (replicates, episodes) of the one learner in a
+    trace.
+    """
+    return trace.per_step_return(*trace.learners) / trace.per_step_optimum(*trace.learners)
 
 
 def estimate(values: Array) -> dict[str, float | None]:
