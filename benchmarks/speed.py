@@ -208,7 +208,7 @@ def _against_peers(
 def mixed(repeats: int) -> Iterator[Row]:
     """A decision of CombMixTS against one of CombLinTS, with the beliefs of 100 episodes."""
     problem, world = Ads()(np.random.default_rng(0))
-    learners: dict[str, Learner[Any]] = {
+    learners: dict[str, Learner] = {
         "CombMixTS": CombMixTS(),
         "CombLinTS": CombLinTS(lam=1.0, sigma=0.3),
     }

@@ -103,7 +103,7 @@ class Feedback(NamedTuple):
 Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 
-class Model(Protocol[Belief]):
+class Model(Protocol):
     """What is believed about the weights. A belief is a NamedTuple of arrays.
 
     These two attributes and two functions are all that choosing, observing, saving and simulation
@@ -128,10 +128,10 @@ class Model(Protocol[Belief]):
     def uses_features(self) -> bool:
         """Whether it learns from feature rows, also from those of items that are gone."""
 
-    def prior(self, problem: Problem) -> Belief:
+    def prior(self, problem: Problem) -> Any:
         """The belief before any feedback."""
 
-    def learn(self, belief: Belief, problem: Problem, feedback: Feedback) -> Belief:
+    def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """The belief after the feedback; the one given stays as it is."""
 
 
@@ -146,7 +146,7 @@ def method_of(model: object, name: str) -> Callable[..., Any]:
     return method
 
 
-class Learner(Protocol[Belief]):
+class Learner(Protocol):
     """An algorithm: a model of the weights, and a policy.
 
     `superarm.testing.check_learner` checks the contract.
@@ -157,10 +157,10 @@ class Learner(Protocol[Belief]):
     """
 
     @property
-    def model(self) -> Model[Belief]:
+    def model(self) -> Model:
         """What it believes, chosen once when the learner is made."""
 
-    def weights(self, belief: Belief, problem: Problem, rng: Rng) -> Array:
+    def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """The weights (*B, L) to hand to the oracle in this episode."""
 
 

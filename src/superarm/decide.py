@@ -27,7 +27,7 @@ def checked(problem: Problem) -> Problem:
     return Problem(Phi, oracle)
 
 
-def decide(learner: Learner[Any], belief: Any, problem: Problem, rng: Rng) -> Array:
+def decide(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
     """The set to choose: ORACLE(weights), (*B, K).
 
     >>> import numpy as np
@@ -67,7 +67,7 @@ def _parts(
         yield w if available is None else np.where(available[rows], w, -np.inf)
 
 
-def in_context(learner: Learner[Any], problem: Problem, features: Any) -> Problem:
+def in_context(learner: Learner, problem: Problem, features: Any) -> Problem:
     """The problem with the features of one call; as it is if they are None.
 
     >>> import numpy as np

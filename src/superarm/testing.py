@@ -166,7 +166,7 @@ def _assert_raises(error: type[Exception], word: str, oracle: Oracle, w: Any) ->
     assert word in message, f"the message should name item {word}: {message}"
 
 
-def check_learner(learner: Learner[Any], *, seed: int = 0) -> None:
+def check_learner(learner: Learner, *, seed: int = 0) -> None:
     """Check a learner and its model against their contracts, on small problems with 0/1 weights.
 
     Checked are that the learner is a frozen dataclass; that beliefs are NamedTuples of arrays whose
@@ -196,7 +196,7 @@ def check_learner(learner: Learner[Any], *, seed: int = 0) -> None:
     _check_offline(learner, np.asarray(one.Phi), rng)
 
 
-def _check_model(model: Model[Any], problem: Problem) -> None:
+def _check_model(model: Model, problem: Problem) -> None:
     """What a model says of the fields of its beliefs must be so."""
     belief = model.prior(problem)
     assert isinstance(belief, tuple) and hasattr(belief, "_fields"), (
@@ -215,7 +215,7 @@ def _check_model(model: Model[Any], problem: Problem) -> None:
         )
 
 
-def _check_learning(learner: Learner[Any], problem: Problem, rng: np.random.Generator) -> None:
+def _check_learning(learner: Learner, problem: Problem, rng: np.random.Generator) -> None:
     model = learner.model
     belief = model.prior(problem)
     for _ in range(3):
@@ -243,7 +243,7 @@ def _check_learning(learner: Learner[Any], problem: Problem, rng: np.random.Gene
 
 
 def _check_batch(
-    learner: Learner[Any], problem: Problem, world: BernoulliEnvironment, seed: int
+    learner: Learner, problem: Problem, world: BernoulliEnvironment, seed: int
 ) -> None:
     n = len(world.mean)
     side_by_side = list(episodes(learner, problem, world, rng=_generators(n, seed), n=20))
@@ -267,7 +267,7 @@ def _generators(n: int, seed: int) -> list[np.random.Generator]:
     return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(n)]
 
 
-def _check_agent(learner: Learner[Any], Phi: Array, rng: np.random.Generator) -> None:
+def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
     """Everything that can happen to a learner in an agent."""
 
     def made(seed: int) -> Agent:
@@ -305,7 +305,7 @@ def _check_agent(learner: Learner[Any], Phi: Array, rng: np.random.Generator) ->
         again.observe(items, w)
 
 
-def _check_offline(learner: Learner[Any], Phi: Array, rng: np.random.Generator) -> None:
+def _check_offline(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
     A = np.argsort(rng.random((40, len(Phi))))[:, :5]
     w = rng.integers(0, 2, A.shape).astype(float)
     log = Log.of(A, w, np.full(A.shape, 5 / len(Phi)), Phi)

@@ -80,7 +80,7 @@ class Agent:
 
     def __init__(
         self,
-        learner: Learner[Any],
+        learner: Learner,
         *,
         features: Any,
         oracle: Any,
@@ -380,7 +380,7 @@ class Agent:
 
     @classmethod
     def load(
-        cls, path: files.PathLike, *, oracle: Oracle | Any, learner: Learner[Any] | None = None
+        cls, path: files.PathLike, *, oracle: Oracle | Any, learner: Learner | None = None
     ) -> "Agent":
         """The agent that `save` wrote; its next choice is the one that would have been made.
 

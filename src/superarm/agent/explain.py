@@ -51,9 +51,7 @@ class Explanation(NamedTuple):
         )
 
 
-def times_chosen(
-    learner: Learner[Any], belief: Any, problem: Problem, *, draws: int, rng: Rng
-) -> Array:
+def times_chosen(learner: Learner, belief: Any, problem: Problem, *, draws: int, rng: Rng) -> Array:
     """How often each item of a single problem is chosen in `draws` decisions that are not acted on:
     (L,).
     """
@@ -65,7 +63,7 @@ def times_chosen(
 
 
 def propensities(
-    learner: Learner[Any], belief: Any, problem: Problem, A: Any, *, rng: Rng, draws: int = 1000
+    learner: Learner, belief: Any, problem: Problem, A: Any, *, rng: Rng, draws: int = 1000
 ) -> Array:
     """The propensities to log with a decision A that was made at this belief, from `draws` further
     ones.
@@ -90,7 +88,7 @@ def propensities(
 
 
 def explain(
-    learner: Learner[Any],
+    learner: Learner,
     belief: Any,
     problem: Problem,
     items: Array,

@@ -87,7 +87,7 @@ def saved_features(arrays: Mapping[str, Array]) -> Features:
 
 
 def saved_belief(
-    path: PathLike, model: Model[Any], template: Any, arrays: Mapping[str, Array], problem: Problem
+    path: PathLike, model: Model, template: Any, arrays: Mapping[str, Array], problem: Problem
 ) -> Any:
     """The belief in a file, which must look like `template`."""
     saved = {}

@@ -8,7 +8,7 @@ from superarm.arrays import Array
 from superarm.contracts import Model, Problem
 
 
-def moved(model: Model[Any], belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
+def moved(model: Model, belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
     """The belief about another catalogue, whose item i was item source[i], or is new if that is -1.
 
     New items start as they do in the prior.
@@ -28,7 +28,7 @@ def moved(model: Model[Any], belief: Any, problem: Problem, to: Problem, source:
     return gathered(model, belief, to, source)
 
 
-def gathered(model: Model[Any], belief: Any, to: Problem, source: Array) -> Any:
+def gathered(model: Model, belief: Any, to: Problem, source: Array) -> Any:
     """The belief with its `per_item` fields taken from `source`, and from the prior where it is -1."""
     start = model.prior(to)
     known = source >= 0
@@ -40,7 +40,7 @@ def gathered(model: Model[Any], belief: Any, to: Problem, source: Array) -> Any:
     return belief._replace(**changed)
 
 
-def restricted(model: Model[Any], belief: Any, items: Array) -> Any:
+def restricted(model: Model, belief: Any, items: Array) -> Any:
     """The belief about some of the items alone, in this order."""
     return belief._replace(
         **{name: np.asarray(getattr(belief, name))[..., items] for name in model.per_item}

@@ -120,7 +120,7 @@ def doubly_robust(
     target: Any,
     *,
     against: Any = None,
-    model: Learner[Any] | None = None,
+    model: Learner | None = None,
     folds: int = 5,
     past: bool = False,
     normalized: bool = True,
@@ -166,7 +166,7 @@ def doubly_robust(
 
 def replay(
     log: Log,
-    learner: Learner[Any],
+    learner: Learner,
     oracle: Any,
     *,
     rng: np.random.Generator,
@@ -273,9 +273,7 @@ def _estimate(
     return Estimate(value, se, value - half, value + half, level, n, ess, support)
 
 
-def _predict(
-    log: Log, q: Array, model: Learner[Any], folds: int, past: bool
-) -> tuple[Array, Array]:
+def _predict(log: Log, q: Array, model: Learner, folds: int, past: bool) -> tuple[Array, Array]:
     """M_i (n,), and ŵ_i of the logged items (n, K)."""
     require_count(folds=folds)
     if not 2 <= folds <= log.n:
@@ -314,7 +312,7 @@ def _predict(
 
 def probabilities(
     log: Log,
-    learner: Learner[Any],
+    learner: Learner,
     belief: Any,
     oracle: Any,
     *,

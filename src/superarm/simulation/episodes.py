@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 def episodes(
-    learner: Learner[Any],
+    learner: Learner,
     problem: Problem,
     world: World,
     *,

@@ -80,7 +80,7 @@ def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -
 
 
 def chunk_size(
-    instance: Instance, learners: Iterable[Learner[Any]], seeds: Seeds, device: Any, draws: str
+    instance: Instance, learners: Iterable[Learner], seeds: Seeds, device: Any, draws: str
 ) -> int:
     """How many replicates fit into what memory is free, all but a fifth of it.
 

@@ -29,7 +29,7 @@ steps = episodes  # `simulate` has a parameter of that name
 
 def simulate(
     instance: Instance,
-    learners: Mapping[str, Learner[Any]] | Sequence[Learner[Any]],
+    learners: Mapping[str, Learner] | Sequence[Learner],
     *,
     episodes: int,
     replicates: int,
@@ -114,7 +114,7 @@ class Game(NamedTuple):
     """What every replicate plays."""
 
     instance: Instance
-    learners: Mapping[str, Learner[Any]]
+    learners: Mapping[str, Learner]
     episodes: int
     exact: Oracle | None
 
@@ -143,8 +143,8 @@ def versions(device: str | None = None) -> dict[str, str]:
 
 
 def _named(
-    learners: Mapping[str, Learner[Any]] | Sequence[Learner[Any]],
-) -> dict[str, Learner[Any]]:
+    learners: Mapping[str, Learner] | Sequence[Learner],
+) -> dict[str, Learner]:
     if isinstance(learners, Mapping):
         named = dict(learners)
     else:

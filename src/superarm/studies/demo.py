@@ -51,7 +51,7 @@ class BernoulliLongestPath:
         return Problem(Phi, oracle), BernoulliEnvironment(mean.clip(0, 1))
 
 
-LEARNERS: list[Learner[Any]] = [
+LEARNERS: list[Learner] = [
     CombLinTS(lam=1.0, sigma=0.5),
     CombLinUCB(lam=1.0, sigma=0.5, c=1.0),
     Greedy(lam=1.0, sigma=0.5),

@@ -107,7 +107,7 @@ class Case:
     sigma: float = LongestPath.sigma
     c: float = 1.0
 
-    def learner(self, name: str) -> Learner[Any]:
+    def learner(self, name: str) -> Learner:
         """A learner by the name of its class."""
         scales = {"lam": self.lam, "sigma": self.sigma}
         per_item = self.lam * math.sqrt(self.d)  # the prior std of φ_e·θ
@@ -125,7 +125,7 @@ class Case:
             raise ParameterError(
                 f"no learner {name!r} for longest paths; there are {', '.join(kinds)}"
             )
-        learner: Learner[Any] = kinds[name](**parameters[kinds[name]])
+        learner: Learner = kinds[name](**parameters[kinds[name]])
         return learner
 
     def setting(self, learner: str, episodes: int, replicates: int) -> Setting:

@@ -19,7 +19,7 @@ from superarm.simulation.trace import Trace, mean_se
 
 Content: TypeAlias = dict[str, Any]
 """A part of an experiment's JSON."""
-Learners: TypeAlias = Mapping[str, Learner[Any]]
+Learners: TypeAlias = Mapping[str, Learner]
 """Learners by the label that tables and figures give them."""
 Curves: TypeAlias = Mapping[str, Array]
 """One quantity (replicates, episodes) per label."""
@@ -32,7 +32,7 @@ class Setting(NamedTuple):
 
     name: str  # of the file it is kept in: all but the number of replicates
     instance: Instance
-    learner: Learner[Any]
+    learner: Learner
     episodes: int
     replicates: int
     on_device: bool = True  # False: played with NumPy, also in a study on a device
