@@ -91,6 +91,7 @@ def test_every_public_thing_is_in_the_reference(name):
 EXTRAS = {
     "superarm.arrays.torch": "torch",
     "superarm.oracles.gpu": "torch",
+    "superarm.oracles.sweep": "triton",
     "superarm.arrays.triton": "triton",
 }
 

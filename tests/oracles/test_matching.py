@@ -131,7 +131,7 @@ def test_assignment_refuses():
         ParameterError, match=r"n_cols must be a whole number of at least 1, got 2\.5"
     ):
         Assignment(2, 2.5)
-    with pytest.raises(WeightsError, match="6 weights, one an item"):
+    with pytest.raises(WeightsError, match=r"6 weights, one \w+ item"):
         Assignment(2, 3)(np.zeros((2, 3)))
     with pytest.raises(WeightsError, match="item 4 is inf"):
         Assignment(2, 3)(np.array([0.0, 0.0, 0.0, 0.0, np.inf, 0.0]))
@@ -305,6 +305,6 @@ def test_refused_weights():
     oracle = BipartiteMatching(SQUARE)
     with pytest.raises(WeightsError, match="item 1 is nan"):
         oracle(np.array([0.0, np.nan, 0.0, 0.0]))
-    with pytest.raises(WeightsError, match="4 weights, one an item"):
+    with pytest.raises(WeightsError, match=r"4 weights, one \w+ item"):
         oracle(np.zeros(5))
     assert repr(oracle) == "BipartiteMatching(2 + 2 nodes, 4 edges)"

@@ -1,7 +1,7 @@
 """Edge lists: what the graph oracles take, checked once."""
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,11 @@ def as_pairs(edges: Any) -> Array:
 
 def is_repeated(pairs: Array) -> Array:
     """Whether each of the pairs (E, 2) has come before."""
-    later = np.ones(len(pairs), np.bool_)
-    later[np.unique(pairs @ [pairs.max(initial=0) + 1, 1], return_index=True)[1]] = False
-    return later
+    key = pairs @ [pairs.max(initial=0) + 1, 1]
+    _, first = np.unique(key, return_index=True)
+    repeated = np.ones(len(pairs), np.bool_)
+    repeated[first] = False
+    return repeated
 
 
 def refuse_pairs(bad: Array, pairs: Array, why: str) -> None:
@@ -38,8 +40,17 @@ def refuse_pairs(bad: Array, pairs: Array, why: str) -> None:
         raise ParameterError(f"edge {e}, {tuple(pairs[e].tolist())}, {why}")
 
 
-def numbered(graph: Any) -> tuple[dict[Hashable, int], list[tuple[Hashable, Hashable]], Array]:
-    """The number of each node of a networkx graph, its edges, and its edges by node number."""
+class NumberedGraph(NamedTuple):
+    """A networkx graph with numbers for its nodes."""
+
+    number: dict[Hashable, int]  # of each node
+    items: list[tuple[Hashable, Hashable]]  # its edges
+    pairs: Array  # (E, 2) its edges by node number
+
+
+def number_nodes(graph: Any) -> NumberedGraph:
+    """The nodes and edges of a networkx graph, numbered in its own order."""
     number = {node: i for i, node in enumerate(graph.nodes)}
     items = [(u, v) for u, v, *_ in graph.edges]
-    return number, items, as_pairs([(number[u], number[v]) for u, v in items])
+    pairs = [(number[u], number[v]) for u, v in items]
+    return NumberedGraph(number, items, as_pairs(pairs))
