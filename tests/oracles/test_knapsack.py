@@ -153,7 +153,7 @@ def test_time_limit_gives_the_best_set_found_and_no_gap(monkeypatch):
     def fail(*_):
         raise OracleError("no set")
 
-    monkeypatch.setattr(Milp, "_best", fail)
+    monkeypatch.setattr(Milp, "solve_row", fail)
     with pytest.raises(OracleError, match="no set"):
         Knapsack(c, 40.0)(c + 0.1)
 

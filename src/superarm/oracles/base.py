@@ -16,7 +16,6 @@ from superarm.arrays import (
     as_like,
     below_infinity,
     hashed_uniform,
-    is_tensor,
     to_numpy,
     where,
 )
@@ -26,7 +25,8 @@ from superarm.errors import InfeasibleError, OracleError, ParameterError
 
 
 class BaseOracle:
-    """An oracle of which a subclass says only how to solve: `solve(rows)`.
+    """An oracle of which a subclass says only how to solve: `solve(rows)`, or `solve_row(w)` where
+    nothing is gained by solving many rows at once.
 
     Weights are checked (their length against `L`, NaN and +inf by naming the first item at fault),
     batches are flattened to rows, and tensors are moved to the CPU and back unless the subclass
@@ -61,20 +61,31 @@ class BaseOracle:
         w = as_weights(w, self.L, tensors=True)
         if not (self.checks_weights or below_infinity(w)):
             refuse_weights(w)
+
         batch = w.shape[:-1]
         rows = w.reshape(math.prod(batch), w.shape[-1])
-        tensors = is_tensor(w)
-        A = self.solve_tensors(rows) if tensors else self.solve(np.ascontiguousarray(rows))
+        if isinstance(rows, np.ndarray):
+            solve = self.solve
+            rows = np.ascontiguousarray(rows)
+        else:
+            solve = self.solve_tensors
+        A = solve(rows)
         return A.reshape(*batch, A.shape[-1])
 
     def solve(self, rows: Array) -> Array:
-        """The best set for each row of weights.
+        """The best set for each row of weights, here one row at a time.
 
         `rows` is float64, (n, L) and C-contiguous, and must stay as it is. Returned are the items
         (n, k) as integers, with -1 at the end of rows that have fewer.
         """
+        sets = [self.solve_row(w) for w in rows]
+        return padded(sets, self.K)
+
+    def solve_row(self, w: Array) -> Array:
+        """The best set for the weights (L,): at most K items, without padding."""
         raise OracleError(
-            f"{type(self).__name__} needs a method solve(rows), from weights (n, L) to items (n, k)"
+            f"{type(self).__name__} needs a method solve(rows), from weights (n, L) to items "
+            "(n, K), or solve_row(w), from weights (L,) to items"
         )
 
     def solve_tensors(self, rows: Array) -> Array:
@@ -83,8 +94,8 @@ class BaseOracle:
         This one solves on the CPU and says so once; subclasses with kernels for tensors override.
         """
         self._said_where  # noqa: B018  the warning is in the asking
-        A = self.solve(np.ascontiguousarray(to_numpy(rows)))
-        return as_like(rows, A)
+        on_host = np.ascontiguousarray(to_numpy(rows))
+        return as_like(rows, self.solve(on_host))
 
     @functools.cached_property
     def _said_where(self) -> None:
@@ -107,6 +118,7 @@ def padded(sets: Sequence[Array], K: int | None = None) -> Array:
     """Sets of items as rows (n, K), with -1 behind the shorter ones; K is the longest if None."""
     if K is None:
         K = max(map(len, sets), default=0)
+
     A = np.full((len(sets), K), -1)
     for row, items in zip(A, sets, strict=True):
         row[: len(items)] = items
@@ -124,10 +136,11 @@ class CheckedOracle(BaseOracle):
     gap: float | None
 
     def solve(self, rows: Array) -> Array:
-        """What the function returns for each row, one weight vector at a time."""
-        return padded([self._checked(row) for row in rows])
+        """What the function returns for each row, as wide as the largest set."""
+        return padded([self.solve_row(w) for w in rows])
 
-    def _checked(self, w: Array) -> Array:
+    def solve_row(self, w: Array) -> Array:
+        """What the function returns for the weights (L,), checked."""
         items = self._items(w)
         fault = find_fault(items, len(w)) or self._broken_promise(items, w)
         if fault is not None:
@@ -145,17 +158,23 @@ class CheckedOracle(BaseOracle):
             raise OracleError(
                 f"the oracle {self.function!r} must return a flat list of items ({error})"
             ) from error
-        return items[items != -1] if isinstance(self.function, Oracle) else items
+        if isinstance(self.function, Oracle):
+            items = items[items != -1]  # its padding
+        return items
 
     def _broken_promise(self, items: Array, w: Array) -> str | None:
         """What is wrong with items that are too many or not available, in words."""
         if self.K is not None and len(items) > self.K:
             return f"{len(items)} items where at most K={self.K} are allowed"
-        if not items.size or not np.isneginf(w[items]).any():
+        if not items.size:
+            return None
+
+        closed = items[np.isneginf(w[items])]
+        if not closed.size:
             return None
         if np.isneginf(w).all():
             raise InfeasibleError("no item is available")
-        return f"item {items[np.isneginf(w[items])][0]} is not available (its weight is -inf)"
+        return f"item {closed[0]} is not available (its weight is -inf)"
 
 
 def as_oracle(
@@ -183,9 +202,14 @@ def as_oracle(
         if K is not None or gap is not None:
             raise ParameterError(f"{oracle} has its own K={oracle.K} and gap={oracle.gap}")
         return oracle
-    K = getattr(oracle, "K", None) if K is None else K
-    gap = getattr(oracle, "gap", None) if gap is None else gap
-    if not (K is None or (is_whole(K) and K >= 0)) or not (gap is None or 0 <= gap < 1):
+
+    if K is None:
+        K = getattr(oracle, "K", None)
+    if gap is None:
+        gap = getattr(oracle, "gap", None)
+    possible_K = K is None or (is_whole(K) and K >= 0)
+    possible_gap = gap is None or 0 <= gap < 1
+    if not (possible_K and possible_gap):
         raise ParameterError(
             f"K must be a whole number and gap lie in [0, 1), or be None; got K={K}, gap={gap}"
         )
@@ -211,7 +235,12 @@ class Masked(BaseOracle):
 
     def __call__(self, w: Array, /) -> Array:
         """The best set of available items for the weights (*B, L): items (*B, k), -1 pads."""
-        return self.oracle(where(as_like(w, self.available), w, -np.inf))
+        weights = where(
+            as_like(w, self.available),
+            w,
+            -np.inf,
+        )
+        return self.oracle(weights)
 
 
 @dataclass(frozen=True)
@@ -227,7 +256,12 @@ class _Minimize(BaseOracle):
         return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
 
     def solve(self, rows: Array) -> Array:
-        return self.oracle(where(rows == -np.inf, rows, -rows))
+        costs = where(
+            rows == -np.inf,
+            rows,
+            -rows,
+        )
+        return self.oracle(costs)
 
     solve_tensors = solve
 
@@ -259,9 +293,13 @@ class _WithGap(BaseOracle):
         return self.oracle.K
 
     def solve(self, rows: Array) -> Array:
-        items = np.arange(rows.shape[-1])
-        u = hashed_uniform(items, np.full(len(items), self.seed))
-        return self.oracle(rows * as_like(rows, 1 - self.gap * u))
+        L = rows.shape[-1]
+        u = hashed_uniform(
+            np.arange(L),
+            np.full(L, self.seed),
+        )
+        shrink = as_like(rows, 1 - self.gap * u)
+        return self.oracle(rows * shrink)
 
     solve_tensors = solve
 

@@ -46,6 +46,7 @@ def brute_force(family: Iterable[Iterable[int]]) -> _BruteForce:
     sets = [np.array(list(items)) for items in family]
     if not sets:
         raise InfeasibleError("brute_force needs at least one feasible set, got an empty family")
+
     for items in sets:
         if fault := find_fault(items, int(items.max(initial=0)) + 1):
             raise ItemsError(f"brute_force got {items.tolist()}, which is no set of items: {fault}")

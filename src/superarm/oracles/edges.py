@@ -15,8 +15,10 @@ def as_pairs(edges: Any) -> Array:
         pairs: Array = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
     except (TypeError, ValueError) as error:
         raise ParameterError(f"edges must be pairs of node numbers ({error})") from error
+
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
+
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
         raise ParameterError(
             f"edges must be pairs of node numbers, (E, 2), got {pairs.dtype} of shape {pairs.shape}"
@@ -27,7 +29,10 @@ def as_pairs(edges: Any) -> Array:
 def is_repeated(pairs: Array) -> Array:
     """Whether each of the pairs (E, 2) has come before."""
     key = pairs @ [pairs.max(initial=0) + 1, 1]
-    _, first = np.unique(key, return_index=True)
+    _, first = np.unique(
+        key,
+        return_index=True,
+    )
     repeated = np.ones(len(pairs), np.bool_)
     repeated[first] = False
     return repeated
@@ -35,9 +40,11 @@ def is_repeated(pairs: Array) -> Array:
 
 def refuse_pairs(bad: Array, pairs: Array, why: str) -> None:
     """Raise for the first bad edge, if there is one."""
-    if bad.any():
-        e = int(bad.argmax())
-        raise ParameterError(f"edge {e}, {tuple(pairs[e].tolist())}, {why}")
+    if not bad.any():
+        return
+    e = int(bad.argmax())
+    edge = tuple(pairs[e].tolist())
+    raise ParameterError(f"edge {e}, {edge}, {why}")
 
 
 class NumberedGraph(NamedTuple):

@@ -31,9 +31,11 @@ def _one_row(length: Array, right: Array, down: Array, from_left: Array) -> None
     here = length[0] + down[0]
     from_left[0] = False
     length[0] = here
+
     for c in range(1, len(length)):
         by_right = here + right[c - 1]
         by_down = length[c] + down[c]
+
         here = max(by_right, by_down)
         from_left[c] = by_right >= by_down
         length[c] = here
@@ -111,10 +113,15 @@ def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
     first_down = m * (m + 1)
     A = np.empty((n, 2 * m), np.int64)
     length = np.empty(n)
+
     for b in prange(n):
-        right = w[b, :first_down].reshape(m + 1, m)
-        down = w[b, first_down:].reshape(m, m + 1)
-        length[b] = _longest_grid_path(right, down, A[b])
+        right = w[b, :first_down]
+        down = w[b, first_down:]
+        length[b] = _longest_grid_path(
+            right.reshape(m + 1, m),
+            down.reshape(m, m + 1),
+            A[b],
+        )
     return A, length
 
 
@@ -153,26 +160,24 @@ class GridPath(BaseOracle):
     @property
     def edges(self) -> Array:
         """Tail and head of each edge as (row, column): (L, 2, 2)."""
-        m = self.m
-        right = [((r, c), (r, c + 1)) for r in range(m + 1) for c in range(m)]
-        down = [((r, c), (r + 1, c)) for r in range(m) for c in range(m + 1)]
-        return np.array(right + down)
-
-    def solve(self, rows: Array) -> Array:
-        """The edges of a longest path for each row of weights (n, L): (n, 2m)."""
-        return self._solve(rows, longest_grid_paths)
+        n = self.m + 1
+        node = np.moveaxis(np.indices((n, n)), 0, -1)  # (row, column) of each
+        right = np.stack([node[:, :-1], node[:, 1:]], axis=2)
+        down = np.stack([node[:-1], node[1:]], axis=2)
+        return np.concatenate([right.reshape(-1, 2, 2), down.reshape(-1, 2, 2)])
 
     def solve_tensors(self, rows: Array) -> Array:
         """The edges of a longest path for each row of a tensor (n, L), on its device: (n, 2m)."""
         from superarm.oracles import gpu
 
-        return self._solve(rows, gpu.longest_grid_paths)
+        return self.solve(rows, gpu.longest_grid_paths)
 
-    def _solve(
+    def solve(
         self,
         rows: Array,
-        longest: Callable[[Array, int], tuple[Array, Array]],
+        longest: Callable[[Array, int], tuple[Array, Array]] = longest_grid_paths,
     ) -> Array:
+        """The edges of a longest path for each row of weights (n, L): (n, 2m)."""
         A, length = longest(rows, self.m)
         if not (length > -np.inf).all():
             if (length != length).any():

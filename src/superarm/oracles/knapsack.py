@@ -44,6 +44,7 @@ def _choose(w: Array, c: Array, lam: float, k: int, x: Array) -> tuple[float, fl
         last = len(w) - k
         mu = np.partition(reduced, last)[last]
         ties = k - (reduced > mu).sum()
+
     value = cost = 0.0
     for j in range(len(w)):
         x[j] = reduced[j] > mu
@@ -68,6 +69,7 @@ def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Ar
     falling_value, falling_cost, mu = _choose(w, c, 0.0, k, x)
     if falling_cost <= budget:
         return 0.0, mu, x
+
     lam = rising_value = rising_cost = 0.0
     for _ in range(100):  # any prices give a bound; these are the best after some ten rounds
         lam = (falling_value - rising_value) / (falling_cost - rising_cost)
@@ -97,6 +99,7 @@ def _priced(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Ar
     x[free] = False
     x |= reduced > 0
     x &= reduced >= 0
+
     slack = budget - c[x].sum() - c[free[:m]].sum()
     room = k - x.sum() - m
 
@@ -122,6 +125,7 @@ def _space(table: Array, size: int) -> Array:
     """The table, with space for `size` rows."""
     if size <= len(table):
         return table
+
     larger = np.empty((2 * size, table.shape[1]), table.dtype)
     larger[: len(table)] = table
     return larger
@@ -172,8 +176,10 @@ def _flip(
     """
     nodes, best, at = found
     lam, mu, need, adds, cuts = hope
-    top = np.full(adds + cuts + 1, -np.inf)  # the most value seen, by the room it comes with
+    # the most value seen, by the room it comes with at least
+    top = np.full(adds + cuts + 1, -np.inf)
     states[size, 0] = -np.inf
+
     i = j = m = 0
     for _ in range(2 * size):
         slack = states[j, 0] - flip.cost
@@ -434,6 +440,7 @@ def _checked_costs(costs: Any) -> Array:
         raise ParameterError(f"costs must be numbers, one per item ({error})") from error
     if c.ndim != 1 or not len(c):
         raise ParameterError(f"costs must be a list of numbers, one per item, got shape {c.shape}")
+
     sound = (c >= 0) & (c < np.inf)
     if not sound.all():
         bad = int(sound.argmin())
@@ -443,7 +450,10 @@ def _checked_costs(costs: Any) -> Array:
 
 def _limit(costs: Array, budget: float) -> float:
     """What the costs of a set may come to in floating point."""
-    if costs.sum() < _EXACT and (costs == np.floor(costs)).all():
-        unit = max(1, int(np.gcd.reduce(costs.astype(np.int64))))
-        return float(budget // unit * unit)
-    return budget * (1 + _EPS)
+    whole = (costs == np.floor(costs)).all()
+    if not whole or costs.sum() >= _EXACT:
+        return budget * (1 + _EPS)
+
+    common = np.gcd.reduce(costs.astype(np.int64))
+    unit = max(1, int(common))
+    return float(budget // unit * unit)

@@ -26,7 +26,7 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.checks import require_count
 from superarm.errors import ParameterError
-from superarm.oracles.base import BaseOracle, feasible, padded
+from superarm.oracles.base import BaseOracle, feasible
 from superarm.oracles.edges import as_pairs, is_repeated, refuse_pairs
 
 
@@ -66,7 +66,10 @@ class Assignment(BaseOracle):
     gap = 0.0
 
     def __post_init__(self) -> None:
-        require_count(n_rows=self.n_rows, n_cols=self.n_cols)
+        require_count(
+            n_rows=self.n_rows,
+            n_cols=self.n_cols,
+        )
 
     @property
     def L(self) -> int:
@@ -78,11 +81,8 @@ class Assignment(BaseOracle):
         """The number of pairs."""
         return min(self.n_rows, self.n_cols)
 
-    def solve(self, rows: Array) -> Array:
-        """The best matching for each row of weights (n, L): (n, K)."""
-        return padded([self._best(w) for w in rows], self.K)
-
-    def _best(self, w: Array) -> Array:
+    def solve_row(self, w: Array) -> Array:
+        """The best matching for the weights (L,): K items."""
         try:
             rows, columns = _solver()(-w.reshape(self.n_rows, self.n_cols))
         except ValueError:
@@ -268,9 +268,6 @@ def _match(w: Array, order: Array, graph: _Graph, capacity: Array, K: int) -> Ar
     N = J0 + len(first) - 1
     E = len(order)
     A = np.full((len(w), K), -1)
-    price = np.empty(N)
-    slot = np.empty(E, np.int64)
-    chosen = np.empty(first[-1], np.int64)
     distance = np.full(N, np.inf)
     via = np.empty(N, np.int64)
     reached = np.empty(N, np.int64)
@@ -284,9 +281,10 @@ def _match(w: Array, order: Array, graph: _Graph, capacity: Array, K: int) -> Ar
             rank[lo:hi] = lo + np.argsort(-x[lo:hi], kind="mergesort")
         x = x[rank]
         right = graph.right[rank]
-        price[:] = 0.0
-        slot[:] = -1
         edges = _Graph(graph.left, right, start, first)
+        price = np.zeros(N)
+        slot = np.full(E, -1)
+        chosen = np.empty(first[-1], np.int64)
         matching = _Matching(price, slot, chosen, first[:-1].copy())
 
         for i in range(J0):
@@ -395,7 +393,13 @@ class BipartiteMatching(BaseOracle):
 
     def solve(self, rows: Array) -> Array:
         """The edges of a heaviest matching for each row of weights (n, L): (n, K), -1 pads."""
-        return _match(rows, self._order, self._graph, self._capacity, self.K)
+        return _match(
+            rows,
+            self._order,
+            self._graph,
+            self._capacity,
+            self.K,
+        )
 
 
 def _capacities(capacity: Any, degree: Array, name: str) -> Array:

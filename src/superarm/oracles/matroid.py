@@ -13,7 +13,7 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import find_fault, is_whole, refuse_weights, require_count
 from superarm.errors import ItemsError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible, padded
+from superarm.oracles.base import BaseOracle, feasible
 from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
 
 
@@ -58,8 +58,15 @@ class PartitionMatroid(BaseOracle):
 
     def solve(self, rows: Array) -> Array:
         """The best items of each row of weights (n, L), group by group: (n, K), -1 pads."""
-        A = best_by_group(rows, self._group, self._start, positive=not self.bases)
-        feasible(not self.bases or bool((A >= 0).all()), self)
+        A = best_by_group(
+            rows,
+            self._group,
+            self._start,
+            _floor(self.bases),
+        )
+        if self.bases:
+            feasible(bool((A >= 0).all()), self)
+            return A
         padding_last = np.argsort(A < 0, axis=-1, kind="stable")
         return np.take_along_axis(A, padding_last, axis=-1)
 
@@ -84,6 +91,7 @@ def _laminar_row(w: Array, family: _Family, floor: float, A: Array) -> int:
     value = np.full(start[-1], floor)
     item = np.full(start[-1], -1)
     size = 0
+
     for e in range(len(w)):
         x = w[e]
         s = owner[e]
@@ -99,7 +107,7 @@ def _laminar_row(w: Array, family: _Family, floor: float, A: Array) -> int:
             return -1
 
     for s in order:
-        p = parent[s]
+        p = parent[s]  # the set around it
         lo = start[p]
         hi = start[p + 1]
         for i in range(start[s], start[s + 1]):
@@ -110,6 +118,7 @@ def _laminar_row(w: Array, family: _Family, floor: float, A: Array) -> int:
                 size += 1
             elif lo < hi and value[i] > value[lo]:
                 replace_top(value[lo:hi], item[lo:hi], value[i], item[i])
+
     A[:size].sort()
     return size
 
@@ -122,8 +131,14 @@ def _laminar(w: Array, family: _Family, floor: float, rank: int) -> tuple[Array,
     n = len(w)
     A = np.full((n, rank), -1)
     size = np.empty(n, np.int64)
+
     for b in prange(n):
-        size[b] = _laminar_row(w[b], family, floor, A[b])
+        size[b] = _laminar_row(
+            w[b],
+            family,
+            floor,
+            A[b],
+        )
     return A, size
 
 
@@ -174,10 +189,16 @@ class LaminarMatroid(BaseOracle):
 
     def solve(self, rows: Array) -> Array:
         """The best independent set for each row of weights (n, L): (n, K), -1 pads."""
-        A, size = _laminar(rows, self._family, _floor(self.bases), self.K)
+        A, size = _laminar(
+            rows,
+            self._family,
+            _floor(self.bases),
+            self.K,
+        )
         if (size < 0).any():
             refuse_weights(rows)
-        feasible(not self.bases or bool((size == self.K).all()), self)
+        if self.bases:
+            feasible(bool((size == self.K).all()), self)
         return A
 
 
@@ -210,6 +231,7 @@ def _ranks(capacities: Sequence[int], owner: Array, parent: Array, order: Array)
             raise ParameterError(
                 f"the capacity of set {s} must be a whole number, 0 or more, got {capacity!r}"
             )
+
         holds[s] = min(int(capacity), holds[s])
         if parent[s] >= 0:
             holds[parent[s]] += holds[s]
@@ -242,18 +264,21 @@ class Matroid(BaseOracle):
         require_count(L=self.L)
         if not self.independent([]):
             raise ParameterError("the empty set must be independent")
+
         basis = self._greedy(np.zeros(self.L), floor=-np.inf)
         object.__setattr__(self, "K", len(basis))
 
-    def solve(self, rows: Array) -> Array:
-        """The best independent set for each row of weights (n, L): (n, K), -1 pads."""
+    def solve_row(self, w: Array) -> Array:
+        """The best independent set for the weights (L,), the best item first."""
         floor = _floor(self.bases)
-        A = padded([self._greedy(w, floor) for w in rows], self.K)
-        feasible(not self.bases or bool((A >= 0).all()), self)
-        return A
+        items = self._greedy(w, floor)
+        if self.bases:
+            feasible(len(items) == self.K, self)
+        return items
 
     def _greedy(self, w: Array, floor: float) -> Array:
         chosen: list[int] = []
+
         for e in np.argsort(-w, kind="stable").tolist():
             if w[e] <= floor:
                 break

@@ -8,7 +8,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.checks import require_count, require_positive
 from superarm.errors import OracleError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible, padded
+from superarm.oracles.base import BaseOracle, feasible
 
 _INFEASIBLE = 2  # the status of scipy.optimize.milp
 _ROUNDING = 1e-12  # in a constraint, relative to the sizes of its terms
@@ -56,23 +56,23 @@ class Milp(BaseOracle):
     def __repr__(self) -> str:
         return f"Milp({len(self._b)} constraints, {self.L} items)"
 
-    def solve(self, rows: Array) -> Array:
-        """The best set for each row of weights (n, L): (n, K), -1 pads."""
-        return padded([self._best(w) for w in rows], self.K)
-
-    def _best(self, w: Array) -> Array:
-        """The items (k,) of the best set.
+    def solve_row(self, w: Array) -> Array:
+        """The items of the best set for the weights (L,).
 
         HiGHS lets a point miss a constraint by 1e-6: cut such points off until one misses none.
         """
         from scipy.optimize import LinearConstraint
 
+        stop = None
+        if self.time_limit is not None:
+            stop = time.monotonic() + self.time_limit
         constraints = [LinearConstraint(self._A, -np.inf, self._b)]
-        stop = None if self.time_limit is None else time.monotonic() + self.time_limit
+
         for _ in range(_MAX_CUTS):
             x = self._highs(w, constraints, stop)
             excess = self._A @ x - self._b
-            if (excess <= _ROUNDING * (abs(self._A) @ x + abs(self._b))).all():
+            terms = abs(self._A) @ x + abs(self._b)
+            if (excess <= _ROUNDING * terms).all():
                 return np.flatnonzero(x)
             constraints.append(LinearConstraint(2 * x - 1, -np.inf, x.sum() - 1))
         raise OracleError(
@@ -126,6 +126,7 @@ def _constraints(A: Any, b: Any, max_items: int | None) -> tuple[Any, Array]:
         raise ParameterError(
             f"A and b must be numeric, A a matrix and b one number per row of it ({error})"
         ) from error
+
     if A.ndim != 2 or b.shape != A.shape[:1] or 0 in A.shape:
         raise ParameterError(
             "A must have shape (constraints, items) and b (constraints,), "
@@ -142,6 +143,7 @@ def _constraints(A: Any, b: Any, max_items: int | None) -> tuple[Any, Array]:
         raise ParameterError(
             f"b must be finite: constraint {row} is {b[row]}; leave out one that binds nothing"
         )
+
     if max_items is not None:
         A = sparse.vstack([A, np.ones((1, A.shape[1]))], format="csc")
         b = np.append(b, max_items)
@@ -155,6 +157,7 @@ def _scaled(w: Array) -> Array:
     """The weights times a power of 2, the largest near 1e6: HiGHS takes sets within 1e-6 for
     equal.
     """
-    _, exponent = np.frexp(np.abs(w).max(initial=0.0))
+    largest = np.abs(w).max(initial=0.0)
+    _, exponent = np.frexp(largest)
     scaled: Array = np.ldexp(w, 20 - exponent)
     return scaled

@@ -13,7 +13,7 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import is_whole
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
-from superarm.oracles.base import BaseOracle, feasible, padded
+from superarm.oracles.base import BaseOracle, feasible
 from superarm.oracles.edges import as_pairs, is_repeated, number_nodes, refuse_pairs
 
 
@@ -59,9 +59,16 @@ def _longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> 
     n = len(w)
     A = np.full((n, K), -1)
     size = np.empty(n, np.int64)
+
     for b in prange(n):
         path = np.empty(K, np.int64)
-        size[b] = _longest_path(w[b], start, tail, item, path)
+        size[b] = _longest_path(
+            w[b],
+            start,
+            tail,
+            item,
+            path,
+        )
         if size[b] > 0:
             A[b, : size[b]] = path[: size[b]][::-1]
     return A, size
@@ -82,7 +89,13 @@ def longest_paths(w: Array, network: Network, K: int) -> tuple[Array, Array]:
     """The edges (n, K) of a longest path, and how many they are, -1 if there is none, for each row
     of w (n, E).
     """
-    return _longest_paths(w, network.start, network.tail, network.item, K)
+    return _longest_paths(
+        w,
+        network.start,
+        network.tail,
+        network.item,
+        K,
+    )
 
 
 class _Graph(NamedTuple):
@@ -112,11 +125,13 @@ def _checked_graph(edges: Any, source: int, target: int) -> _Graph:
     refuse_pairs(pairs[:, 0] == pairs[:, 1], pairs, "leads from a node to itself")
     refuse_pairs(is_repeated(pairs), pairs, "is given twice")
     N = int(pairs.max(initial=-1)) + 1
+
     for name, node in (("source", source), ("target", target)):
         if not (is_whole(node) and 0 <= node < N):
             raise ParameterError(f"the {name} {node!r} is not one of the nodes 0..{N - 1}")
     if source == target:
         raise ParameterError(f"source and target are the same node, {source}")
+
     adjacency = csr_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(N, N))
     if not _reached(adjacency, source)[target]:
         raise InfeasibleError(f"no path leads from source {source} to target {target}")
@@ -214,27 +229,33 @@ class DagPath(BaseOracle):
     @classmethod
     def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
         """The longest paths in a networkx DiGraph without cycles; `items` are its own edges."""
-        return _from_networkx(cls, graph, source, target)
+        return _from_networkx(
+            cls,
+            graph,
+            source,
+            target,
+        )
 
     def __repr__(self) -> str:
         return f"DagPath({self.L} edges, at most {self.K} per path)"
-
-    def solve(self, rows: Array) -> Array:
-        """The edges of a longest path for each row of weights (n, L): (n, K), -1 pads."""
-        return self._solve(rows, longest_paths)
 
     def solve_tensors(self, rows: Array) -> Array:
         """The edges of a longest path for each row of a tensor (n, L), on its device: (n, K)."""
         from superarm.oracles import gpu
 
-        return self._solve(rows, gpu.longest_paths)
+        return self.solve(rows, gpu.longest_paths)
 
-    def _solve(
+    def solve(
         self,
         rows: Array,
-        longest: Callable[[Array, Network, int], tuple[Array, Array]],
+        longest: Callable[[Array, Network, int], tuple[Array, Array]] = longest_paths,
     ) -> Array:
-        A, size = longest(rows, self._network, self.K)
+        """The edges of a longest path for each row of weights (n, L): (n, K), -1 pads."""
+        A, size = longest(
+            rows,
+            self._network,
+            self.K,
+        )
         feasible(bool((size >= 0).all()), self)
         return A
 
@@ -262,6 +283,7 @@ class ShortestPath(BaseOracle):
         self.L = len(self.items)
         N = self._graph.N
         self.K = min(self.L, N - 1)
+
         # one number per edge; sorted by it, they come in the order of the matrix
         self._key = self._graph.pairs @ [N, 1]
         self._by_key = np.argsort(self._key)
@@ -269,7 +291,12 @@ class ShortestPath(BaseOracle):
     @classmethod
     def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
         """The cheapest paths in a networkx DiGraph; `items` are its own edges."""
-        return _from_networkx(cls, graph, source, target)
+        return _from_networkx(
+            cls,
+            graph,
+            source,
+            target,
+        )
 
     def __repr__(self) -> str:
         return f"ShortestPath({self.L} edges, {self._graph.N} nodes)"
@@ -282,9 +309,10 @@ class ShortestPath(BaseOracle):
                 f"item {e} has weight {rows[row, e]}: "
                 "weights are minus costs and must not be positive"
             )
-        return padded([self._cheapest(w) for w in rows], self.K)
+        return super().solve(rows)
 
-    def _cheapest(self, w: Array) -> Array:
+    def solve_row(self, w: Array) -> Array:
+        """The edges of a cheapest path for the weights (L,), in their order."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import dijkstra
 
@@ -295,9 +323,11 @@ class ShortestPath(BaseOracle):
         )
         distance, before = dijkstra(costs, indices=source, return_predecessors=True)
         feasible(bool(distance[target] < np.inf), self)
+
         nodes = [target]
         while nodes[-1] != source:
             nodes.append(int(before[nodes[-1]]))
+
         steps = np.array(list(itertools.pairwise(nodes[::-1])))
         keys = steps @ [self._graph.N, 1]
         items: Array = self._by_key[np.searchsorted(self._key, keys, sorter=self._by_key)]

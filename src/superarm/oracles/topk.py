@@ -1,5 +1,6 @@
 """The best k items, over all or by group."""
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -56,7 +57,9 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
     L = len(w)
     G = len(start) - 1
     value = np.full(len(item), floor)
-    bar = np.full(G, floor)  # what a weight must exceed to enter its group
+
+    # what a weight must exceed to enter its group
+    bar = np.full(G, floor)
     for g in range(G):
         if start[g] == start[g + 1]:
             bar[g] = np.finfo(np.float64).max
@@ -72,9 +75,15 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
                 continue
             if not w[e] < np.inf:
                 return False
+
             lo = start[g]
             hi = start[g + 1]
-            replace_top(value[lo:hi], item[lo:hi], w[e], e)
+            replace_top(
+                value[lo:hi],
+                item[lo:hi],
+                w[e],
+                e,
+            )
             bar[g] = value[lo]
         if G <= FEW:
             lowest = bar.min()
@@ -102,8 +111,15 @@ def select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, A
     n = len(w)
     A = np.full((n, start[-1]), -1)
     valid = np.empty(n, np.bool_)
+
     for b in prange(n):
-        valid[b] = _select_row(w[b], group, start, floor, A[b])
+        valid[b] = _select_row(
+            w[b],
+            group,
+            start,
+            floor,
+            A[b],
+        )
     return A, valid
 
 
@@ -111,14 +127,11 @@ def best_by_group(
     rows: Array,
     group: Array,
     start: Array,
-    *,
-    positive: bool = False,
+    floor: float,
     select: Select = select,
 ) -> Array:
-    """The items that `select` finds, among positive weights only if asked; weights not below +inf
-    are refused.
-    """
-    A, valid = select(rows, group, start, 0.0 if positive else -np.inf)
+    """The items (n, k) that `select` finds; weights not below +inf are refused."""
+    A, valid = select(rows, group, start, floor)
     if not valid.all():
         refuse_weights(rows)
     return A
@@ -128,7 +141,11 @@ def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
     """Of the best of each group (n, k): what the minimum asks for first, then the best of the rest,
     (n, total).
     """
-    value = np.where(A < 0, -np.inf, take(w, A))
+    value = np.where(
+        A < 0,
+        -np.inf,
+        take(w, A),
+    )
     order = np.argsort(
         -np.where(needed, np.inf, value),
         axis=-1,
@@ -150,6 +167,7 @@ def index_groups(groups: Sequence[Any] | Array) -> Groups:
     """The groups of items whose labels are given, one per item."""
     if not len(groups) or (isinstance(groups, np.ndarray) and groups.ndim != 1):
         raise ParameterError(f"groups must name the group of each item, got {groups!r}")
+
     if isinstance(groups, np.ndarray) and groups.dtype != object:
         unique, group = np.unique(groups, return_inverse=True)
         labels = unique.tolist()
@@ -216,32 +234,33 @@ class TopK(BaseOracle):
         """The most items it returns."""
         return self.k
 
-    def solve(self, rows: Array) -> Array:
+    @functools.cached_property
+    def _start(self) -> Array:
+        """Where the only group starts and ends."""
+        return np.array([0, self.k])
+
+    def solve(self, rows: Array, select: Select = select) -> Array:
         """The best items of each row of weights (n, L): (n, k), -1 pads."""
-        return self._solve(rows, select)
+        L = rows.shape[-1]
+        if self.k > L and not self.at_most:
+            raise InfeasibleError(f"{self} asks for more items than the {L} there are")
+
+        A = best_by_group(
+            rows,
+            _NO_GROUPS,
+            self._start,
+            0.0 if self.at_most else -np.inf,
+            select,
+        )
+        if not self.at_most:
+            feasible(bool((A >= 0).all()), self)
+        return A
 
     def solve_tensors(self, rows: Array) -> Array:
         """The best items of each row of a tensor (n, L), on its device: (n, k), -1 pads."""
         from superarm.oracles import gpu
 
-        return self._solve(rows, gpu.select)
-
-    def _solve(self, rows: Array, select: Select) -> Array:
-        L = rows.shape[-1]
-        if self.k > L and not self.at_most:
-            raise InfeasibleError(f"{self} asks for more items than the {L} there are")
-        A = best_by_group(
-            rows,
-            _NO_GROUPS,
-            np.array([0, self.k]),
-            positive=self.at_most,
-            select=select,
-        )
-        self._check_size(A)
-        return A
-
-    def _check_size(self, A: Array) -> None:
-        feasible(self.at_most or bool((A >= 0).all()), self)
+        return self.solve(rows, gpu.select)
 
     def of_parts(self, parts: Iterable[Array]) -> Array:
         """The best set (k,) for weights that come one part after the other, in one pass that keeps
@@ -255,20 +274,23 @@ class TopK(BaseOracle):
         best = np.full(self.k, 0.0 if self.at_most else -np.inf)
         items = np.full(self.k, -1)
         first = 0
+
         for part in parts:
             w = as_weights(part)
             # only what exceeds the worst of the best so far can enter; a tie goes to the item that
             # came first
-            found, valid = select(w[None], _NO_GROUPS, np.array([0, self.k]), best[-1])
+            found, valid = select(w[None], _NO_GROUPS, self._start, best[-1])
             if not valid.all():
                 refuse_weights(w, first=first)
+
             new = found[found >= 0]
             best = np.append(best, w[new])
             order = np.argsort(-best, kind="stable")[: self.k]
             best = best[order]
             items = np.append(items, first + new)[order]
             first += len(w)
-        self._check_size(items)
+
+        feasible(self.at_most or bool((items >= 0).all()), self)
         return items
 
 
@@ -326,6 +348,7 @@ class Quota(BaseOracle):
     def _check(self, low: list[int], high: list[int]) -> None:
         if not (is_whole(self.K) and self.K >= 0):
             raise ParameterError(f"total must be a whole number, 0 or more, got {self.K!r}")
+
         labels, _, sizes = self._groups
         for label, least, most, size in zip(labels, low, high, sizes, strict=True):
             if least > size:
@@ -334,6 +357,7 @@ class Quota(BaseOracle):
                 raise InfeasibleError(
                     f"group {label!r} has a minimum of {least} above its maximum of {most}"
                 )
+
         if not sum(low) <= self.K <= sum(high):
             raise InfeasibleError(
                 f"the total is {self.K}, but the groups allow {sum(low)} to {sum(high)} items"
@@ -342,25 +366,28 @@ class Quota(BaseOracle):
     def __repr__(self) -> str:
         return f"Quota({self.L} items in {len(self._groups.labels)} groups, total={self.K})"
 
-    def solve(self, rows: Array) -> Array:
-        """The best items of each row of weights (n, L), group by group: (n, K)."""
-        return self._solve(rows, select, best_of_total)
-
     def solve_tensors(self, rows: Array) -> Array:
         """The best items of each row of a tensor (n, L), on its device: (n, K)."""
         from superarm.oracles import gpu
 
-        return self._solve(rows, gpu.select, gpu.best_of_total)
+        return self.solve(rows, gpu.select, gpu.best_of_total)
 
-    def _solve(
+    def solve(
         self,
         rows: Array,
-        select: Select,
-        best_of_total: Callable[[Array, Array, Array, int], Array],
+        select: Select = select,
+        best_of_total: Callable[[Array, Array, Array, int], Array] = best_of_total,
     ) -> Array:
-        A = best_by_group(rows, self._groups.group, self._start, select=select)
-        missing = A < 0
-        feasible(not (as_like(A, self._needed) & missing).any(), self)
+        """The best items of each row of weights (n, L), group by group: (n, K)."""
+        A = best_by_group(
+            rows,
+            self._groups.group,
+            self._start,
+            -np.inf,
+            select,
+        )
+        missing = as_like(A, self._needed) & (A < 0)
+        feasible(not missing.any(), self)
         if len(self._needed) > self.K:
             A = best_of_total(rows, A, self._needed, self.K)
         feasible(bool((A >= 0).all()), self)

@@ -60,7 +60,9 @@ def _draw(state: Array, n: int) -> int:
 def _beside(a: int, ahead: bool, path: _Path) -> int:
     """The city after a, or before it."""
     tour, pos = path
-    place = pos[a] + 1 - len(tour) if ahead else pos[a] - 1  # below 0 it counts from the end
+    place = pos[a] - 1
+    if ahead:
+        place += 2 - len(tour)  # below 0 it counts from the end
     city: int = tour[place]
     return city
 
@@ -212,6 +214,7 @@ def _local_search(state: Array, kicks: int, atlas: _Map) -> tuple[float, Array]:
     for i in range(n - 1, 0, -1):
         j = _draw(state, i + 1)
         tour[i], tour[j] = tour[j], tour[i]
+
     pos = np.argsort(tour)
     path = _Path(tour, pos)
     queue = _Queue(tour.copy(), np.ones(n, np.bool_))
@@ -219,6 +222,7 @@ def _local_search(state: Array, kicks: int, atlas: _Map) -> tuple[float, Array]:
     last_tour = tour.copy()
     last_pos = pos.copy()
     best_tour = tour.copy()
+
     length = 0.0
     for i in range(n):
         length += cost[tour[i - 1], tour[i]]
@@ -227,12 +231,15 @@ def _local_search(state: Array, kicks: int, atlas: _Map) -> tuple[float, Array]:
     for k in range(kicks if n > 3 else 0):
         paid, size = _kick(state, queue, path, cost)
         gain = _descend(queue, size, path, atlas) - paid
+
+        # taken back if the loss is unlikely at this heat
         heat = HEAT * length / n * (1 - k / kicks)
         u = (1 + _draw(state, 2**30)) / 2**30
         if gain < heat * np.log(u):
             tour[:] = last_tour
             pos[:] = last_pos
             continue
+
         last_tour[:] = tour
         last_pos[:] = pos
         gained += gain
@@ -353,7 +360,11 @@ class Tour(BaseOracle):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_count(n_cities=self.n_cities, kicks=self.kicks, restarts=self.restarts)
+        require_count(
+            n_cities=self.n_cities,
+            kicks=self.kicks,
+            restarts=self.restarts,
+        )
         if self.n_cities < 3:
             raise ParameterError(f"a tour needs at least 3 cities, got n_cities={self.n_cities}")
         if not (is_whole(self.seed) and self.seed >= 0):
@@ -387,11 +398,18 @@ class Tour(BaseOracle):
 
     def solve(self, rows: Array) -> Array:
         """The best tour found for each row of weights (n, L): (n, n_cities)."""
-        seed = np.random.SeedSequence(self.seed).generate_state(1, np.uint64)
-        return self._search(rows, np.repeat(seed, len(rows)))
+        sequence = np.random.SeedSequence(self.seed)
+        seed = sequence.generate_state(1, np.uint64)
+        seeds = np.repeat(seed, len(rows))
+        return self._search(rows, seeds)
 
     def _search(self, rows: Array, seeds: Array) -> Array:
-        kicks = self.kicks * self.n_cities
-        A, found = _tours(rows, self.n_cities, kicks, self.restarts, seeds)
+        A, found = _tours(
+            rows,
+            self.n_cities,
+            self.kicks * self.n_cities,
+            self.restarts,
+            seeds,
+        )
         feasible(found, self)
         return A

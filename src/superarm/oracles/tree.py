@@ -59,6 +59,7 @@ def _contract(edges: _Edges, m: int, lo: float, hi: float, root: Array, live: _E
 def _compare(live: _Edges, m: int, best: _Best) -> None:
     """Find the heaviest live edge at each root; ties go to the lowest index."""
     record, at = best
+
     for i in range(m):
         x = live.weight[i]
         for r in (live.u[i], live.v[i]):
@@ -70,8 +71,10 @@ def _compare(live: _Edges, m: int, best: _Best) -> None:
 @compiled
 def _climb(root: Array, x: int) -> None:
     """Let the root of node x be one that is its own root."""
-    while root[root[x]] != root[x]:
-        root[x] = root[root[x]]
+    r = root[x]
+    while root[r] != r:
+        r = root[r]
+    root[x] = r
 
 
 @compiled
@@ -106,8 +109,11 @@ def _bar(w: Array, N: int, least: float) -> float:
     degree = len(w) / N
     if degree <= 2:
         return least
-    sample = w[:: max(1, len(w) // 2048)]
-    at = int(len(sample) * (1 - np.log2(degree) / (2 * degree)))
+
+    step = max(1, len(w) // 2048)
+    sample = w[::step]
+    share = np.log2(degree) / (2 * degree)
+    at = int(len(sample) * (1 - share))
     bar: float = max(least, np.sort(sample)[at])
     return bar
 
@@ -222,6 +228,14 @@ class SpanningTree(BaseOracle):
         """
         least = np.nextafter(0.0, 1.0) if self.forest else np.finfo(np.float64).min
         u, v = self._ends
-        A = _forests(rows, u, v, self.n_nodes, self.K, least)
-        feasible(self.forest or bool((A >= 0).all()), self)
+        A = _forests(
+            rows,
+            u,
+            v,
+            self.n_nodes,
+            self.K,
+            least,
+        )
+        if not self.forest:
+            feasible(bool((A >= 0).all()), self)
         return A
