@@ -2,7 +2,10 @@
 
 from importlib.util import find_spec
 
-OPTIONAL = {"torch": ["arrays/torch.py", "oracles/gpu.py"], "triton": ["arrays/triton.py"]}
+OPTIONAL = {
+    "torch": ["arrays/torch.py", "oracles/gpu.py"],
+    "triton": ["arrays/triton.py", "oracles/sweep.py"],
+}
 collect_ignore = [
     f"src/superarm/{path}"
     for name, paths in OPTIONAL.items()

@@ -131,6 +131,15 @@ def _space(table: Array, size: int) -> Array:
     return larger
 
 
+class _Rules(NamedTuple):
+    """When a set is feasible, and when to stop looking for a better one."""
+
+    budget: float
+    max_items: int
+    gap: float
+    effort: int  # states to look at
+
+
 class _Flip(NamedTuple):
     """An item that is flipped, and what flipping it adds."""
 
@@ -224,20 +233,15 @@ def _flip(
 
 
 @compiled
-def _search(
-    w: Array,
-    c: Array,
-    budget: float,
-    k: int,
-    counted: bool,
-    gap: float,
-    effort: int,
-) -> tuple[Array, bool]:
-    """A best set, and whether that is proven. Only if `counted`, k is a constraint of its own.
+def _search(w: Array, c: Array, fit: int, rules: _Rules) -> tuple[Array, bool]:
+    """A best set, and whether that is proven; at most `fit` items fit the budget.
 
     A state is a set that differs from x only in items of the core looked at so far: (slack, value,
     room, node), where node is a row of `trail`, (node before, item flipped).
     """
+    budget, max_items, gap, effort = rules
+    counted = max_items < fit  # only then the number of items is a constraint of its own
+    k = min(fit, max_items)
     lam, mu, loss, x = _priced(w, c, budget, k)
     value = w[x].sum()
     slack = budget - c[x].sum()
@@ -300,19 +304,11 @@ def _search(
 
 
 @compiled
-def _solve(
-    w: Array,
-    order: Array,
-    costs: Array,
-    budget: float,
-    max_items: int,
-    gap: float,
-    effort: int,
-) -> tuple[Array, Array, bool]:
+def _solve(w: Array, order: Array, costs: Array, rules: _Rules) -> tuple[Array, Array, bool]:
     """For each row of w (n, L): a best set, whether that is proven, and whether all weights are
     below +inf.
     """
-    A = np.full((len(w), max_items), -1)
+    A = np.full((len(w), rules.max_items), -1)
     proven = np.ones(len(w), np.bool_)
     items = np.empty(len(order), np.int64)
     for b in range(len(w)):
@@ -321,22 +317,14 @@ def _solve(
         for e in order:
             if not w[b, e] < np.inf:
                 return A, proven, False
-            if w[b, e] > 0 and costs[e] <= budget:
+            if w[b, e] > 0 and costs[e] <= rules.budget:
                 items[n] = e
                 n += 1
                 total += costs[e]
-                fit += total <= budget
+                fit += total <= rules.budget
         if n > 0:
             worth = items[:n]
-            chosen, proven[b] = _search(
-                w[b][worth],
-                costs[worth],
-                budget,
-                min(fit, max_items),
-                max_items < fit,
-                gap,
-                effort,
-            )
+            chosen, proven[b] = _search(w[b][worth], costs[worth], fit, rules)
             found = np.sort(worth[chosen])
             A[b, : len(found)] = found
     return A, proven, True
@@ -399,14 +387,17 @@ class Knapsack(BaseOracle):
 
     def solve(self, rows: Array) -> Array:
         """The best set within the budget for each row of weights (n, L): (n, K), -1 pads."""
-        A, proven, valid = _solve(
-            rows,
-            self._order,
-            self.costs,
+        rules = _Rules(
             self._limit,
             self.K,
             self._stop_gap,
             _EFFORT,
+        )
+        A, proven, valid = _solve(
+            rows,
+            self._order,
+            self.costs,
+            rules,
         )
         if not valid:
             refuse_weights(rows)

@@ -80,7 +80,9 @@ def _exchange(a: int, b: int, c: int, path: _Path) -> None:
         i, j = j, i
     length = (j - i) % n + 1
     if 2 * length > n:  # the rest of the tour, reversed, makes the same tour
-        i, j = (j + 1) % n, (i - 1) % n
+        last = (i - 1) % n
+        i = (j + 1) % n
+        j = last
         length = n - length
     for _ in range(length // 2):
         tour[i], tour[j] = tour[j], tour[i]
