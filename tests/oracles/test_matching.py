@@ -206,7 +206,8 @@ def test_larger_matchings_against_milp(kind, left, right):
     incidence = np.r_[np.arange(n_left)[:, None] == u, np.arange(n_right)[:, None] == v].astype(
         float
     )
-    # the incidence matrix of a bipartite graph is totally unimodular: the linear program has whole vertices
+    # the incidence matrix of a bipartite graph is totally unimodular: the linear program has whole
+    # vertices
     best = milp(-w, constraints=LinearConstraint(incidence, ub=limits), bounds=(0, 1))
     assert value(w, A) == pytest.approx(-best.fun, rel=1e-9)
 
