@@ -114,6 +114,11 @@ def feasible(found: bool, oracle: object) -> None:
         )
 
 
+def is_full(A: Array) -> bool:
+    """Whether no place of A is padding: each row has as many items as it has places."""
+    return 0 in A.shape or bool(A.min() >= 0)
+
+
 def padded(sets: Sequence[Array], K: int | None = None) -> Array:
     """Sets of items as rows (n, K), with -1 behind the shorter ones; K is the longest if None."""
     if K is None:

@@ -13,7 +13,7 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import find_fault, is_whole, refuse_weights, require_count
 from superarm.errors import ItemsError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import BaseOracle, feasible, is_full
 from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
 
 
@@ -65,7 +65,7 @@ class PartitionMatroid(BaseOracle):
             _floor(self.bases),
         )
         if self.bases:
-            feasible(bool((A >= 0).all()), self)
+            feasible(is_full(A), self)
             return A
         padding_last = np.argsort(A < 0, axis=-1, kind="stable")
         return np.take_along_axis(A, padding_last, axis=-1)

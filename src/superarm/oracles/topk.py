@@ -11,7 +11,7 @@ from superarm.arrays import Array, as_like, take
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import as_weights, is_whole, refuse_weights, require_count
 from superarm.errors import InfeasibleError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import BaseOracle, feasible, is_full
 
 BLOCK = 64  # items looked at together
 FEW = 16  # groups whose lowest bar is worth knowing
@@ -253,7 +253,7 @@ class TopK(BaseOracle):
             select,
         )
         if not self.at_most:
-            feasible(bool((A >= 0).all()), self)
+            feasible(is_full(A), self)
         return A
 
     def solve_tensors(self, rows: Array) -> Array:
@@ -290,7 +290,7 @@ class TopK(BaseOracle):
             items = np.append(items, first + new)[order]
             first += len(w)
 
-        feasible(self.at_most or bool((items >= 0).all()), self)
+        feasible(self.at_most or is_full(items), self)
         return items
 
 
@@ -386,9 +386,9 @@ class Quota(BaseOracle):
             -np.inf,
             select,
         )
-        missing = as_like(A, self._needed) & (A < 0)
-        feasible(not missing.any(), self)
         if len(self._needed) > self.K:
+            missing = as_like(A, self._needed) & (A < 0)
+            feasible(not missing.any(), self)
             A = best_of_total(rows, A, self._needed, self.K)
-        feasible(bool((A >= 0).all()), self)
+        feasible(is_full(A), self)
         return A

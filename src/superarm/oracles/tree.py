@@ -16,7 +16,7 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.checks import require_count
 from superarm.errors import InfeasibleError
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import BaseOracle, feasible, is_full
 from superarm.oracles.edges import as_pairs, is_repeated, number_nodes, refuse_pairs
 
 
@@ -62,19 +62,21 @@ def _compare(live: _Edges, m: int, best: _Best) -> None:
 
     for i in range(m):
         x = live.weight[i]
-        for r in (live.u[i], live.v[i]):
-            heavier = x > record[r]
-            record[r] = x if heavier else record[r]
-            at[r] = i if heavier else at[r]
+        a = live.u[i]
+        b = live.v[i]
+        best_of_a = x > record[a]
+        best_of_b = x > record[b]
+        record[a] = x if best_of_a else record[a]
+        record[b] = x if best_of_b else record[b]
+        at[a] = i if best_of_a else at[a]
+        at[b] = i if best_of_b else at[b]
 
 
 @compiled
 def _climb(root: Array, x: int) -> None:
     """Let the root of node x be one that is its own root."""
-    r = root[x]
-    while root[r] != r:
-        r = root[r]
-    root[x] = r
+    while root[root[x]] != root[x]:
+        root[x] = root[root[x]]
 
 
 @compiled
@@ -119,20 +121,20 @@ def _bar(w: Array, N: int, least: float) -> float:
 
 
 @compiled
-def _forests(w: Array, u: Array, v: Array, N: int, K: int, least: float) -> Array:
+def _forests(w: Array, ends: Array, items: Array, N: int, K: int, least: float) -> Array:
     """The edges of a heaviest forest among those that weigh at least `least`, for each row of w,
     ascending, -1 pads.
 
     First come the edges above a bar, then what they left apart: no edge below can replace one
     above.
     """
-    E = len(u)
-    A = np.full((len(w), K), -1)
+    E = len(items)
+    places = np.empty((3, E), np.int32)
+    A = np.empty((len(w), K), np.int64)
     nodes = np.arange(N, dtype=np.int32)
-    items = np.arange(E, dtype=np.int32)
     chosen = np.empty(E, np.bool_)
     best = _Best(np.full(N, -np.inf), np.empty(N, np.int32))
-    live = _Edges(np.empty(E), u.copy(), v.copy(), items.copy())
+    live = _Edges(np.empty(E), places[0], places[1], places[2])
     for b in range(len(w)):
         root = nodes.copy()
         roots = nodes.copy()
@@ -142,15 +144,21 @@ def _forests(w: Array, u: Array, v: Array, N: int, K: int, least: float) -> Arra
         for lo, hi in ((bar, np.inf), (least, bar)):
             if left == 1 or lo == hi:
                 break
-            m = _contract(_Edges(w[b], u, v, items), E, lo, hi, root, live)
+            edges = _Edges(w[b], ends[0], ends[1], items)
+            m = _contract(edges, E, lo, hi, root, live)
             while m > 0:
                 _compare(live, m, best)
                 left = _join(roots[:left], live, best, root, chosen)
                 m = _contract(live, m, lo, hi, root, live)
             for x in range(N):
                 _climb(root, x)
-        found = np.flatnonzero(chosen)
-        A[b, : len(found)] = found
+
+        found = 0
+        for e in range(E):
+            if found < K:
+                A[b, found] = e
+                found += chosen[e]
+        A[b, found:] = -1
     return A
 
 
@@ -185,6 +193,7 @@ class SpanningTree(BaseOracle):
         self.items: list[tuple[Any, Any]] = list(map(tuple, pairs.tolist()))
         self.L = len(pairs)
         self._ends = np.ascontiguousarray(pairs.T, np.int32)
+        self._items = np.arange(self.L, dtype=np.int32)
         self.K = self._rank()
 
     @classmethod
@@ -227,15 +236,14 @@ class SpanningTree(BaseOracle):
         pads.
         """
         least = np.nextafter(0.0, 1.0) if self.forest else np.finfo(np.float64).min
-        u, v = self._ends
         A = _forests(
             rows,
-            u,
-            v,
+            self._ends,
+            self._items,
             self.n_nodes,
             self.K,
             least,
         )
         if not self.forest:
-            feasible(bool((A >= 0).all()), self)
+            feasible(is_full(A), self)
         return A
