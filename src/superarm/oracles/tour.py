@@ -282,16 +282,8 @@ def _nearest(cost: Array) -> Array:
     K = min(NEAR, n - 1)
     near = np.empty((n, K), np.int64)
     for a in range(n):
-        size = 0
-        for b in range(n):
-            if b == a or (size == K and cost[a, b] >= cost[a, near[a, K - 1]]):
-                continue
-            size = min(size + 1, K)
-            i = size - 1
-            while i > 0 and cost[a, b] < cost[a, near[a, i - 1]]:
-                near[a, i] = near[a, i - 1]
-                i -= 1
-            near[a, i] = b
+        order = np.argsort(cost[a], kind="mergesort")
+        near[a] = order[order != a][:K]
     return near
 
 
