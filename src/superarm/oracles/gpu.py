@@ -78,6 +78,14 @@ class Levels(NamedTuple):
     item: Tensor  # (E,)
 
 
+class Paths(NamedTuple):
+    """Longest paths from source to target, one per row of weights."""
+
+    items: Tensor  # (n, K)
+    size: Tensor  # (n,) how many of them are a path
+    length: Tensor  # (n,)
+
+
 @functools.lru_cache(maxsize=16)
 def levels(network: Any, device: Tensor) -> Levels:
     """The levels of a `path.Network`, its nodes numbered anew."""
@@ -130,34 +138,41 @@ def longest_grid_paths(w: Tensor, m: int) -> tuple[Tensor, Tensor]:
     """The edges of a longest path, and its length, NaN if a weight is NaN or +inf, for each row of
     w (n, 2m(m+1)).
     """
-    A, _, length = _longest(w, grid_levels(m, w.device), 2 * m)
-    return A, torch.where((w < torch.inf).all(-1), length, torch.nan)
+    found = _longest(
+        w,
+        grid_levels(m, w.device),
+        2 * m,
+    )
+    valid = (w < torch.inf).all(-1)
+    return found.items, torch.where(valid, found.length, torch.nan)
 
 
 def longest_paths(w: Tensor, network: Any, K: int) -> tuple[Tensor, Tensor]:
     """The edges of a longest path, and how many they are, -1 if there is none, for each row of w
     (n, E).
     """
-    A, size, length = _longest(w, levels(network, w.device), K)
-    return A, torch.where(length > -torch.inf, size, -1)
+    found = _longest(
+        w,
+        levels(network, w.device),
+        K,
+    )
+    exists = found.length > -torch.inf
+    return found.items, torch.where(exists, found.size, -1)
 
 
-def _longest(w: Tensor, network: Levels, K: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The items of a longest path from source to target, -1 after them, how many they are, and its
-    length.
-    """
+def _longest(w: Tensor, network: Levels, K: int) -> Paths:
+    """The longest paths, each from source to target with -1 after it."""
     sweep = plain_sweep
     if fused(w) is not None:
         from superarm.oracles.sweep import sweep
-    backwards, size, length = sweep(w.contiguous(), network, K)
-    at = size[:, None] - 1 - torch.arange(K, device=w.device)
-    items = torch.where(at >= 0, backwards.gather(-1, at.clamp(min=0)), -1)
-    return items, size, length
+    backwards = sweep(w.contiguous(), network, K)
+    at = backwards.size[:, None] - 1 - torch.arange(K, device=w.device)
+    items = backwards.items.gather(-1, at.clamp(min=0))
+    return backwards._replace(items=torch.where(at >= 0, items, -1))
 
 
-def plain_sweep(w: Tensor, network: Levels, K: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The items of a longest path from its end (n, K), how many they are and its length, by a few
-    calls per level.
+def plain_sweep(w: Tensor, network: Levels, K: int) -> Paths:
+    """The longest paths, each from its end, by a few calls per level.
 
     length(v) = max over edges (u, v) of length(u) + w(u, v); the first of the longest wins.
     """
@@ -175,7 +190,8 @@ def plain_sweep(w: Tensor, network: Levels, K: int) -> tuple[Tensor, Tensor, Ten
         x = length[:, network.tail[k]] + w[:, network.item[k]]
         length[:, lo:hi], at = torch.where(exists & ~x.isnan(), x, -torch.inf).max(-1)
         into[:, lo:hi] = k.expand(n, -1, -1).gather(-1, at[..., None])[..., 0]
-    return *_followed_back(network, into, K), length[:, -1]
+    items, size = _followed_back(network, into, K)
+    return Paths(items, size, length[:, -1])
 
 
 def _followed_back(network: Levels, into: Tensor, K: int) -> tuple[Tensor, Tensor]:

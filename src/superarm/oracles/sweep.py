@@ -6,6 +6,8 @@ import torch
 import triton
 import triton.language as tl
 
+from superarm.oracles.gpu import Levels, Paths
+
 Tensor: TypeAlias = Any
 
 # Triton compiles the functions under its decorator: their arguments are pointers and numbers of its
@@ -77,9 +79,9 @@ def _sweep(  # type: ignore[no-untyped-def]
     tl.store(size + b, n)
 
 
-def sweep(w: Tensor, network: Any, K: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The items of a longest path from its end (n, K), how many they are and its length, as
-    `gpu.plain_sweep` finds them: one program per row of w goes through the levels and back.
+def sweep(w: Tensor, network: Levels, K: int) -> Paths:
+    """The longest paths, each from its end, as `gpu.plain_sweep` finds them: one program per row of
+    w goes through the levels and back.
     """
     n = len(w)
     N = len(network.start) - 1
@@ -103,4 +105,4 @@ def sweep(w: Tensor, network: Any, K: int) -> tuple[Tensor, Tensor, Tensor]:
         BLOCK=block,
         num_warps=max(1, min(8, block // 32)),
     )
-    return path, size, length[:, -1]
+    return Paths(path, size, length[:, -1])
