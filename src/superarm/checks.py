@@ -135,7 +135,8 @@ def as_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> 
     asked.
     """
     try:
-        w = double(weights) if tensors and is_tensor(weights) else as_numbers(weights)
+        stays = tensors and is_tensor(weights) and not weights.is_complex()
+        w = double(weights) if stays else as_numbers(weights)
     except ValueError as error:
         raise WeightsError(f"weights must be numbers ({error})") from error
     if w.ndim == 0 or (L is not None and w.shape[-1] != L):
