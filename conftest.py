@@ -1,10 +1,10 @@
-"""Leave out the modules whose libraries are not installed, as their imports would fail."""
+"""Leaves out the modules whose libraries are not installed, as their imports would fail."""
 
 from importlib.util import find_spec
 
 OPTIONAL = {
     "torch": ["arrays/torch.py", "arrays/triangles.py", "oracles/gpu.py"],
-    "triton": ["arrays/triton.py"],
+    "triton": ["arrays/triton.py", "oracles/sweep.py"],
 }
 collect_ignore = [
     f"src/superarm/{path}"

@@ -1,4 +1,4 @@
-"""Milliseconds a solve of every oracle, and the ratio to a named reference, measured in one run.
+"""Milliseconds per solve of every oracle, and the ratio to a named reference, measured in one run.
 
 Each repeat takes fresh weights, as learning does, and runs the oracle and its references one after
 the other; the table shows medians. "read" is np.max over the weights: the least any solver must do.
@@ -57,7 +57,8 @@ def fresh(L: int, how: Callable[[tuple[int, int]], Array], n: int = 8) -> list[A
 
 
 RNG = np.random.default_rng(0)
-NORMAL, UNIFORM = RNG.standard_normal, RNG.random
+NORMAL = RNG.standard_normal
+UNIFORM = RNG.random
 
 
 def selection() -> Iterator[Case]:
@@ -105,7 +106,8 @@ def grid_pairs(m: int) -> Array:
 
 
 def scipy_dijkstra(m: int) -> Solver:
-    pairs, N = grid_pairs(m), (m + 1) ** 2
+    pairs = grid_pairs(m)
+    N = (m + 1) ** 2
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
     frame = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(N, N))
 
@@ -118,7 +120,8 @@ def scipy_dijkstra(m: int) -> Solver:
 
 def paths() -> Iterator[Case]:
     for m in (30, 250):
-        grid, weights = GridPath(m), fresh(GridPath(m).L, NORMAL, 32)
+        grid = GridPath(m)
+        weights = fresh(grid.L, NORMAL, 32)
         asked = (4, 0.03, 0.1) if m == 250 else (np.inf,) * 3
         dijkstra_of = scipy_dijkstra(m)
         references: dict[str, tuple[Solver, float]] = {
@@ -139,7 +142,8 @@ def paths() -> Iterator[Case]:
 
 
 def scipy_tree(pairs: Array, N: int) -> Solver:
-    low, high = pairs.min(1), pairs.max(1)
+    low = pairs.min(1)
+    high = pairs.max(1)
     order = np.lexsort((high, low))
     frame = csr_array((np.ones(len(pairs)), (low, high)), shape=(N, N))
 
@@ -266,7 +270,8 @@ def report(row: dict[str, Any]) -> None:
 
 def tour_quality(n: int = 200, instances: int = 5) -> None:
     """How far the default budget is above the best of ten times the budget, in percent."""
-    excess, spent = [], []
+    excess = []
+    spent = []
     for seed in range(instances):
         city = np.random.default_rng(seed).random((n, 2))
         i, j = np.triu_indices(n, 1)
@@ -278,7 +283,9 @@ def tour_quality(n: int = 200, instances: int = 5) -> None:
         spent.append(time.perf_counter() - start)
         best = max(w[Tour(n, kicks=10 * quick.kicks, seed=s)(w)].sum() for s in range(2))
         excess.append(100 * (w[A].sum() / max(best, w[A].sum()) - 1))
-    ms, mean, worst = 1e3 * statistics.median(spent), statistics.mean(excess), max(excess)
+    ms = 1e3 * statistics.median(spent)
+    mean = statistics.mean(excess)
+    worst = max(excess)
     print(
         f"{f'Tour of {n} cities':30}{ms:10.3f} ms   {mean:.2f} % above ten times the budget", end=""
     )

@@ -1,4 +1,4 @@
-"""Draws docs/images: one picture an oracle, with its structure, the weights and the chosen set
+"""Draws docs/images: one picture per oracle, with its structure, the weights and the chosen set
 (`make gallery`).
 """
 
@@ -32,7 +32,9 @@ from superarm import (
 )
 from superarm.arrays import Array
 
-CHOSEN, OTHER, MAP = "#d1495b", "#c9d1d9", "YlGnBu"
+CHOSEN = "#d1495b"
+OTHER = "#c9d1d9"
+MAP = "YlGnBu"
 IMAGES = Path(__file__).parent / "images"
 
 
@@ -95,7 +97,7 @@ def partition(axes: Axes, rng: np.random.Generator) -> str:
     w = rng.standard_normal(18)
     w[12:] = -np.abs(w[12:])
     bars(axes, w, PartitionMatroid(groups, {"a": 2, "b": 2, "c": 2}, bases=False)(w), groups)
-    return "PartitionMatroid: at most two a group, none at a loss"
+    return "PartitionMatroid: at most two per group, none at a loss"
 
 
 def laminar(axes: Axes, rng: np.random.Generator) -> str:
@@ -162,7 +164,8 @@ def shortest_path(axes: Axes, rng: np.random.Generator) -> str:
     one_way = near_pairs(xy, 0.32)
     edges = np.concatenate([one_way, one_way[:, ::-1]])
     cost = np.linalg.norm(xy[edges[:, 0]] - xy[edges[:, 1]], axis=1) * rng.uniform(1, 2, len(edges))
-    source, target = int(xy.sum(1).argmin()), int(xy.sum(1).argmax())
+    source = int(xy.sum(1).argmin())
+    target = int(xy.sum(1).argmax())
     network(axes, xy, edges, -cost, ShortestPath(edges, source, target)(-cost))
     return "ShortestPath: the cheapest way across; weight is minus cost"
 
@@ -176,7 +179,8 @@ def spanning_tree(axes: Axes, rng: np.random.Generator) -> str:
 
 
 def assignment(axes: Axes, rng: np.random.Generator) -> str:
-    n_rows, n_cols = 7, 9
+    n_rows = 7
+    n_cols = 9
     w = rng.random((n_rows, n_cols))
     image = axes.imshow(w, cmap=MAP)
     for e in Assignment(n_rows, n_cols)(w.ravel()):
@@ -196,11 +200,12 @@ def bipartite(axes: Axes, rng: np.random.Generator) -> str:
     network(
         axes, xy, edges + np.array([0, 6]), w, BipartiteMatching(edges, 6, 6, right_capacity=2)(w)
     )
-    return "BipartiteMatching: one edge a left node, two a right one"
+    return "BipartiteMatching: one edge per left node, two per right one"
 
 
 def knapsack(axes: Axes, rng: np.random.Generator) -> str:
-    costs, w = rng.uniform(1, 10, 60), rng.uniform(0, 1, 60)
+    costs = rng.uniform(1, 10, 60)
+    w = rng.uniform(0, 1, 60)
     A = Knapsack(costs, 60.0)(w)
     chosen = np.isin(np.arange(60), A)
     axes.scatter(costs[~chosen], w[~chosen], color=OTHER, edgecolor="0.6")

@@ -97,6 +97,7 @@ EXTRAS = {
     "superarm.arrays.torch": "torch",
     "superarm.arrays.triangles": "torch",
     "superarm.oracles.gpu": "torch",
+    "superarm.oracles.sweep": "triton",
     "superarm.arrays.triton": "triton",
 }
 

@@ -128,12 +128,11 @@ def _check_finite(Phi: Array) -> None:
             )
 
 
-def as_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> Array:
-    """Weights as floats (*B, L), of the given length if one is given; tensors stay tensors only if
-    asked.
-    """
+def as_weights(weights: Any, L: int | None = None) -> Array:
+    """Weights as floats (*B, L), of the given length if one is given; tensors stay tensors."""
     try:
-        w = as_float64(weights) if tensors and is_tensor(weights) else as_numbers(weights)
+        stays = is_tensor(weights) and not weights.is_complex()
+        w = as_float64(weights) if stays else as_numbers(weights)
     except ValueError as error:
         raise WeightsError(f"weights must be numbers ({error})") from error
     if w.ndim == 0 or (L is not None and w.shape[-1] != L):
@@ -142,9 +141,9 @@ def as_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> 
     return w
 
 
-def check_weights(weights: Any, L: int | None = None, *, tensors: bool = False) -> Array:
+def check_weights(weights: Any, L: int | None = None) -> Array:
     """Weights an oracle may maximize: -inf is allowed, NaN and +inf are not."""
-    w = as_weights(weights, L, tensors=tensors)
+    w = as_weights(weights, L)
     if not below_infinity(w):
         refuse_weights(w)
     return w

@@ -10,7 +10,7 @@ from superarm.checks import as_features
 from superarm.contracts import Learner, Problem, defines_both
 from superarm.errors import FeaturesError
 from superarm.oracles import TopK
-from superarm.oracles.base import Masked, as_oracle, on_host, takes_tensors
+from superarm.oracles.base import Masked, as_oracle
 
 LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
@@ -20,11 +20,7 @@ PART = 2**17
 
 def checked(problem: Problem) -> Problem:
     """The problem with its features validated, and its oracle wrapped if it is a plain function."""
-    Phi = as_features(problem.Phi)
-    oracle = as_oracle(problem.oracle)
-    if is_tensor(Phi) and not takes_tensors(oracle):
-        oracle = on_host(oracle)
-    return Problem(Phi, oracle)
+    return Problem(as_features(problem.Phi), as_oracle(problem.oracle))
 
 
 def decide(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:

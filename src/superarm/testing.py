@@ -147,7 +147,7 @@ def _check_refusals(oracle: Oracle, L: int) -> None:
         w[L // 2] = bad
         _assert_raises(ValueError, str(L // 2), oracle, w)
     _assert_raises(ValueError, "", oracle, np.float64(1.0))
-    if hasattr(oracle, "L"):
+    if getattr(oracle, "L", None) is not None:
         _assert_raises(ValueError, str(L), oracle, np.zeros(L + 1))
     try:
         nothing = oracle(np.full(L, -np.inf))

@@ -289,7 +289,7 @@ def test_a_bad_oracle_raises_and_changes_nothing(returned, message):
 
 
 def test_an_oracle_for_other_sizes_is_named():
-    with pytest.raises(WeightsError, match="24 weights, one an item"):
+    with pytest.raises(WeightsError, match="24 weights, one per item"):
         make(oracle=GridPath(3)).choose()
 
 

@@ -5,9 +5,91 @@ import pytest
 
 from superarm import CombLinUCB, Problem, TopK, as_oracle, brute_force, minimize, simulate, with_gap
 from superarm.bounds import comblinucb_bound, comblinucb_c
-from superarm.errors import OracleError, ParameterError
+from superarm.errors import InfeasibleError, OracleError, ParameterError, WeightsError
+from superarm.oracles.base import BaseOracle, CheckedOracle, Masked, feasible, padded
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.testing import check_oracle
+
+
+class Neighbours(BaseOracle):
+    """Two items side by side, of L; an oracle as somebody else would write it."""
+
+    K = 2
+    gap = 0.0
+
+    def __init__(self, L):
+        self.L = L
+
+    def solve(self, rows):
+        assert rows.flags.c_contiguous and rows.dtype == np.float64 and rows.ndim == 2
+        value = rows[:, :-1] + rows[:, 1:]
+        feasible(bool((value.max(axis=-1) > -np.inf).all()), self)
+        return value.argmax(axis=-1)[:, None] + np.arange(2)
+
+
+class Positive(BaseOracle):
+    """All items of positive weight, solved row by row."""
+
+    def solve_row(self, w):
+        return np.flatnonzero(w > 0)
+
+
+def test_a_subclass_writes_solve_and_keeps_the_contract():
+    check_oracle(Neighbours(6), 6, family=[(e, e + 1) for e in range(5)])
+    oracle = Neighbours(4)
+    assert as_oracle(oracle) is oracle
+    assert oracle([0, 1, 2, 3]).tolist() == [2, 3]
+    W = np.random.default_rng(0).standard_normal((4, 3, 2))
+    np.testing.assert_array_equal(oracle(W.T), oracle(np.ascontiguousarray(W.T)))
+    with pytest.raises(WeightsError, match="4 weights"):
+        oracle(np.zeros(5))
+    with pytest.raises(InfeasibleError, match=r"Neighbours.* no feasible set"):
+        oracle(np.full(4, -np.inf))
+
+
+def test_a_subclass_writes_solve_row():
+    oracle = Positive()
+    assert (oracle.L, oracle.K, oracle.gap) == (None, None, None)
+    check_oracle(oracle, 5)
+    assert oracle(np.array([[1.0, -1.0, 2.0], [-1.0, 3.0, -1.0]])).tolist() == [[0, 2], [1, -1]]
+    assert Masked(oracle, np.array([False, True, True]))(np.ones(3)).tolist() == [1, 2]
+    assert minimize(oracle)(np.array([1.0, -2.0])).tolist() == [1]
+
+
+def test_a_subclass_without_either_is_told_what_to_write():
+    class Idle(BaseOracle):
+        pass
+
+    with pytest.raises(OracleError, match=r"Idle needs a method solve\(rows\).* or solve_row\(w\)"):
+        Idle()(np.zeros(3))
+
+
+def test_classes_without_the_base_are_checked():
+    class Stray:
+        K = 1
+        gap = 0.0
+
+        def __call__(self, w):
+            return np.array([len(w), -1])
+
+    oracle = as_oracle(Stray())
+    assert isinstance(oracle, CheckedOracle)
+    assert (oracle.K, oracle.gap) == (1, 0.0)
+    with pytest.raises(OracleError, match=r"item 3 is not one of the items 0\.\.2"):
+        oracle(np.zeros(3))
+
+
+def test_an_empty_batch_gives_an_empty_batch():
+    for oracle in (TopK(2), Neighbours(4), Positive(), minimize(TopK(2))):
+        A = oracle(np.zeros((0, 4)))
+        assert A.shape == (0, oracle.K or 0)
+
+
+def test_padded():
+    sets = [np.array([3, 1]), np.array([], dtype=int)]
+    assert padded(sets).tolist() == [[3, 1], [-1, -1]]
+    assert padded(sets, 3).tolist() == [[3, 1, -1], [-1, -1, -1]]
+    assert padded([]).shape == (0, 0)
 
 
 def test_minimize_finds_the_cheapest_available_set():

@@ -9,15 +9,16 @@ from superarm import (
     Quota,
     ShortestPath,
     TopK,
+    as_oracle,
     minimize,
     with_gap,
 )
 from superarm.decide import checked
 from superarm.errors import InfeasibleError, WeightsError
-from superarm.oracles.base import Masked
+from superarm.oracles.base import BaseOracle, Masked
 
 torch = pytest.importorskip("torch")
-from superarm import torch_oracles  # noqa: E402  only where Torch is, which the line above has asked
+from superarm.oracles import gpu  # noqa: E402  only where Torch is, which the line above has asked
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -44,7 +45,7 @@ ORACLES = [
 
 
 def items_of(oracle):
-    return getattr(oracle, "L", 9)
+    return oracle.L or 9
 
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)
@@ -83,22 +84,22 @@ def test_masks_and_bad_weights(oracle):
 
 @pytest.mark.parametrize("m", [1, 3, 6])
 def test_the_kernel_sweeps_as_plain_torch_does(m):
-    triton_kernels = pytest.importorskip("superarm.arrays.triton", exc_type=ImportError)
+    fused_sweep = pytest.importorskip("superarm.oracles.sweep", exc_type=ImportError)
     rng = np.random.default_rng(m)
     W = rng.integers(-2, 3, (5, GridPath(m).L)).astype(float)
     W[rng.random(W.shape) < 0.1] = -np.inf
     ladder = DagPath(LADDER, source=0, target=11)
     networks = (
-        (W, torch_oracles.grid_levels(m, FUSED), 2 * m),
+        (W, gpu.grid_levels(m, FUSED), 2 * m),
         (
             rng.standard_normal((5, ladder.L)),
-            torch_oracles.levels(ladder._network, FUSED),
+            gpu.levels(ladder._network, FUSED),
             ladder.K,
         ),
     )
     for weights, network, K in networks:
         w = torch.tensor(weights, device=FUSED)
-        sweeps = (triton_kernels.sweep, torch_oracles.plain_sweep)
+        sweeps = (fused_sweep.sweep, gpu.plain_sweep)
         fused, plain = ([x.cpu().numpy() for x in sweep(w, network, K)] for sweep in sweeps)
         np.testing.assert_array_equal(fused[2], plain[2])
         for b in np.flatnonzero(fused[2] > -np.inf):
@@ -108,23 +109,44 @@ def test_the_kernel_sweeps_as_plain_torch_does(m):
 
 def test_levels_of_a_grid_are_its_antidiagonals():
     m = 3
-    oracle, network = GridPath(m), torch_oracles.grid_levels(m, CPU)
+    oracle, network = GridPath(m), gpu.grid_levels(m, CPU)
     as_dag = DagPath(oracle.edges @ [m + 1, 1], source=0, target=(m + 1) ** 2 - 1)
-    for x, y in zip(network, torch_oracles.levels(as_dag._network, CPU), strict=True):
+    for x, y in zip(network, gpu.levels(as_dag._network, CPU), strict=True):
         assert x == y if isinstance(x, int) else torch.equal(x, y)
 
 
 def test_an_oracle_without_kernels_solves_on_the_cpu_and_says_so():
     oracle = PartitionMatroid([0, 0, 1], {0: 1, 1: 1})
     w = np.random.default_rng(0).standard_normal((4, 3))
-    with pytest.warns(UserWarning, match="PartitionMatroid.* solves on the CPU"):
-        problem = checked(Problem(torch.zeros(4, 3, 2), oracle))
+    problem = checked(Problem(torch.zeros(4, 3, 2), oracle))
     assert (problem.oracle.K, problem.oracle.gap) == (2, 0.0)
-    np.testing.assert_array_equal(problem.oracle(torch.tensor(w)).numpy(), oracle(w))
-    with pytest.warns(UserWarning, match="solves on the CPU"):
-        checked(
-            Problem(torch.zeros(4, 3, 2), minimize(ShortestPath([(0, 1), (1, 2), (0, 2)], 0, 2)))
-        )
+    with pytest.warns(UserWarning, match="PartitionMatroid.* solves on the CPU") as said:
+        A = problem.oracle(torch.tensor(w))
+    assert len(said) == 1
+    np.testing.assert_array_equal(A.numpy(), oracle(w))
+    problem.oracle(torch.tensor(w))  # says it once: a second warning would be an error
+    cheapest = minimize(ShortestPath([(0, 1), (1, 2), (0, 2)], 0, 2))
+    with pytest.warns(UserWarning, match="ShortestPath.* solves on the CPU"):
+        A = cheapest(torch.tensor(abs(w)))
+    np.testing.assert_array_equal(A.numpy(), cheapest(abs(w)))
+
+
+def test_oracles_of_somebody_else_take_tensors():
+    w = np.random.default_rng(0).standard_normal((4, 3))
+
+    class Best(BaseOracle):
+        K = 1
+
+        def solve_row(self, w):
+            return np.array([w.argmax()])
+
+    for oracle in (Best(), as_oracle(lambda w: [int(w.argmax())])):
+        with pytest.warns(UserWarning, match="solves on the CPU"):
+            A = oracle(torch.tensor(w))
+        assert A.dtype == torch.int64
+        np.testing.assert_array_equal(A.numpy(), w.argmax(axis=-1)[:, None])
+        with pytest.raises(WeightsError, match="item 1 is nan"):
+            oracle(torch.tensor([0.0, np.nan]))
 
 
 def test_oracles_with_kernels_stay_as_they_are():

@@ -153,7 +153,7 @@ def test_time_limit_gives_the_best_set_found_and_no_gap(monkeypatch):
     def fail(*_):
         raise OracleError("no set")
 
-    monkeypatch.setattr(Milp, "_solve", fail)
+    monkeypatch.setattr(Milp, "solve_row", fail)
     with pytest.raises(OracleError, match="no set"):
         Knapsack(c, 40.0)(c + 0.1)
 
@@ -186,7 +186,7 @@ def test_bad_weights_are_refused():
     for bad in (np.nan, np.inf):
         with pytest.raises(WeightsError, match=f"item 1 is {bad}"):
             oracle(np.array([1.0, bad, 1.0]))
-    with pytest.raises(WeightsError, match="3 weights, one an item"):
+    with pytest.raises(WeightsError, match="3 weights, one per item"):
         oracle(np.zeros(4))
 
 
@@ -196,7 +196,7 @@ def test_bad_weights_are_refused():
         ([1.0, -2.0], 1.0, {}, "costs must be finite and not negative: item 1 costs -2.0"),
         ([1.0, np.nan], 1.0, {}, "item 1 costs nan"),
         ([np.inf, 1.0], 1.0, {}, "item 0 costs inf"),
-        ([], 1.0, {}, "one an item"),
+        ([], 1.0, {}, "one per item"),
         ([[1.0]], 1.0, {}, r"got shape \(1, 1\)"),
         (["a"], 1.0, {}, "costs must be numbers"),
         ([1.0], -1.0, {}, "budget must be a finite number, 0 or more, got -1.0"),

@@ -131,7 +131,7 @@ def test_assignment_refuses():
         ParameterError, match=r"n_cols must be a whole number of at least 1, got 2\.5"
     ):
         Assignment(2, 2.5)
-    with pytest.raises(WeightsError, match="6 weights, one an item"):
+    with pytest.raises(WeightsError, match="6 weights, one per item"):
         Assignment(2, 3)(np.zeros((2, 3)))
     with pytest.raises(WeightsError, match="item 4 is inf"):
         Assignment(2, 3)(np.array([0.0, 0.0, 0.0, 0.0, np.inf, 0.0]))
@@ -206,7 +206,8 @@ def test_larger_matchings_against_milp(kind, left, right):
     incidence = np.r_[np.arange(n_left)[:, None] == u, np.arange(n_right)[:, None] == v].astype(
         float
     )
-    # the incidence matrix of a bipartite graph is totally unimodular: the linear program has whole vertices
+    # the incidence matrix of a bipartite graph is totally unimodular: the linear program has whole
+    # vertices
     best = milp(-w, constraints=LinearConstraint(incidence, ub=limits), bounds=(0, 1))
     assert value(w, A) == pytest.approx(-best.fun, rel=1e-9)
 
@@ -305,6 +306,6 @@ def test_refused_weights():
     oracle = BipartiteMatching(SQUARE)
     with pytest.raises(WeightsError, match="item 1 is nan"):
         oracle(np.array([0.0, np.nan, 0.0, 0.0]))
-    with pytest.raises(WeightsError, match="4 weights, one an item"):
+    with pytest.raises(WeightsError, match="4 weights, one per item"):
         oracle(np.zeros(5))
     assert repr(oracle) == "BipartiteMatching(2 + 2 nodes, 4 edges)"

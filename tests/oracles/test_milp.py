@@ -142,7 +142,7 @@ def test_weights_are_refused():
     for bad in (np.nan, np.inf):
         with pytest.raises(WeightsError, match=f"item 1 is {bad}"):
             oracle(np.array([0.0, bad]))
-    with pytest.raises(WeightsError, match="2 weights, one an item"):
+    with pytest.raises(WeightsError, match="2 weights, one per item"):
         oracle(np.zeros(3))
 
 

@@ -180,4 +180,4 @@ def test_positive_weights_are_no_costs():
     with pytest.raises(WeightsError, match=r"item 1 has weight 0\.5: weights are minus costs"):
         ShortestPath(DIAMOND, 0, 3)(np.array([0.0, 0.5, 0.0, 0.0, 0.0]))
     assert repr(ShortestPath(DIAMOND, 0, 3)) == "ShortestPath(5 edges, 4 nodes)"
-    assert repr(DagPath(DIAMOND, 0, 3)) == "DagPath(5 edges, at most 2 a path)"
+    assert repr(DagPath(DIAMOND, 0, 3)) == "DagPath(5 edges, at most 2 per path)"

@@ -153,7 +153,7 @@ def test_quota_refuses(groups, counts, error, message):
 
 def test_quota_refuses_a_wrong_number_of_weights_and_bad_weights_in_unused_groups():
     oracle = Quota([0, 0, 1], {0: 1, 1: 0})
-    with pytest.raises(WeightsError, match="3 weights, one an item"):
+    with pytest.raises(WeightsError, match="3 weights, one per item"):
         oracle(np.zeros(4))
     with pytest.raises(WeightsError, match="item 2 is inf"):
         oracle(np.array([0.0, 0.0, np.inf]))

@@ -130,7 +130,8 @@ def test_units_do_not_matter(scale, shift):
 
 
 def test_200_cities_are_within_a_percent_of_ten_times_the_budget():
-    # over 20 instances the mean shortfall is 0.11 %, the standard deviation of one 0.15 %, the largest 0.52 %
+    # over 20 instances the mean shortfall is 0.11 %, the standard deviation of one 0.15 %, the
+    # largest 0.52 %
     for seed in range(3):
         w = euclidean(np.random.default_rng(seed), 200)
         best = max(w[Tour(200, kicks=10 * Tour(200).kicks)(w)].sum(), w[Tour(200)(w)].sum())
@@ -178,7 +179,7 @@ def test_items_are_the_edges():
 
 
 def test_bad_weights_are_refused():
-    with pytest.raises(WeightsError, match="10 weights, one an item"):
+    with pytest.raises(WeightsError, match="10 weights, one per item"):
         Tour(5)(np.zeros(9))
     for bad in (np.nan, np.inf):
         w = np.zeros(10)

@@ -236,6 +236,6 @@ def test_refused_weights():
         oracle(np.array([0.0, np.nan, 0.0]))
     with pytest.raises(WeightsError, match="item 2 is inf"):
         oracle(np.array([[0.0, 0.0, 0.0], [0.0, 0.0, np.inf]]))
-    with pytest.raises(WeightsError, match="3 weights, one an item"):
+    with pytest.raises(WeightsError, match="3 weights, one per item"):
         oracle(np.zeros(4))
     assert repr(oracle) == "SpanningTree(3 nodes, 3 edges, forest=True)"

@@ -464,6 +464,7 @@ class TestAgentsOfTensors(OnTensors):
         np.testing.assert_array_equal(plain.belief.factor, given.belief.factor)
         given.save(tmp_path / "agent.npz")
 
+    @pytest.mark.filterwarnings("ignore:.* solves on the CPU")
     def test_oracles_of_the_host_take_tensors_too(self, torch):
         w = torch.tensor([0.3, 0.1, 0.5, 0.2], dtype=torch.float64)
         assert PartitionMatroid([0, 0, 1, 1], {0: 1, 1: 1})(w).tolist() == [0, 2]

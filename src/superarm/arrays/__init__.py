@@ -27,7 +27,6 @@ from superarm.arrays.kinds import (
     is_product,
     is_tensor,
     namespace,
-    or_torch,
 )
 from superarm.arrays.numpy import (
     add_at,
@@ -79,7 +78,6 @@ __all__ = [
     "namespace",
     "nonzero_rows",
     "normal",
-    "or_torch",
     "probe",
     "probe_direction",
     "product_norms",

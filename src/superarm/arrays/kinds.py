@@ -130,22 +130,17 @@ def namespace(x: Any) -> Standard:
     return xp
 
 
-def or_torch(module: str) -> Callable[[Function], Function]:
-    """A decorator: the function gives way to its namesake in `module` where an argument is a
-    tensor.
+def or_torch(function: Function) -> Function:
+    """A decorator: the function gives way to its namesake in `arrays.torch` for tensors.
 
     Arguments go by position, since this is on the way of every small decision.
     """
 
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def call(*args: Any) -> Any:
-            if "torch" in sys.modules and any(map(is_tensor, args)):
-                backend = importlib.import_module(module)
-                namesake = getattr(backend, function.__name__)
-                return namesake(*args)
-            return function(*args)
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        if "torch" in sys.modules and any(map(is_tensor, args)):
+            backend = importlib.import_module("superarm.arrays.torch")
+            return getattr(backend, function.__name__)(*args)
+        return function(*args)
 
-        return cast(Function, call)
-
-    return decorate
+    return cast(Function, call)

@@ -13,8 +13,6 @@ from scipy.special import expit, log_expit
 from superarm.arrays.kinds import Array, Features, Rng, is_product, or_torch
 from superarm.errors import NumericalError, ParameterError
 
-_or_torch = or_torch("superarm.arrays.torch")
-
 PART = 2**18
 """Numbers in a part of the features that stays in the cache."""
 
@@ -22,19 +20,19 @@ PART = 2**18
 # --- conversions ----------------------------------------------------------------------------------
 
 
-@_or_torch
+@or_torch
 def to_numpy(x: Any) -> Array:
     """The same numbers in a NumPy array."""
     return np.asarray(x)
 
 
-@_or_torch
+@or_torch
 def as_like(like: Features, x: Array) -> Array:
     """The numbers of x in an array of the kind of `like`, on the same device."""
     return x
 
 
-@_or_torch
+@or_torch
 def full(
     shape: Sequence[int],
     value: Array | float,
@@ -46,7 +44,7 @@ def full(
     return np.full(shape, value)
 
 
-@_or_torch
+@or_torch
 def where(condition: Array, x: Array | float, y: Array | float) -> Array:
     """X where the condition holds, y elsewhere; Python numbers count as float64."""
     return np.where(
@@ -59,21 +57,21 @@ def where(condition: Array, x: Array | float, y: Array | float) -> Array:
 # --- numbers --------------------------------------------------------------------------------------
 
 
-@_or_torch
+@or_torch
 def sigmoid(x: Array) -> Array:
     """1/(1 + exp(-x)), elementwise, without overflow."""
     p: Array = expit(x)
     return p
 
 
-@_or_torch
+@or_torch
 def log_sigmoid(x: Array) -> Array:
     """The logarithm of `sigmoid`, exact far out in both tails."""
     p: Array = log_expit(x)
     return p
 
 
-@_or_torch
+@or_torch
 def row_norms(M: Array) -> Array:
     """The Euclidean norm of each row: (*B, L, d) -> (*B, L)."""
     return np.asarray(
@@ -81,7 +79,7 @@ def row_norms(M: Array) -> Array:
     )
 
 
-@_or_torch
+@or_torch
 def with_column(M: Array, v: Array, scale: Array | float) -> Array:
     """[M v] / scale, as rows for `qr_update`, which refuses what overflows:
     (*B, K, d), (*B, K) -> (*B, K, d+1).
@@ -96,7 +94,7 @@ def with_column(M: Array, v: Array, scale: Array | float) -> Array:
     return scaled
 
 
-@_or_torch
+@or_torch
 def rows_per_part(Phi: Array) -> int:
     """How many rows of the features to work on at a time."""
     d: int = Phi.shape[-1]
@@ -113,7 +111,7 @@ def _flat(A: Array, L: int) -> Array:
     return A + first.reshape(*batch, 1)
 
 
-@_or_torch
+@or_torch
 def take_rows(Phi: Features, A: Array) -> Array:
     """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
 
@@ -136,7 +134,7 @@ def take_rows(Phi: Features, A: Array) -> Array:
     return rows
 
 
-@_or_torch
+@or_torch
 def add_at(v: Array, A: Array, x: Array) -> Array:
     """A copy of v with x added at the chosen items: (*B, L), (*B, K), (*B, K) -> (*B, L).
 
@@ -169,7 +167,7 @@ def _draw(rng: Rng, draw: Callable[..., Array], *parameters: Array) -> Array:
     return np.stack([draw(*entry) for entry in entries])
 
 
-@_or_torch
+@or_torch
 def normal(rng: Rng, like: Array) -> Array:
     """Independent draws from N(0, 1), in the shape of `like`."""
     return _draw(
@@ -179,7 +177,7 @@ def normal(rng: Rng, like: Array) -> Array:
     )
 
 
-@_or_torch
+@or_torch
 def uniform(rng: Rng, like: Array) -> Array:
     """Independent uniforms on [0, 1), in the shape of `like`."""
     return _draw(
@@ -189,7 +187,7 @@ def uniform(rng: Rng, like: Array) -> Array:
     )
 
 
-@_or_torch
+@or_torch
 def beta(rng: Rng, a: Array, b: Array) -> Array:
     """Independent draws from Beta(a, b), in the shape of a and b."""
     return _draw(
@@ -230,7 +228,7 @@ def spawn(rng: Any, n: int) -> list[Any]:
     return streams
 
 
-@_or_torch
+@or_torch
 def hashed_uniform(*keys: Array) -> Array:
     """Uniforms on [0, 1) that are a pure function of the keys' bits: one round of SplitMix64 per
     key.
@@ -256,7 +254,7 @@ def _slices(factor: Array) -> Array:
     return factor.mT.reshape(-1, D, D)
 
 
-@_or_torch
+@or_torch
 def solve(factor: Array, b: Array) -> Array:
     """X with R x = b, where R is the leading block of `factor` of b's length:
     (*B, D, D), (*B, d) -> (*B, d).
@@ -274,7 +272,7 @@ def solve(factor: Array, b: Array) -> Array:
     return x
 
 
-@_or_torch
+@or_torch
 def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
     """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
     L, d = Phi.shape[-2:]
@@ -296,7 +294,7 @@ def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
     return together.reshape(shape)
 
 
-@_or_torch
+@or_torch
 def triangle(A: Array) -> Array:
     """R with RᵀR = AᵀA, upper triangular: (*B, M, N) -> (*B, N, N)."""
     return np.asarray(
@@ -304,7 +302,7 @@ def triangle(A: Array) -> Array:
     )
 
 
-@_or_torch
+@or_torch
 def qr_update(factor: Array, rows: Array, present: Array) -> Array:
     """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are
     present (LAPACK tpqrt).

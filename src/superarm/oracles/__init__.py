@@ -1,4 +1,4 @@
-"""Oracles: the feasible sets, as the solver that maximizes over them. One file a family."""
+"""Oracles: the feasible sets, as the solver that maximizes over them. One file per family."""
 
 from superarm.oracles.base import minimize, with_gap
 from superarm.oracles.brute_force import brute_force

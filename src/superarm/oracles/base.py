@@ -1,144 +1,106 @@
-"""What all oracles share: the check of what a user's function returns, masks, and oracles made from
-oracles.
+"""What all oracles share: a base class that checks, flattens and refuses, plain functions as
+oracles, masks, and oracles made from oracles.
 """
 
+import functools
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, hashed_uniform, to_numpy, where
-from superarm.checks import check_weights, find_fault, is_whole
+from superarm.arrays import (
+    Array,
+    as_like,
+    hashed_uniform,
+    to_numpy,
+    where,
+)
+from superarm.checks import as_weights, check_weights, find_fault, is_whole
 from superarm.contracts import Oracle
 from superarm.errors import InfeasibleError, OracleError, ParameterError
 
 
-@dataclass(frozen=True)
-class CheckedOracle:
-    """Somebody else's function `weights -> items`, or oracle, under the oracle contract; made by
-    `as_oracle`.
-    """
+class BaseOracle:
+    """An oracle of which a subclass says only how to solve: `solve(rows)`, or `solve_row(w)` where
+    nothing is gained by solving many rows at once.
 
-    solve: Callable[[Array], Any]
-    K: int | None
-    gap: float | None
-
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L), one weight vector at a time."""
-        w = check_weights(w)
-        sets = [self._checked(row) for row in w.reshape(-1, w.shape[-1])]
-        A = np.full((len(sets), max(map(len, sets), default=0)), -1)
-        for row, items in zip(A, sets, strict=True):
-            row[: len(items)] = items
-        return A.reshape(*w.shape[:-1], A.shape[-1])
-
-    def _checked(self, w: Array) -> Array:
-        found = self.solve(w.copy())
-        try:
-            items = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
-        except ValueError as error:
-            raise OracleError(
-                f"the oracle {self.solve!r} must return a flat list of items ({error})"
-            ) from error
-        if isinstance(self.solve, Oracle):
-            items = items[items != -1]  # its padding
-        fault = find_fault(items, len(w))
-        if fault is None and self.K is not None and len(items) > self.K:
-            fault = f"{len(items)} items where at most K={self.K} are allowed"
-        if fault is None and items.size and np.isneginf(w[items]).any():
-            if np.isneginf(w).all():
-                raise InfeasibleError("no item is available")
-            fault = f"item {items[np.isneginf(w[items])][0]} is not available (its weight is -inf)"
-        if fault is not None:
-            raise OracleError(
-                f"the oracle {self.solve!r} must return a feasible set of items, but: {fault}"
-            )
-        return items.astype(np.int64)
-
-
-def as_oracle(
-    oracle: Callable[[Array], Any], *, K: int | None = None, gap: float | None = None
-) -> Oracle:
-    """Any function `weights -> items` as an oracle, with what it returns checked.
-
-    superarm's own oracles are returned as they are. A function, or an oracle class of yours, sees
-    one weight vector at a time, with -inf for items that may not be chosen. `K` is the most items
-    it returns and `gap` its γ, if known; an object may have them as attributes.
+    Weights are checked (their length against `L`, NaN and +inf by naming the first item at fault),
+    batches are flattened to rows, and tensors are moved to the CPU and back unless the subclass
+    has `solve_tensors(rows)`. `superarm.testing.check_oracle` checks what a subclass returns.
 
     >>> import numpy as np
-    >>> from superarm import as_oracle
-    >>> best = as_oracle(lambda w: [np.argmax(w)], K=1, gap=0.0)
-    >>> best(np.array([0.1, 0.7, 0.3]))
-    array([1])
+    >>> from superarm.oracles.base import BaseOracle, feasible
+    >>> class Best(BaseOracle):
+    ...     K = 1
+    ...     gap = 0.0
+    ...     def solve(self, rows):
+    ...         feasible(bool((rows.max(axis=-1) > -np.inf).all()), self)
+    ...         return rows.argmax(axis=-1)[:, None]
+    >>> Best()(np.array([[0.1, 0.7], [0.9, 0.3]]))
+    array([[1],
+           [0]])
     """
-    if not callable(oracle):
-        raise OracleError(f"an oracle is a function from weights to items, got {oracle!r}")
-    if isinstance(oracle, Oracle) and type(oracle).__module__.startswith("superarm."):
-        if K is not None or gap is not None:
-            raise ParameterError(f"{oracle} has its own K={oracle.K} and gap={oracle.gap}")
-        return oracle
-    K = getattr(oracle, "K", None) if K is None else K
-    gap = getattr(oracle, "gap", None) if gap is None else gap
-    if not (K is None or (is_whole(K) and K >= 0)) or not (gap is None or 0 <= gap < 1):
-        raise ParameterError(
-            f"K must be a whole number and gap lie in [0, 1), or be None; got K={K}, gap={gap}"
+
+    # numbers or None; of type Any so that a subclass may have an attribute or a property
+    L: Any = None
+    """The number of items it is built for; None if any number will do."""
+    K: Any = None
+    """The most items it returns; None if unknown."""
+    gap: Any = None
+    """The paper's γ: it reaches (1 - γ) of the maximum. 0 if exact, None if unknown."""
+
+    checks_weights: ClassVar[bool] = False
+    """Whether `solve` itself refuses NaN and +inf, so that no pass over the weights comes first."""
+
+    def __call__(self, w: Array, /) -> Array:
+        """The best set for the weights (*B, L): items (*B, k) with k <= K, -1 pads."""
+        check = as_weights if self.checks_weights else check_weights
+        w = check(w, self.L)
+        batch = w.shape[:-1]
+        rows = w.reshape(math.prod(batch), w.shape[-1])
+        if isinstance(rows, np.ndarray):
+            solve = self.solve
+            rows = np.ascontiguousarray(rows)
+        else:
+            solve = self.solve_tensors
+        A = solve(rows)
+        return A.reshape(*batch, A.shape[-1])
+
+    def solve(self, rows: Array) -> Array:
+        """The best set for each row of weights, here one row at a time.
+
+        `rows` is float64, (n, L) and C-contiguous, and must stay as it is. Returned are the items
+        (n, k) as integers, with -1 at the end of rows that have fewer.
+        """
+        sets = [self.solve_row(w) for w in rows]
+        return padded(sets, self.K)
+
+    def solve_row(self, w: Array) -> Array:
+        """The best set for the weights (L,): at most K items, without padding."""
+        raise OracleError(
+            f"{type(self).__name__} needs a method solve(rows), from weights (n, L) to items "
+            "(n, K), or solve_row(w), from weights (L,) to items"
         )
-    return CheckedOracle(oracle, K, gap)
 
+    def solve_tensors(self, rows: Array) -> Array:
+        """The best set for each row of a tensor (n, L), as a tensor on its device.
 
-@dataclass(frozen=True)
-class Around:
-    """An oracle around another, whose K and gap it has."""
+        This one solves on the CPU and says so once; subclasses with kernels for tensors override.
+        """
+        self._said_where  # noqa: B018  the warning is in the asking
+        on_host = np.ascontiguousarray(to_numpy(rows))
+        return as_like(rows, self.solve(on_host))
 
-    oracle: Oracle
-
-    @property
-    def K(self) -> int | None:
-        """As of the oracle itself."""
-        return self.oracle.K
-
-    @property
-    def gap(self) -> float | None:
-        """As of the oracle itself."""
-        return self.oracle.gap
-
-
-class OnHost(Around):
-    """An oracle for tensors that solves on the CPU; made by `on_host`."""
-
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        return as_like(w, self.oracle(to_numpy(w)))
-
-
-def on_host(oracle: Oracle) -> OnHost:
-    """For an oracle without kernels for tensors; says so, and Python says it once."""
-    warnings.warn(
-        f"{oracle} solves on the CPU: the weights of each episode are moved there and back",
-        stacklevel=2,
-    )
-    return OnHost(oracle)
-
-
-def takes_tensors(oracle: object) -> bool:
-    """Whether it solves where the weights are: those around others do if the others do."""
-    if isinstance(oracle, OnHost):
-        return True
-    inner = getattr(oracle, "oracle", None)
-    return getattr(oracle, "takes_tensors", False) if inner is None else takes_tensors(inner)
-
-
-@dataclass(frozen=True, eq=False)
-class Masked(Around):
-    """An oracle that chooses among the available items only."""
-
-    available: Array  # (*B, L) bool
-
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        return self.oracle(where(as_like(w, self.available), w, -np.inf))
+    @functools.cached_property
+    def _said_where(self) -> None:
+        """Asked for the first time, it warns that this oracle solves on the CPU."""
+        warnings.warn(
+            f"{self} solves on the CPU: the weights of each episode are moved there and back",
+            stacklevel=4,
+        )
 
 
 def feasible(found: bool, oracle: object) -> None:
@@ -149,19 +111,166 @@ def feasible(found: bool, oracle: object) -> None:
         )
 
 
-class _Minimize(Around):
+def is_full(A: Array) -> bool:
+    """Whether no place of A is padding: each row has as many items as it has places."""
+    return 0 in A.shape or bool(A.min() >= 0)
+
+
+def padded(sets: Sequence[Array], K: int | None = None) -> Array:
+    """Sets of items as rows (n, K), with -1 behind the shorter ones; K is the longest if None."""
+    if K is None:
+        K = max(map(len, sets), default=0)
+
+    A = np.full((len(sets), K), -1)
+    for row, items in zip(A, sets, strict=True):
+        row[: len(items)] = items
+    return A
+
+
+@dataclass(frozen=True)
+class CheckedOracle(BaseOracle):
+    """Somebody else's function `weights -> items`, or oracle, with each answer checked; made by
+    `as_oracle`.
+    """
+
+    function: Callable[[Array], Any]
+    K: int | None
+    gap: float | None
+
+    def solve(self, rows: Array) -> Array:
+        """What the function returns for each row, as wide as the largest set."""
+        return padded([self.solve_row(w) for w in rows])
+
+    def solve_row(self, w: Array) -> Array:
+        """What the function returns for the weights (L,), checked."""
+        items = self._items(w)
+        fault = find_fault(items, len(w)) or self._broken_promise(items, w)
+        if fault is not None:
+            raise OracleError(
+                f"the oracle {self.function!r} must return a feasible set of items, but: {fault}"
+            )
+        return items.astype(np.int64)
+
+    def _items(self, w: Array) -> Array:
+        """What the function returns, as an array without padding."""
+        found = self.function(w.copy())
+        try:
+            items = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
+        except ValueError as error:
+            raise OracleError(
+                f"the oracle {self.function!r} must return a flat list of items ({error})"
+            ) from error
+        if isinstance(self.function, Oracle):
+            items = items[items != -1]  # its padding
+        return items
+
+    def _broken_promise(self, items: Array, w: Array) -> str | None:
+        """What is wrong with items that are too many or not available, in words."""
+        if self.K is not None and len(items) > self.K:
+            return f"{len(items)} items where at most K={self.K} are allowed"
+        if not items.size:
+            return None
+
+        closed = items[np.isneginf(w[items])]
+        if not closed.size:
+            return None
+        if np.isneginf(w).all():
+            raise InfeasibleError("no item is available")
+        return f"item {closed[0]} is not available (its weight is -inf)"
+
+
+def as_oracle(
+    oracle: Callable[[Array], Any],
+    *,
+    K: int | None = None,
+    gap: float | None = None,
+) -> Oracle:
+    """Any function `weights -> items` as an oracle, with what it returns checked.
+
+    Subclasses of `BaseOracle`, such as superarm's own, are returned as they are. A function, or an
+    oracle class of yours, sees one weight vector at a time, with -inf for items that may not be
+    chosen. `K` is the most items it returns and `gap` its γ, if known; an object may have them as
+    attributes.
+
+    >>> import numpy as np
+    >>> from superarm import as_oracle
+    >>> best = as_oracle(lambda w: [np.argmax(w)], K=1, gap=0.0)
+    >>> best(np.array([0.1, 0.7, 0.3]))
+    array([1])
+    """
+    if not callable(oracle):
+        raise OracleError(f"an oracle is a function from weights to items, got {oracle!r}")
+    if isinstance(oracle, BaseOracle):
+        if K is not None or gap is not None:
+            raise ParameterError(f"{oracle} has its own K={oracle.K} and gap={oracle.gap}")
+        return oracle
+
+    if K is None:
+        K = getattr(oracle, "K", None)
+    if gap is None:
+        gap = getattr(oracle, "gap", None)
+    possible_K = K is None or (is_whole(K) and K >= 0)
+    possible_gap = gap is None or 0 <= gap < 1
+    if not (possible_K and possible_gap):
+        raise ParameterError(
+            f"K must be a whole number and gap lie in [0, 1), or be None; got K={K}, gap={gap}"
+        )
+    return CheckedOracle(oracle, K, gap)
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(BaseOracle):
+    """An oracle that chooses among the available items only."""
+
+    oracle: Oracle
+    available: Array  # (*B, L) bool
+
+    @property
+    def K(self) -> int | None:
+        """The most items the oracle itself returns."""
+        return self.oracle.K
+
+    @property
+    def gap(self) -> float | None:
+        """The γ of the oracle itself."""
+        return self.oracle.gap
+
+    def __call__(self, w: Array, /) -> Array:
+        """The best set of available items for the weights (*B, L): items (*B, k), -1 pads."""
+        weights = where(
+            as_like(w, self.available),
+            w,
+            -np.inf,
+        )
+        return self.oracle(weights)
+
+
+@dataclass(frozen=True)
+class _Minimize(BaseOracle):
+    oracle: Oracle
+
+    @property
+    def K(self) -> int | None:
+        return self.oracle.K
+
     @property
     def gap(self) -> float | None:
         return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
 
-    def __call__(self, w: Array, /) -> Array:
-        w = check_weights(w, tensors=True)
-        return self.oracle(where(w == -np.inf, w, -w))
+    def solve(self, rows: Array) -> Array:
+        costs = where(
+            rows == -np.inf,
+            rows,
+            -rows,
+        )
+        return self.oracle(costs)
+
+    solve_tensors = solve
 
 
 def minimize(oracle: Oracle) -> Oracle:
-    """The same feasible sets with weights that are costs: the cheapest set. -inf still means 'not
-    available'.
+    """An oracle over the same feasible sets that takes weights as costs and returns the cheapest
+    set. -inf still means 'not available'.
 
     Thompson sampling learns from costs as they are. Optimism does not: an upper bound on a cost is
     pessimistic. For UCB learners, and for regret with the usual sign, observe minus the cost and
@@ -176,20 +285,25 @@ def minimize(oracle: Oracle) -> Oracle:
 
 
 @dataclass(frozen=True)
-class _WithGap:
+class _WithGap(BaseOracle):
     oracle: Oracle
     gap: float
-    seed: int
+    seed: int = 0
 
     @property
     def K(self) -> int | None:
         return self.oracle.K
 
-    def __call__(self, w: Array, /) -> Array:
-        w = check_weights(w, tensors=True)
-        items = np.arange(w.shape[-1])
-        shrink = 1 - self.gap * hashed_uniform(items, np.full(len(items), self.seed))
-        return self.oracle(w * as_like(w, shrink))
+    def solve(self, rows: Array) -> Array:
+        L = rows.shape[-1]
+        u = hashed_uniform(
+            np.arange(L),
+            np.full(L, self.seed),
+        )
+        shrink = as_like(rows, 1 - self.gap * u)
+        return self.oracle(rows * shrink)
+
+    solve_tensors = solve
 
 
 def with_gap(oracle: Oracle, gamma: float, *, seed: int = 0) -> Oracle:

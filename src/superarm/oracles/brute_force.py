@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import check_weights, find_fault
+from superarm.checks import as_weights, find_fault
 from superarm.errors import InfeasibleError, ItemsError
-from superarm.oracles.base import feasible
+from superarm.oracles.base import BaseOracle, feasible, padded
 
 
 @dataclass(frozen=True, eq=False)
-class _BruteForce:
+class _BruteForce(BaseOracle):
     sets: Array  # (F, K), -1 pads
     gap: float = 0.0
 
@@ -23,12 +23,12 @@ class _BruteForce:
     def __str__(self) -> str:
         return f"brute_force over {len(self.sets)} sets"
 
-    def __call__(self, w: Array, /) -> Array:
-        w = check_weights(w)
-        if self.sets.max(initial=-1) >= w.shape[-1]:
-            check_weights(w, int(self.sets.max()) + 1)
-        padded = np.concatenate([w, np.zeros((*w.shape[:-1], 1))], axis=-1)  # item -1 weighs 0
-        values = padded[..., self.sets].sum(-1)
+    def solve(self, rows: Array) -> Array:
+        least = int(self.sets.max(initial=-1)) + 1
+        if rows.shape[-1] < least:
+            as_weights(rows[:1].ravel(), least)
+        weights = np.pad(rows, ((0, 0), (0, 1)))  # item -1 weighs 0
+        values = weights[:, self.sets].sum(-1)
         feasible(bool((values.max(-1) > -np.inf).all()), self)
         A: Array = self.sets[values.argmax(-1)]
         return A
@@ -46,10 +46,8 @@ def brute_force(family: Iterable[Iterable[int]]) -> _BruteForce:
     sets = [np.array(list(items)) for items in family]
     if not sets:
         raise InfeasibleError("brute_force needs at least one feasible set, got an empty family")
+
     for items in sets:
         if fault := find_fault(items, int(items.max(initial=0)) + 1):
             raise ItemsError(f"brute_force got {items.tolist()}, which is no set of items: {fault}")
-    table = np.full((len(sets), max(map(len, sets))), -1)
-    for row, items in zip(table, sets, strict=True):
-        row[: len(items)] = items
-    return _BruteForce(table)
+    return _BruteForce(padded(sets))

@@ -1,7 +1,7 @@
 """Edge lists: what the graph oracles take, checked once."""
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,10 @@ def as_pairs(edges: Any) -> Array:
         pairs: Array = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
     except (TypeError, ValueError) as error:
         raise ParameterError(f"edges must be pairs of node numbers ({error})") from error
+
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
+
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
         raise ParameterError(
             f"edges must be pairs of node numbers, (E, 2), got {pairs.dtype} of shape {pairs.shape}"
@@ -26,20 +28,36 @@ def as_pairs(edges: Any) -> Array:
 
 def is_repeated(pairs: Array) -> Array:
     """Whether each of the pairs (E, 2) has come before."""
-    later = np.ones(len(pairs), np.bool_)
-    later[np.unique(pairs @ [pairs.max(initial=0) + 1, 1], return_index=True)[1]] = False
-    return later
+    key = pairs @ [pairs.max(initial=0) + 1, 1]
+    _, first = np.unique(
+        key,
+        return_index=True,
+    )
+    repeated = np.ones(len(pairs), np.bool_)
+    repeated[first] = False
+    return repeated
 
 
 def refuse_pairs(bad: Array, pairs: Array, why: str) -> None:
     """Raise for the first bad edge, if there is one."""
-    if bad.any():
-        e = int(bad.argmax())
-        raise ParameterError(f"edge {e}, {tuple(pairs[e].tolist())}, {why}")
+    if not bad.any():
+        return
+    e = int(bad.argmax())
+    edge = tuple(pairs[e].tolist())
+    raise ParameterError(f"edge {e}, {edge}, {why}")
 
 
-def numbered(graph: Any) -> tuple[dict[Hashable, int], list[tuple[Hashable, Hashable]], Array]:
-    """The number of each node of a networkx graph, its edges, and its edges by node number."""
+class NumberedGraph(NamedTuple):
+    """A networkx graph with numbers for its nodes."""
+
+    number: dict[Hashable, int]  # of each node
+    items: list[tuple[Hashable, Hashable]]  # its edges
+    pairs: Array  # (E, 2) its edges by node number
+
+
+def number_nodes(graph: Any) -> NumberedGraph:
+    """The nodes and edges of a networkx graph, numbered in its own order."""
     number = {node: i for i, node in enumerate(graph.nodes)}
     items = [(u, v) for u, v, *_ in graph.edges]
-    return number, items, as_pairs([(number[u], number[v]) for u, v in items])
+    pairs = [(number[u], number[v]) for u, v in items]
+    return NumberedGraph(number, items, as_pairs(pairs))

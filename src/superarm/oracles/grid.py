@@ -1,14 +1,14 @@
 """Longest paths across a grid: the paper's synthetic problem."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from superarm.arrays import Array, or_torch
+from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import as_weights, refuse_weights, require_count
-from superarm.oracles.base import feasible
+from superarm.checks import refuse_weights, require_count
+from superarm.oracles.base import BaseOracle, feasible
 
 
 @compiled
@@ -29,33 +29,50 @@ def _one_row(length: Array, right: Array, down: Array, from_left: Array) -> None
     length(r, c) = max(length(r, c-1) + w(right edge), length(r-1, c) + w(down edge))
     """
     here = length[0] + down[0]
-    from_left[0], length[0] = False, here
-    for c in range(len(right)):
-        by_right, by_down = here + right[c], length[c + 1] + down[c + 1]
+    from_left[0] = False
+    length[0] = here
+
+    for c in range(1, len(length)):
+        by_right = here + right[c - 1]
+        by_down = length[c] + down[c]
+
         here = max(by_right, by_down)
-        from_left[c + 1], length[c + 1] = by_right >= by_down, here
+        from_left[c] = by_right >= by_down
+        length[c] = here
 
 
 @compiled
 def _two_rows(length: Array, right: Array, down: Array, from_left: Array) -> None:
-    """The same for two rows, the lower one node behind: two sums that do not wait for each other,
-    at a time.
+    """Turn the lengths along one row of nodes into those two rows below; the right edge wins ties.
+
+    The lower row is one node behind the upper one, so that two sums at a time do not wait for each
+    other.
     """
     m = right.shape[1]
     upper = length[0] + down[0, 0]
     lower = upper + down[1, 0]
-    by_right, by_down = upper + right[0, 0], length[1] + down[0, 1]
+    by_right = upper + right[0, 0]
+    by_down = length[1] + down[0, 1]
     upper = max(by_right, by_down)
     from_left[:, 0] = False
-    from_left[0, 1], length[0] = by_right >= by_down, lower
+    from_left[0, 1] = by_right >= by_down
+    length[0] = lower
+
     for c in range(1, m):
-        by_right, by_down = upper + right[0, c], length[c + 1] + down[0, c + 1]
-        lower_by_right, lower_by_down = lower + right[1, c - 1], upper + down[1, c]
-        upper, lower = max(by_right, by_down), max(lower_by_right, lower_by_down)
-        from_left[0, c + 1], from_left[1, c] = by_right >= by_down, lower_by_right >= lower_by_down
+        by_right = upper + right[0, c]
+        by_down = length[c + 1] + down[0, c + 1]
+        lower_by_right = lower + right[1, c - 1]
+        lower_by_down = upper + down[1, c]
+        upper = max(by_right, by_down)
+        lower = max(lower_by_right, lower_by_down)
+        from_left[0, c + 1] = by_right >= by_down
+        from_left[1, c] = lower_by_right >= lower_by_down
         length[c] = lower
-    by_right, by_down = lower + right[1, m - 1], upper + down[1, m]
-    from_left[1, m], length[m] = by_right >= by_down, max(by_right, by_down)
+
+    by_right = lower + right[1, m - 1]
+    by_down = upper + down[1, m]
+    from_left[1, m] = by_right >= by_down
+    length[m] = max(by_right, by_down)
 
 
 @compiled
@@ -67,6 +84,7 @@ def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
     for c in range(m):
         length[c + 1] = length[c] + right[0, c]
         from_left[0, c + 1] = True
+
     unbounded = _count_unbounded(right[0])
     for r in range(1, m + 1):
         unbounded += _count_unbounded(right[r]) + _count_unbounded(down[r - 1])
@@ -74,6 +92,7 @@ def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
             _two_rows(length, right[r - 1 : r + 1], down[r - 2 : r], from_left[r - 1 : r + 1])
     if m % 2 == 1:
         _one_row(length, right[m], down[m - 1], from_left[m])
+
     r = c = m
     for k in range(2 * m - 1, -1, -1):
         if from_left[r, c]:
@@ -86,34 +105,28 @@ def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
 
 
 @compiled
-def _longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
-    """The edges of a longest path, and its length, for each row of w (n, 2m(m+1))."""
+def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
+    """The edges of a longest path, and its length, NaN if a weight is NaN or +inf, for each row of
+    w (n, 2m(m+1)).
+    """
     n = len(w)
+    first_down = m * (m + 1)
     A = np.empty((n, 2 * m), np.int64)
     length = np.empty(n)
+
     for b in prange(n):
-        right = w[b, : m * (m + 1)].reshape(m + 1, m)
-        down = w[b, m * (m + 1) :].reshape(m, m + 1)
-        length[b] = _longest_grid_path(right, down, A[b])
+        right = w[b, :first_down]
+        down = w[b, first_down:]
+        length[b] = _longest_grid_path(
+            right.reshape(m + 1, m),
+            down.reshape(m, m + 1),
+            A[b],
+        )
     return A, length
 
 
-@or_torch("superarm.oracles.gpu")
-def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
-    """The same on rows that lie in any way."""
-    return _longest_grid_paths(np.ascontiguousarray(w), m)
-
-
-def _check_lengths(length: Array, w: Array, oracle: object) -> None:
-    """Refuse weights that made a length NaN, and problems where no path is left."""
-    if not (length > -np.inf).all():
-        if (length != length).any():
-            refuse_weights(w)
-        feasible(False, oracle)
-
-
 @dataclass(frozen=True)
-class GridPath:
+class GridPath(BaseOracle):
     """Longest monotone paths on a grid of (m+1) x (m+1) nodes, from the upper left to the lower
     right corner.
 
@@ -122,13 +135,14 @@ class GridPath:
 
     >>> import numpy as np
     >>> from superarm import GridPath
-    >>> oracle = GridPath(1)  # edges: 0 right above, 1 right below, 2 down on the left, 3 down on the right
+    >>> oracle = GridPath(1)  # edges: 0 and 1 right, above and below; 2 and 3 down, left and right
     >>> oracle(np.array([0.0, 5.0, 1.0, 3.0]))
     array([2, 1])
     """
 
     m: int
-    takes_tensors: ClassVar[bool] = True
+    gap = 0.0
+    checks_weights = True
 
     def __post_init__(self) -> None:
         require_count(m=self.m)
@@ -144,21 +158,29 @@ class GridPath:
         return 2 * self.m
 
     @property
-    def gap(self) -> float:
-        """Exact."""
-        return 0.0
-
-    @property
     def edges(self) -> Array:
         """Tail and head of each edge as (row, column): (L, 2, 2)."""
-        m = self.m
-        right = [((r, c), (r, c + 1)) for r in range(m + 1) for c in range(m)]
-        down = [((r, c), (r + 1, c)) for r in range(m) for c in range(m + 1)]
-        return np.array(right + down)
+        n = self.m + 1
+        node = np.moveaxis(np.indices((n, n)), 0, -1)  # (row, column) of each
+        right = np.stack([node[:, :-1], node[:, 1:]], axis=2)
+        down = np.stack([node[:-1], node[1:]], axis=2)
+        return np.concatenate([right.reshape(-1, 2, 2), down.reshape(-1, 2, 2)])
 
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        w = as_weights(w, self.L, tensors=True)
-        A, length = longest_grid_paths(w.reshape(-1, self.L), self.m)
-        _check_lengths(length, w, self)
-        return A.reshape(*w.shape[:-1], self.K)
+    def solve_tensors(self, rows: Array) -> Array:
+        """The edges of a longest path for each row of a tensor (n, L), on its device: (n, 2m)."""
+        from superarm.oracles import gpu
+
+        return self.solve(rows, gpu.longest_grid_paths)
+
+    def solve(
+        self,
+        rows: Array,
+        longest: Callable[[Array, int], tuple[Array, Array]] = longest_grid_paths,
+    ) -> Array:
+        """The edges of a longest path for each row of weights (n, L): (n, 2m)."""
+        A, length = longest(rows, self.m)
+        if not (length > -np.inf).all():
+            if (length != length).any():
+                refuse_weights(rows)
+            feasible(False, self)
+        return A

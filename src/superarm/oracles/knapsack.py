@@ -16,14 +16,15 @@ x       (n,)      the set the prices choose
 k                 the most items that fit the budget, or that are allowed
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.checks import as_weights, is_real, refuse_weights
+from superarm.checks import is_real, refuse_weights
 from superarm.errors import OracleError, ParameterError
+from superarm.oracles.base import BaseOracle
 from superarm.oracles.milp import Milp, check_limits
 
 _EPS = 1e-12  # what rounding may hide, relative to the budget and to U
@@ -37,10 +38,13 @@ def _choose(w: Array, c: Array, lam: float, k: int, x: Array) -> tuple[float, fl
     that leaves k.
     """
     reduced = w - lam * c
-    mu, ties = 0.0, 0
+    mu = 0.0
+    ties = 0
     if (reduced > 0).sum() > k:
-        mu = np.partition(reduced, len(w) - k)[len(w) - k]
+        last = len(w) - k
+        mu = np.partition(reduced, last)[last]
         ties = k - (reduced > mu).sum()
+
     value = cost = 0.0
     for j in range(len(w)):
         x[j] = reduced[j] > mu
@@ -55,7 +59,7 @@ def _choose(w: Array, c: Array, lam: float, k: int, x: Array) -> tuple[float, fl
 
 @compiled
 def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array]:
-    """The prices with the least U, and a set within the budget that is best for them.
+    """The prices λ and μ with the least U, and a set within the budget that is best for them.
 
     U is convex in λ, and each set x gives a line below it, w(x) + λ (budget - c(x)). The next λ is
     where the last falling and the last rising line meet.
@@ -65,6 +69,7 @@ def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Ar
     falling_value, falling_cost, mu = _choose(w, c, 0.0, k, x)
     if falling_cost <= budget:
         return 0.0, mu, x
+
     lam = rising_value = rising_cost = 0.0
     for _ in range(100):  # any prices give a bound; these are the best after some ten rounds
         lam = (falling_value - rising_value) / (falling_cost - rising_cost)
@@ -72,17 +77,19 @@ def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Ar
         if value - lam * cost <= rising_value - lam * rising_cost + _EPS * value:
             break
         if cost > budget:
-            falling_value, falling_cost = value, cost
+            falling_value = value
+            falling_cost = cost
         else:
-            rising_value, rising_cost = value, cost
+            rising_value = value
+            rising_cost = cost
             within[:] = x
     return lam, mu, within
 
 
 @compiled
 def _priced(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array, Array]:
-    """The best prices, the loss of flipping each item, and the set x, filled up with items that
-    lose nothing.
+    """The best prices λ and μ, the loss of flipping each item, and the set x, filled up with items
+    that lose nothing.
     """
     lam, mu, x = _prices(w, c, budget, k)
     reduced = w - lam * c - mu
@@ -92,16 +99,24 @@ def _priced(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Ar
     x[free] = False
     x |= reduced > 0
     x &= reduced >= 0
-    slack, room = budget - c[x].sum() - c[free[:m]].sum(), k - x.sum() - m
+
+    slack = budget - c[x].sum() - c[free[:m]].sum()
+    room = k - x.sum() - m
+
     i = 0  # m free items, the cheapest at first, give way to dearer ones
-    while m > 0 and i + m < len(free) and c[free[i + m]] - c[free[i]] <= slack:
-        slack -= c[free[i + m]] - c[free[i]]
+    while m > 0 and i + m < len(free):
+        dearer = c[free[i + m]] - c[free[i]]
+        if dearer > slack:
+            break
+        slack -= dearer
         i += 1
     x[free[i : i + m]] = True
+
     for j in free[::-1]:
         if not x[j] and c[j] <= slack and room > 0:
             x[j] = True
-            slack, room = slack - c[j], room - 1
+            slack -= c[j]
+            room -= 1
     return lam, mu, np.abs(reduced), x
 
 
@@ -110,9 +125,46 @@ def _space(table: Array, size: int) -> Array:
     """The table, with space for `size` rows."""
     if size <= len(table):
         return table
+
     larger = np.empty((2 * size, table.shape[1]), table.dtype)
     larger[: len(table)] = table
     return larger
+
+
+class _Rules(NamedTuple):
+    """When a set is feasible, and when to stop looking for a better one."""
+
+    budget: float
+    max_items: int
+    gap: float
+    effort: int  # states to look at
+
+
+class _Flip(NamedTuple):
+    """An item that is flipped, and what flipping it adds."""
+
+    item: int
+    weight: float
+    cost: float
+    items: int  # 1: the item enters; -1: it leaves
+
+
+class _Hope(NamedTuple):
+    """What a state may still come to, and what it needs."""
+
+    lam: float
+    mu: float
+    need: float
+    adds: int  # items that may still enter, as far as room matters
+    cuts: int  # items that may still leave, as far as room matters
+
+
+class _Found(NamedTuple):
+    """The rows of the trail in use, and the best set so far."""
+
+    nodes: int
+    best: float  # its value
+    at: int  # its row of the trail; -1: the empty set
 
 
 @compiled
@@ -121,36 +173,39 @@ def _flip(
     size: int,
     merged: Array,
     trail: Array,
-    found: Any,
-    item: Any,
-    hope: Any,
-    rooms: Any,
+    found: _Found,
+    flip: _Flip,
+    hope: _Hope,
     counted: bool,
-) -> tuple[int, tuple[int, float, int]]:
+) -> tuple[int, _Found]:
     """Merge the states with those that flip one item, most slack first. Returns their number, and
     what is found.
 
     Left out are states that are dominated, and those that cannot come to more than `need`.
     """
-    (nodes, best, at), (e, dw, dc, dn), (lam, mu, need), (adds, cuts) = found, item, hope, rooms
-    top = np.full(
-        adds + cuts + 1, -np.inf
-    )  # the most value seen, by the room it comes with at least
+    nodes, best, at = found
+    lam, mu, need, adds, cuts = hope
+    # the most value seen, by the room it comes with at least
+    top = np.full(adds + cuts + 1, -np.inf)
     states[size, 0] = -np.inf
+
     i = j = m = 0
     for _ in range(2 * size):
-        slack, value, room, node = (
-            states[j, 0] - dc,
-            states[j, 1] + dw,
-            states[j, 2] - dn,
-            states[j, 3],
-        )
-        flipped = slack > states[i, 0] or (slack == states[i, 0] and value > states[i, 1])
+        slack = states[j, 0] - flip.cost
+        value = states[j, 1] + flip.weight
+        room = states[j, 2] - flip.items
+        node = states[j, 3]
+        kept = states[i]
+        flipped = slack > kept[0] or (slack == kept[0] and value > kept[1])
         if flipped:
             j += 1
         else:
-            slack, value, room, node = states[i, 0], states[i, 1], states[i, 2], states[i, 3]
+            slack = kept[0]
+            value = kept[1]
+            room = kept[2]
+            node = kept[3]
             i += 1
+
         level = int(min(room, adds)) + cuts if counted else 0
         if level < 0 or value <= top[level]:
             continue
@@ -160,71 +215,87 @@ def _flip(
         better = value > best and slack >= 0 and (room >= 0 or not counted)
         if value + lam * slack + mu * room <= need and not better:
             continue
+
         if flipped:
-            trail[nodes, 0], trail[nodes, 1] = node, e
+            trail[nodes, 0] = node
+            trail[nodes, 1] = flip.item
             node = nodes
             nodes += 1
         if better:
-            best, at = value, int(node)
-        merged[m, 0], merged[m, 1], merged[m, 2], merged[m, 3] = slack, value, room, node
+            best = value
+            at = int(node)
+        merged[m, 0] = slack
+        merged[m, 1] = value
+        merged[m, 2] = room
+        merged[m, 3] = node
         m += 1
-    return m, (nodes, best, at)
+    return m, _Found(nodes, best, at)
 
 
 @compiled
-def _search(
-    w: Array, c: Array, budget: float, k: int, counted: bool, gap: float, effort: int
-) -> tuple[Array, bool]:
-    """A best set, and whether that is proven. Only if `counted`, k is a constraint of its own.
+def _search(w: Array, c: Array, fit: int, rules: _Rules) -> tuple[Array, bool]:
+    """A best set, and whether that is proven; at most `fit` items fit the budget.
 
     A state is a set that differs from x only in items of the core looked at so far: (slack, value,
     room, node), where node is a row of `trail`, (node before, item flipped).
     """
+    budget, max_items, gap, effort = rules
+    counted = max_items < fit  # only then the number of items is a constraint of its own
+    k = min(fit, max_items)
     lam, mu, loss, x = _priced(w, c, budget, k)
-    value, slack, room = w[x].sum(), budget - c[x].sum(), k - x.sum()
+    value = w[x].sum()
+    slack = budget - c[x].sum()
+    room = k - x.sum()
     U = value + lam * slack + mu * room
     trail = np.zeros((64, 2), np.int32)
-    best, at, nodes = (
-        (value, 0, 2) if slack >= 0 and room >= 0 else (0.0, -1, 2)
-    )  # -1: the empty set
+    found = _Found(2, 0.0, -1)
+    if slack >= 0 and room >= 0:
+        found = _Found(2, value, 0)
     for j in range(len(w)):
         n = -1 if x[j] else 1
-        if value + n * w[j] > best and slack >= n * c[j] and (room >= n or not counted):
-            best, at = value + n * w[j], 1
+        flipped = value + n * w[j]
+        if flipped > found.best and slack >= n * c[j] and (room >= n or not counted):
+            found = _Found(2, flipped, 1)
             trail[1, 1] = j
 
-    core = np.flatnonzero(U - loss > (best + _EPS * U) / (1 - gap))
-    core = core[
-        np.argsort(core * 0.618034 % 1.0, kind="mergesort")
-    ]  # where losses tie, mixed costs soon find a fit
+    core = np.flatnonzero(U - loss > (found.best + _EPS * U) / (1 - gap))
+    # where losses tie, mixed costs soon find a fit
+    core = core[np.argsort(core * 0.618034 % 1.0, kind="mergesort")]
     core = core[np.argsort(loss[core], kind="mergesort")]
     cuts = x[core].sum()
     adds = len(core) - cuts
-    states, merged, size = np.empty((64, 4)), np.empty((64, 4)), 1
-    states[0, 0], states[0, 1], states[0, 2], states[0, 3] = slack, value, room, 0
+    states = np.empty((64, 4))
+    merged = np.empty((64, 4))
+    size = 1
+    states[0, 0] = slack
+    states[0, 1] = value
+    states[0, 2] = room
+    states[0, 3] = 0
     for step in range(len(core)):
         e = core[step]
         n = -1 if x[e] else 1
-        cuts, adds = cuts - (n < 0), adds - (n > 0)
-        rooms = (
-            (min(adds, max(0, room + step + 1)), min(cuts, max(0, step + 1 - room)))
-            if counted
-            else (0, 0)
-        )
-        need = (best + _EPS * U) / (1 - gap) + (
-            loss[core[step + 1]] if step + 1 < len(core) else 0.0
-        )
+        cuts -= n < 0
+        adds -= n > 0
+        most_adds = 0
+        most_cuts = 0
+        if counted:
+            most_adds = min(adds, max(0, room + step + 1))
+            most_cuts = min(cuts, max(0, step + 1 - room))
+        need = (found.best + _EPS * U) / (1 - gap)
+        if step + 1 < len(core):
+            need += loss[core[step + 1]]
         effort -= size
         if size == 0 or effort < 0:
             break
-        merged, trail = _space(merged, 2 * size + 1), _space(trail, nodes + size)
-        item = (e, n * w[e], n * c[e], n)
-        hope = (lam, mu, need)
-        size, found = _flip(
-            states, size, merged, trail, (nodes, best, at), item, hope, rooms, counted
-        )
-        nodes, best, at = found
+
+        merged = _space(merged, 2 * size + 1)
+        trail = _space(trail, found.nodes + size)
+        flip = _Flip(e, n * w[e], n * c[e], n)
+        hope = _Hope(lam, mu, need, most_adds, most_cuts)
+        size, found = _flip(states, size, merged, trail, found, flip, hope, counted)
         states, merged = merged, states
+
+    at = found.at
     x &= at >= 0
     while at > 0:
         x[trail[at, 1]] = not x[trail[at, 1]]
@@ -233,13 +304,11 @@ def _search(
 
 
 @compiled
-def _solve(
-    w: Array, order: Array, costs: Array, budget: float, max_items: int, gap: float, effort: int
-) -> tuple[Array, Array, bool]:
-    """For each row of w (m, L): a best set, whether that is proven, and whether all weights are
+def _solve(w: Array, order: Array, costs: Array, rules: _Rules) -> tuple[Array, Array, bool]:
+    """For each row of w (n, L): a best set, whether that is proven, and whether all weights are
     below +inf.
     """
-    A = np.full((len(w), max_items), -1)
+    A = np.full((len(w), rules.max_items), -1)
     proven = np.ones(len(w), np.bool_)
     items = np.empty(len(order), np.int64)
     for b in range(len(w)):
@@ -248,22 +317,20 @@ def _solve(
         for e in order:
             if not w[b, e] < np.inf:
                 return A, proven, False
-            if w[b, e] > 0 and costs[e] <= budget:
+            if w[b, e] > 0 and costs[e] <= rules.budget:
                 items[n] = e
                 n += 1
                 total += costs[e]
-                fit += total <= budget
+                fit += total <= rules.budget
         if n > 0:
-            k = min(fit, max_items)
-            chosen, proven[b] = _search(
-                w[b][items[:n]], costs[items[:n]], budget, k, max_items < fit, gap, effort
-            )
-            found = np.sort(items[:n][chosen])
+            worth = items[:n]
+            chosen, proven[b] = _search(w[b][worth], costs[worth], fit, rules)
+            found = np.sort(worth[chosen])
             A[b, : len(found)] = found
     return A, proven, True
 
 
-class Knapsack:
+class Knapsack(BaseOracle):
     """Sets of items whose costs come to at most the budget, of at most `max_items` items if that is
     given.
 
@@ -274,8 +341,8 @@ class Knapsack:
 
     With `gap`, the search stops as soon as its set is proven to be worth (1 - gap) of the best. The
     rare weights that are too hard, such as real ones that are nearly the costs, go to HiGHS (see
-    `Milp`), which may take long. With `time_limit`, in seconds a weight vector, it stops then with
-    the best set found; nothing is known about that one, so the oracle's gap is None.
+    `Milp`), which may take long. With `time_limit`, in seconds per weight vector, it stops then
+    with the best set found; nothing is known about that one, so the oracle's gap is None.
 
     >>> import numpy as np
     >>> from superarm import Knapsack
@@ -285,6 +352,9 @@ class Knapsack:
     >>> Knapsack([3.0, 2.0, 2.0, 0.5], budget=4.0, max_items=1)(np.array([3.5, 2.0, 1.6, -np.inf]))
     array([0])
     """
+
+    K: int  # the most items that fit the budget, or `max_items` if those are fewer
+    checks_weights = True
 
     def __init__(
         self,
@@ -296,32 +366,44 @@ class Knapsack:
         time_limit: float | None = None,
     ) -> None:
         check_limits(max_items, gap, time_limit)
-        self.costs, self.budget, self.max_items = _checked_costs(costs), budget, max_items
+        self.costs = _checked_costs(costs)
+        self.budget = budget
+        self.max_items = max_items
         if not (is_real(budget) and 0 <= budget < np.inf):
             raise ParameterError(f"budget must be a finite number, 0 or more, got {budget!r}")
+        self.L = len(self.costs)
         self.gap = gap if time_limit is None else None
-        self._stop_gap, self.time_limit = gap, time_limit
+        self._stop_gap = gap
+        self.time_limit = time_limit
         self._limit = _limit(self.costs, budget)
         self._order = np.argsort(self.costs, kind="stable")
-        fit = int((np.cumsum(self.costs[self._order]) <= self._limit * (1 + _EPS)).sum())
+        cheapest = np.cumsum(self.costs[self._order])
+        fit = int((cheapest <= self._limit * (1 + _EPS)).sum())
         self.K = fit if max_items is None else min(fit, max_items)
 
     def __repr__(self) -> str:
         most = "" if self.max_items is None else f", max_items={self.max_items}"
-        return f"Knapsack({len(self.costs)} items, budget={self.budget}{most})"
+        return f"Knapsack({self.L} items, budget={self.budget}{most})"
 
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        w = as_weights(w, len(self.costs))
-        rows = np.ascontiguousarray(w.reshape(-1, len(self.costs)))
+    def solve(self, rows: Array) -> Array:
+        """The best set within the budget for each row of weights (n, L): (n, K), -1 pads."""
+        rules = _Rules(
+            self._limit,
+            self.K,
+            self._stop_gap,
+            _EFFORT,
+        )
         A, proven, valid = _solve(
-            rows, self._order, self.costs, self._limit, self.K, self._stop_gap, _EFFORT
+            rows,
+            self._order,
+            self.costs,
+            rules,
         )
         if not valid:
-            refuse_weights(w)
+            refuse_weights(rows)
         for b in np.flatnonzero(~proven):
             A[b] = self._harder(rows[b], A[b])
-        return A.reshape(*w.shape[:-1], self.K)
+        return A
 
     def _harder(self, w: Array, found: Array) -> Array:
         """The better of the set found and HiGHS's."""
@@ -338,27 +420,31 @@ class Knapsack:
             if self.time_limit is None:
                 raise
             return found
-        return other if w[other[other >= 0]].sum() > w[found[found >= 0]].sum() else found
+        better = w[other[other >= 0]].sum() > w[found[found >= 0]].sum()
+        return other if better else found
 
 
 def _checked_costs(costs: Any) -> Array:
     try:
         c: Array = np.asarray(costs, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"costs must be numbers, one an item ({error})") from error
+        raise ParameterError(f"costs must be numbers, one per item ({error})") from error
     if c.ndim != 1 or not len(c):
-        raise ParameterError(f"costs must be a list of numbers, one an item, got shape {c.shape}")
-    bad = np.flatnonzero(~((c >= 0) & (c < np.inf)))
-    if len(bad):
-        raise ParameterError(
-            f"costs must be finite and not negative: item {bad[0]} costs {c[bad[0]]}"
-        )
+        raise ParameterError(f"costs must be a list of numbers, one per item, got shape {c.shape}")
+
+    sound = (c >= 0) & (c < np.inf)
+    if not sound.all():
+        bad = int(sound.argmin())
+        raise ParameterError(f"costs must be finite and not negative: item {bad} costs {c[bad]}")
     return c
 
 
 def _limit(costs: Array, budget: float) -> float:
     """What the costs of a set may come to in floating point."""
-    if costs.sum() < _EXACT and (costs == np.floor(costs)).all():
-        unit = max(1, int(np.gcd.reduce(costs.astype(np.int64))))
-        return float(budget // unit * unit)
-    return budget * (1 + _EPS)
+    whole = (costs == np.floor(costs)).all()
+    if not whole or costs.sum() >= _EXACT:
+        return budget * (1 + _EPS)
+
+    common = np.gcd.reduce(costs.astype(np.int64))
+    unit = max(1, int(common))
+    return float(budget // unit * unit)

@@ -1,9 +1,11 @@
 """Matchings: of a dense matrix, and over an edge list with capacities.
 
 code        shape    meaning, in the compiled part
-w           (n, E)   weights, one row a problem
-price       (N,)     what a unit of capacity of each node is worth, left nodes first; zero where one is to spare
-chosen      (S,)     the chosen edges, side by side for each right node, in the slots that are its capacity
+w           (n, E)   weights, one row per problem
+price       (N,)     what a unit of capacity of each node is worth, left nodes first; zero where one
+                     is to spare
+chosen      (S,)     the chosen edges, side by side for each right node, in the slots that are its
+                     capacity
 slot        (E,)     the slot of each edge, -1 where it is free
 fill        (J,)     the next slot of each right node
 
@@ -14,22 +16,18 @@ shortest path from there says who makes room.
 """
 
 import functools
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.checks import check_weights, require_count
+from superarm.checks import require_count
 from superarm.errors import ParameterError
-from superarm.oracles.base import feasible
+from superarm.oracles.base import BaseOracle, feasible
 from superarm.oracles.edges import as_pairs, is_repeated, refuse_pairs
-from superarm.oracles.rows import by_row
-
-Arrays: TypeAlias = tuple[Array, ...]
 
 
 @functools.cache
@@ -49,7 +47,7 @@ def _solver() -> Callable[[Array], Any]:
 
 
 @dataclass(frozen=True)
-class Assignment:
+class Assignment(BaseOracle):
     """Perfect matchings of a matrix: a column of its own for each row, or a row for each column if
     those are fewer.
 
@@ -68,18 +66,23 @@ class Assignment:
     gap = 0.0
 
     def __post_init__(self) -> None:
-        require_count(n_rows=self.n_rows, n_cols=self.n_cols)
+        require_count(
+            n_rows=self.n_rows,
+            n_cols=self.n_cols,
+        )
+
+    @property
+    def L(self) -> int:
+        """The number of entries of the matrix."""
+        return self.n_rows * self.n_cols
 
     @property
     def K(self) -> int:
         """The number of pairs."""
         return min(self.n_rows, self.n_cols)
 
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        return by_row(self._solve, check_weights(w, self.n_rows * self.n_cols), self.K)
-
-    def _solve(self, w: Array) -> Array:
+    def solve_row(self, w: Array) -> Array:
+        """The best matching for the weights (L,): K items."""
         try:
             rows, columns = _solver()(-w.reshape(self.n_rows, self.n_cols))
         except ValueError:
@@ -88,14 +91,47 @@ class Assignment:
         return items
 
 
+class _Graph(NamedTuple):
+    """The edges by left node; right nodes are numbered after the left ones."""
+
+    left: Array  # (E,) left node of each edge
+    right: Array  # (E,) right node of each edge
+    start: Array  # (J0 + 1,) the edges of left node i are start[i] to start[i+1]
+    first: Array  # (J + 1,) the slots of right node j are first[j] to first[j+1]
+
+
+class _Matching(NamedTuple):
+    """The chosen edges, and the prices that prove them best."""
+
+    price: Array  # (N,)
+    slot: Array  # (E,)
+    chosen: Array  # (S,)
+    fill: Array  # (J,)
+
+
+class _Work(NamedTuple):
+    """What the search for a path writes to."""
+
+    distance: Array  # (N,) from where the path starts; inf for nodes not reached yet
+    via: Array  # (N,) the edge to each node
+    reached: Array  # (N,) the nodes in the order they were reached
+    length: Array  # (E + 1,) a heap of distances
+    node: Array  # (E + 1,) the nodes they belong to
+
+
 @compiled
 def _push(length: Array, node: Array, size: int, d: float, x: int) -> int:
     """Add (d, x) to the heap length[:size], whose top is the least; returns its new size."""
     i = size
-    while i > 0 and d < length[(i - 1) // 2]:
-        length[i], node[i] = length[(i - 1) // 2], node[(i - 1) // 2]
-        i = (i - 1) // 2
-    length[i], node[i] = d, x
+    while i > 0:
+        parent = (i - 1) // 2
+        if d >= length[parent]:
+            break
+        length[i] = length[parent]
+        node[i] = node[parent]
+        i = parent
+    length[i] = d
+    node[i] = x
     return size + 1
 
 
@@ -103,21 +139,32 @@ def _push(length: Array, node: Array, size: int, d: float, x: int) -> int:
 def _pop(length: Array, node: Array, size: int) -> int:
     """Remove the top of the heap; returns its new size."""
     size -= 1
-    d, x = length[size], node[size]
-    i, child = 0, 1
+    d = length[size]
+    x = node[size]
+    i = 0
+    child = 1
     while child < size:
         if child + 1 < size and length[child + 1] < length[child]:
             child += 1
         if d <= length[child]:
             break
-        length[i], node[i] = length[child], node[child]
-        i, child = child, 2 * child + 1
-    length[i], node[i] = d, x
+        length[i] = length[child]
+        node[i] = node[child]
+        i = child
+        child = 2 * child + 1
+    length[i] = d
+    node[i] = x
     return size
 
 
 @compiled
-def _search(i: int, w: Array, graph: Arrays, state: Arrays, work: Arrays) -> tuple[int, float, int]:
+def _search(
+    i: int,
+    w: Array,
+    graph: _Graph,
+    matching: _Matching,
+    work: _Work,
+) -> tuple[int, float, int]:
     """The shortest path for another unit of left node i: its end, its length, and how many nodes
     were reached.
 
@@ -125,30 +172,42 @@ def _search(i: int, w: Array, graph: Arrays, state: Arrays, work: Arrays) -> tup
     i itself.
     """
     left, right, start, first = graph
-    price, slot, chosen, fill = state
+    price, slot, chosen, fill = matching
     distance, via, reached, length, node = work
     J0 = len(start) - 1  # the first right node
-    end, best = i, price[i]
-    distance[i], reached[0], n = 0.0, i, 1
-    size, next_d, next_x = (
-        0,
-        0.0,
-        i,
-    )  # the nearest of the nodes found since the last pop need not enter the heap
+    end = i
+    best = price[i]
+    distance[i] = 0.0
+    reached[0] = i
+    n = 1
+    size = 0
+    # the nearest of the nodes found since the last pop need not enter the heap
+    next_d = 0.0
+    next_x = i
     while True:
         if size > 0 and length[0] < next_d:
-            d, x = length[0], node[0]
+            d = length[0]
+            x = node[0]
             size = _pop(length, node, size)
         else:
-            d, x, next_d = next_d, next_x, np.inf
+            d = next_d
+            x = next_x
+            next_d = np.inf
         if d >= best:
             return end, best, n
         if d > distance[x]:
             continue
+
         forward = x < J0
-        if forward and d + price[x] < best:
-            end, best = x, d + price[x]
-        lo, hi = (start[x], start[x + 1]) if forward else (first[x - J0], first[x - J0 + 1])
+        if forward:
+            lo = start[x]
+            hi = start[x + 1]
+            if d + price[x] < best:
+                end = x
+                best = d + price[x]
+        else:
+            lo = first[x - J0]
+            hi = first[x - J0 + 1]
         for at in range(lo, hi):
             k = at if forward else chosen[at]
             if forward and d + price[x] - w[k] >= best:
@@ -156,81 +215,96 @@ def _search(i: int, w: Array, graph: Arrays, state: Arrays, work: Arrays) -> tup
             y = right[k] if forward else left[k]
             slack = price[x] + price[y] - w[k]
             further = d + max(slack if forward else -slack, 0.0)  # below zero is rounding
-            if further < min(best, distance[y]) and not (forward and slot[k] >= 0):
-                if distance[y] == np.inf:
-                    reached[n] = y
-                    n += 1
-                distance[y], via[y] = further, k
-                if forward and fill[y - J0] < first[y - J0 + 1]:
-                    end, best = y, further
-                    continue
-                if further < next_d:
-                    next_d, next_x, further, y = further, y, next_d, next_x
-                if further < np.inf:
-                    size = _push(length, node, size, further, y)
+            if further >= min(best, distance[y]) or (forward and slot[k] >= 0):
+                continue
+            if distance[y] == np.inf:
+                reached[n] = y
+                n += 1
+            distance[y] = further
+            via[y] = k
+            if forward and fill[y - J0] < first[y - J0 + 1]:
+                end = y
+                best = further
+                continue
+            if further < next_d:
+                next_d, further = further, next_d
+                next_x, y = y, next_x
+            if further < np.inf:
+                size = _push(length, node, size, further, y)
 
 
 @compiled
-def _augment(i: int, end: int, graph: Arrays, state: Arrays, via: Array) -> None:
+def _augment(i: int, end: int, graph: _Graph, matching: _Matching, via: Array) -> None:
     """Choose the free edges and free the chosen ones on the path from i to its end."""
     left, right, start, _ = graph
-    _, slot, chosen, fill = state
+    _, slot, chosen, fill = matching
     J0 = len(start) - 1
-    x, s = end, -1
+    x = end
+    s = -1
     if x >= J0:
         s = fill[x - J0]
         fill[x - J0] += 1
     while x != i:
         k = via[x]
         if x < J0:
-            s, slot[k] = slot[k], -1
+            s = slot[k]
+            slot[k] = -1
             x = right[k]
         else:
-            chosen[s], slot[k] = k, s
+            chosen[s] = k
+            slot[k] = s
             x = left[k]
 
 
 @compiled
-def _match(w: Array, order: Array, graph: Arrays, capacity: Array, K: int) -> Array:
+def _match(w: Array, order: Array, graph: _Graph, capacity: Array, K: int) -> Array:
     """The edges of a heaviest matching for each row of w (n, E), ascending, -1 pads.
 
-    `graph` holds the ends of the edges, by left node as `order` says, right nodes numbered after
-    the left ones; then where the edges of each left node start, and where the slots of each right
-    node start.
+    The edges of the graph come by left node, as `order` says.
     """
-    left, unsorted, start, first = graph
-    J0, N, E = len(start) - 1, len(start) + len(first) - 2, len(order)
+    start = graph.start
+    first = graph.first
+    J0 = len(start) - 1
+    N = J0 + len(first) - 1
+    E = len(order)
     A = np.full((len(w), K), -1)
-    price, slot, chosen = np.empty(N), np.empty(E, np.int64), np.empty(first[-1], np.int64)
-    distance, via, reached = np.full(N, np.inf), np.empty(N, np.int64), np.empty(N, np.int64)
-    length, node, rank = np.empty(E + 1), np.empty(E + 1, np.int64), np.empty(E, np.int64)
+    distance = np.full(N, np.inf)
+    via = np.empty(N, np.int64)
+    reached = np.empty(N, np.int64)
+    work = _Work(distance, via, reached, np.empty(E + 1), np.empty(E + 1, np.int64))
+    rank = np.empty(E, np.int64)
     for b in range(len(w)):
         x = w[b][order]
         for i in range(J0):
-            lo, hi = start[i], start[i + 1]
+            lo = start[i]
+            hi = start[i + 1]
             rank[lo:hi] = lo + np.argsort(-x[lo:hi], kind="mergesort")
-        x, right, item = x[rank], unsorted[rank], order[rank]
-        price[:], slot[:], fill = 0.0, -1, first[:-1].copy()
-        edges = (left, right, start, first)
-        state, work = (price, slot, chosen, fill), (distance, via, reached, length, node)
+        x = x[rank]
+        right = graph.right[rank]
+        edges = _Graph(graph.left, right, start, first)
+        price = np.zeros(N)
+        slot = np.full(E, -1)
+        chosen = np.empty(first[-1], np.int64)
+        matching = _Matching(price, slot, chosen, first[:-1].copy())
+
         for i in range(J0):
             for k in range(start[i], start[i + 1]):
                 price[i] = max(price[i], x[k] - price[right[k]])
             for _ in range(capacity[i]):
                 if price[i] <= 0.0:
                     break
-                end, best, n = _search(i, x, edges, state, work)
+                end, best, n = _search(i, x, edges, matching, work)
                 for y in reached[:n]:
                     if distance[y] < best:
                         price[y] += (distance[y] - best) if y < J0 else (best - distance[y])
                     distance[y] = np.inf
-                _augment(i, end, edges, state, via)
-        items = np.sort(item[slot >= 0])
+                _augment(i, end, edges, matching, via)
+        items = np.sort(order[rank][slot >= 0])
         A[b, : len(items)] = items
     return A
 
 
-class BipartiteMatching:
+class BipartiteMatching(BaseOracle):
     """Matchings of a bipartite graph: at most `left_capacity` and `right_capacity` edges at a node.
 
     The items are the edges (left node, right node), in the given order; `items` lists them. They
@@ -247,6 +321,7 @@ class BipartiteMatching:
     array([ 1, -1, -1])
     """
 
+    K: int  # the most edges that the capacities allow
     gap = 0.0
 
     def __init__(
@@ -260,78 +335,85 @@ class BipartiteMatching:
     ) -> None:
         pairs = as_pairs(edges)
         left, right = pairs.T
-        n_left = int(left.max(initial=-1)) + 1 if n_left is None else n_left
-        n_right = int(right.max(initial=-1)) + 1 if n_right is None else n_right
-        require_count(n_left=n_left, n_right=n_right)
-        refuse_pairs(
-            (left < 0) | (left >= n_left), pairs, f"has its left node outside 0..{n_left - 1}"
-        )
-        refuse_pairs(
-            (right < 0) | (right >= n_right), pairs, f"has its right node outside 0..{n_right - 1}"
-        )
+        self.n_left = int(left.max(initial=-1)) + 1 if n_left is None else n_left
+        self.n_right = int(right.max(initial=-1)) + 1 if n_right is None else n_right
+        require_count(n_left=self.n_left, n_right=self.n_right)
+        for side, nodes, n in (("left", left, self.n_left), ("right", right, self.n_right)):
+            outside = (nodes < 0) | (nodes >= n)
+            refuse_pairs(outside, pairs, f"has its {side} node outside 0..{n - 1}")
         refuse_pairs(is_repeated(pairs), pairs, "repeats an earlier edge")
-        self.n_left, self.n_right = n_left, n_right
         self.items: list[tuple[Any, Any]] = list(map(tuple, pairs.tolist()))
-        self._capacity = _capacities(left_capacity, left, n_left, "left_capacity")
-        slots = _capacities(right_capacity, right, n_right, "right_capacity")
+        self.L = len(pairs)
+
         self._order = np.argsort(left, kind="stable")
-        start, first = (
-            np.append(0, n.cumsum()) for n in (np.bincount(left, minlength=n_left), slots)
+        degree = np.bincount(left, minlength=self.n_left)
+        self._capacity = _capacities(left_capacity, degree, "left_capacity")
+        slots = _capacities(
+            right_capacity,
+            np.bincount(right, minlength=self.n_right),
+            "right_capacity",
         )
         # unsigned: numba asks of each signed index whether it counts from the end
-        self._graph = (
-            *(x[self._order].astype(np.uint32) for x in (left, n_left + right)),
-            start,
-            first,
+        self._graph = _Graph(
+            left[self._order].astype(np.uint32),
+            (self.n_left + right)[self._order].astype(np.uint32),
+            np.append(0, degree.cumsum()),
+            np.append(0, slots.cumsum()),
         )
         self.K = int(min(self._capacity.sum(), slots.sum()))
 
     @classmethod
     def from_networkx(
-        cls, graph: Any, left: Iterable[Any], **capacities: Any
+        cls,
+        graph: Any,
+        left: Iterable[Any],
+        **capacities: Any,
     ) -> "BipartiteMatching":
         """The matchings of a networkx graph; `items` are its own edges, from `left` to the other
         nodes.
 
-        Capacities one a node follow the order of `left`, and on the right that of the graph.
+        Capacities one per node follow the order of `left`, and on the right that of the graph.
         """
         number = {node: i for i, node in enumerate(dict.fromkeys(left))}
-        other = {
-            node: j for j, node in enumerate(node for node in graph.nodes if node not in number)
-        }
+        others = [node for node in graph.nodes if node not in number]
+        other = {node: j for j, node in enumerate(others)}
         items = [(a, b) if a in number else (b, a) for a, b in graph.edges()]
         for e, (a, b) in enumerate(items):
             if a not in number or b not in other:
                 raise ParameterError(
                     f"edge {e}, {(a, b)}, must join a node in left with one that is not"
                 )
-        oracle = cls(
-            [(number[a], other[b]) for a, b in items], len(number), len(other), **capacities
-        )
+        pairs = [(number[a], other[b]) for a, b in items]
+        oracle = cls(pairs, len(number), len(other), **capacities)
         oracle.items = items
         return oracle
 
     def __repr__(self) -> str:
-        return f"BipartiteMatching({self.n_left} + {self.n_right} nodes, {len(self.items)} edges)"
+        return f"BipartiteMatching({self.n_left} + {self.n_right} nodes, {self.L} edges)"
 
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        w = check_weights(w, len(self.items))
-        rows = np.ascontiguousarray(w.reshape(math.prod(w.shape[:-1]), len(self.items)))
-        A = _match(rows, self._order, self._graph, self._capacity, self.K)
-        return A.reshape(*w.shape[:-1], self.K)
+    def solve(self, rows: Array) -> Array:
+        """The edges of a heaviest matching for each row of weights (n, L): (n, K), -1 pads."""
+        return _match(
+            rows,
+            self._order,
+            self._graph,
+            self._capacity,
+            self.K,
+        )
 
 
-def _capacities(capacity: Any, nodes: Array, n: int, name: str) -> Array:
-    """The capacity of each of n nodes, no more than it has edges."""
+def _capacities(capacity: Any, degree: Array, name: str) -> Array:
+    """The capacity of each node (n,), no more than it has edges."""
     given = np.asarray(capacity)
+    n = len(degree)
     if (
         not np.issubdtype(given.dtype, np.integer)
         or given.shape not in ((), (n,))
         or (given < 0).any()
     ):
         raise ParameterError(
-            f"{name} must be a whole number, 0 or more, or one for each of {n} nodes, got {capacity!r}"
+            f"{name} must be a whole number, 0 or more, or one for each of {n} nodes, "
+            f"got {capacity!r}"
         )
-    capacities: Array = np.minimum(given, np.bincount(nodes, minlength=n))
+    capacities: Array = np.minimum(given, degree)
     return capacities

@@ -3,18 +3,18 @@ not negative.
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from superarm.arrays import Array, or_torch
+from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import check_weights, is_whole
+from superarm.checks import is_whole
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
-from superarm.oracles.base import feasible
-from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
-from superarm.oracles.rows import by_row
+from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.edges import as_pairs, is_repeated, number_nodes, refuse_pairs
 
 
 @compiled
@@ -30,17 +30,20 @@ def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array)
     into = np.full(N, -1, np.int32)
     length[0] = 0.0
     for v in range(1, N):
-        best, by = -np.inf, -1
-        for k in range(
-            start[v], start[v + 1]
-        ):  # without a branch, which would often be mispredicted
+        best = -np.inf
+        by = -1
+        for k in range(start[v], start[v + 1]):
             x = length[tail[k]] + w[item[k]]
-            longer = x > best
-            best, by = x if longer else best, k if longer else by
-        length[v], into[v] = best, by
+            longer = x > best  # without a branch, which would often be mispredicted
+            best = x if longer else best
+            by = k if longer else by
+        length[v] = best
+        into[v] = by
+
     if length[N - 1] == -np.inf:
         return -1
-    size, v = 0, N - 1
+    size = 0
+    v = N - 1
     while v > 0:
         path[size] = item[into[v]]
         size += 1
@@ -50,21 +53,31 @@ def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array)
 
 @compiled
 def _longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> tuple[Array, Array]:
-    """`_longest_path` for each row of w (n, E), from source to target."""
+    """The edges of a longest path from source to target, and how many they are, -1 if there is
+    none, for each row of w (n, E).
+    """
     n = len(w)
-    A, size = np.full((n, K), -1), np.empty(n, np.int64)
+    A = np.full((n, K), -1)
+    size = np.empty(n, np.int64)
+
     for b in prange(n):
         path = np.empty(K, np.int64)
-        size[b] = _longest_path(w[b], start, tail, item, path)
-        for i in range(size[b]):
-            A[b, i] = path[size[b] - 1 - i]
+        size[b] = _longest_path(
+            w[b],
+            start,
+            tail,
+            item,
+            path,
+        )
+        if size[b] > 0:
+            A[b, : size[b]] = path[: size[b]][::-1]
     return A, size
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Nodes along the arrows, the source first and the target last, and the edges into each, as in
-    `_longest_path`.
+    """Nodes along the arrows, the source first and the target last, and the edges into each node v:
+    start[v] to start[v+1].
     """
 
     start: Array  # (N + 1,)
@@ -72,44 +85,77 @@ class Network:
     item: Array  # (E,)
 
 
-@or_torch("superarm.oracles.gpu")
 def longest_paths(w: Array, network: Network, K: int) -> tuple[Array, Array]:
-    """The edges of a longest path, and how many they are, -1 if there is none, for each row of w
-    (n, E).
+    """The edges (n, K) of a longest path, and how many they are, -1 if there is none, for each row
+    of w (n, E).
     """
-    return _longest_paths(np.ascontiguousarray(w), network.start, network.tail, network.item, K)
+    return _longest_paths(
+        w,
+        network.start,
+        network.tail,
+        network.item,
+        K,
+    )
 
 
-def _check_network(edges: Any, source: int, target: int) -> tuple[Array, Any]:
-    """The edges (E, 2) and their adjacency as a SciPy matrix, with a path from source to target."""
+class _Graph(NamedTuple):
+    """A directed graph in which a path leads from source to target."""
+
+    pairs: Array  # (E, 2) tail and head of each edge
+    adjacency: Any  # (N, N) as a SciPy matrix
+    source: int
+    target: int
+
+    @property
+    def N(self) -> int:
+        """Number of nodes."""
+        return int(self.adjacency.shape[0])
+
+    def items(self) -> list[Any]:
+        """The edges, as pairs of node numbers."""
+        return list(map(tuple, self.pairs.tolist()))
+
+
+def _checked_graph(edges: Any, source: int, target: int) -> _Graph:
+    """The graph with these edges, each refused by number if it makes no sense."""
     from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
 
     pairs = as_pairs(edges)
     refuse_pairs(pairs.min(1) < 0, pairs, "has a negative node")
     refuse_pairs(pairs[:, 0] == pairs[:, 1], pairs, "leads from a node to itself")
     refuse_pairs(is_repeated(pairs), pairs, "is given twice")
     N = int(pairs.max(initial=-1)) + 1
+
     for name, node in (("source", source), ("target", target)):
         if not (is_whole(node) and 0 <= node < N):
             raise ParameterError(f"the {name} {node!r} is not one of the nodes 0..{N - 1}")
     if source == target:
         raise ParameterError(f"source and target are the same node, {source}")
-    adjacency = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(N, N))
-    if target not in breadth_first_order(adjacency, source, return_predecessors=False):
+
+    adjacency = csr_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(N, N))
+    if not _reached(adjacency, source)[target]:
         raise InfeasibleError(f"no path leads from source {source} to target {target}")
-    return pairs, adjacency
+    return _Graph(pairs, adjacency, source, target)
+
+
+def _reached(adjacency: Any, node: int) -> Array:
+    """Whether a path leads from the node to each of the nodes: (N,)."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    reached = np.zeros(adjacency.shape[0], np.bool_)
+    reached[breadth_first_order(adjacency, node, return_predecessors=False)] = True
+    return reached
 
 
 def _along_the_arrows(pairs: Array, N: int) -> Array:
     """The nodes in an order in which all edges lead forward."""
-    if (pairs[:, 0] < pairs[:, 1]).all():
+    tail, head = pairs.T
+    if (tail < head).all():
         return np.arange(N)
-    waiting = np.bincount(pairs[:, 1], minlength=N)
-    heads = np.split(
-        pairs[np.argsort(pairs[:, 0], kind="stable"), 1],
-        np.cumsum(np.bincount(pairs[:, 0], minlength=N)),
-    )
+    waiting = np.bincount(head, minlength=N)  # edges from nodes that are not in the order yet
+    degree = np.bincount(tail, minlength=N)
+    by_tail = np.argsort(tail, kind="stable")
+    heads = np.split(head[by_tail], np.cumsum(degree))
     order = np.flatnonzero(waiting == 0).tolist()
     for u in order:  # grows while it is read
         for v in heads[u]:
@@ -123,34 +169,25 @@ def _along_the_arrows(pairs: Array, N: int) -> Array:
     return np.array(order)
 
 
-class _NetworkPath:
-    """The part of the paths through a network that does not depend on how they are found."""
-
-    gap = 0.0
-
-    def __init__(self, edges: Any, source: int, target: int) -> None:
-        self._pairs, self._adjacency = _check_network(edges, source, target)
-        self._ends = (source, target)
-        self.items: list[Any] = [tuple(pair) for pair in self._pairs.tolist()]
-        self.L = len(self.items)
-
-    @classmethod
-    def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
-        """For a networkx DiGraph; `items` are its own edges."""
-        if not graph.is_directed():
-            raise ParameterError(
-                "paths need a directed graph: graph.to_directed() has each edge both ways"
-            )
-        number, items, pairs = numbered(graph)
-        for name, node in (("source", source), ("target", target)):
-            if node not in number:
-                raise ParameterError(f"the {name} {node!r} is not a node of the graph")
-        oracle = cls(pairs, number[source], number[target])
-        oracle.items = items
-        return oracle
+Path = TypeVar("Path", bound="DagPath | ShortestPath")
 
 
-class DagPath(_NetworkPath):
+def _from_networkx(cls: type[Path], graph: Any, source: Any, target: Any) -> Path:
+    """The oracle over the edges of a networkx DiGraph, which are its `items`."""
+    if not graph.is_directed():
+        raise ParameterError(
+            "paths need a directed graph: graph.to_directed() has each edge both ways"
+        )
+    number, items, pairs = number_nodes(graph)
+    for name, node in (("source", source), ("target", target)):
+        if node not in number:
+            raise ParameterError(f"the {name} {node!r} is not a node of the graph")
+    oracle = cls(pairs, number[source], number[target])
+    oracle.items = items
+    return oracle
+
+
+class DagPath(BaseOracle):
     """Longest paths from source to target in a directed graph without cycles; weights of any sign.
 
     The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
@@ -165,42 +202,65 @@ class DagPath(_NetworkPath):
     array([ 2, -1])
     """
 
-    takes_tensors = True
+    K: int  # the most edges of a path
+    gap = 0.0
 
     def __init__(self, edges: Any, source: int, target: int) -> None:
-        from scipy.sparse.csgraph import breadth_first_order
-
-        super().__init__(edges, source, target)
-        adjacency, N = self._adjacency, self._adjacency.shape[0]
-        reached = np.zeros((2, N), np.bool_)  # from the source, and by going back from the target
-        reached[0, breadth_first_order(adjacency, source, return_predecessors=False)] = True
-        reached[1, breadth_first_order(adjacency.T.tocsr(), target, return_predecessors=False)] = (
-            True
-        )
-        order = _along_the_arrows(self._pairs, N)
-        order = order[(reached[0] & reached[1])[order]]
-        position = np.full(N, -1)
+        graph = _checked_graph(edges, source, target)
+        self.items = graph.items()
+        self.L = len(self.items)
+        order = _along_the_arrows(graph.pairs, graph.N)
+        ahead = _reached(graph.adjacency, source)
+        behind = _reached(graph.adjacency.T.tocsr(), target)
+        order = order[(ahead & behind)[order]]
+        position = np.full(graph.N, -1)
         position[order] = np.arange(len(order))
-        tail, head = position[self._pairs].T
+        tail, head = position[graph.pairs].T
         used = np.flatnonzero((tail >= 0) & (head >= 0))
         item = used[np.argsort(head[used], kind="stable")].astype(np.int32)
-        start = np.searchsorted(head[item], np.arange(len(order) + 1))
-        self._network = Network(start, tail[item].astype(np.int32), item)
-        steps = np.empty(len(order), np.int64)
-        self.K = _longest_path(np.ones(self.L), start, self._network.tail, item, steps)
+        self._network = Network(
+            start=np.searchsorted(head[item], np.arange(len(order) + 1)),
+            tail=tail[item].astype(np.int32),
+            item=item,
+        )
+        _, size = longest_paths(np.ones((1, self.L)), self._network, len(order))
+        self.K = int(size[0])
+
+    @classmethod
+    def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
+        """The longest paths in a networkx DiGraph without cycles; `items` are its own edges."""
+        return _from_networkx(
+            cls,
+            graph,
+            source,
+            target,
+        )
 
     def __repr__(self) -> str:
-        return f"DagPath({self.L} edges, at most {self.K} a path)"
+        return f"DagPath({self.L} edges, at most {self.K} per path)"
 
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        w = check_weights(w, self.L, tensors=True)
-        A, size = longest_paths(w.reshape(-1, self.L), self._network, self.K)
+    def solve_tensors(self, rows: Array) -> Array:
+        """The edges of a longest path for each row of a tensor (n, L), on its device: (n, K)."""
+        from superarm.oracles import gpu
+
+        return self.solve(rows, gpu.longest_paths)
+
+    def solve(
+        self,
+        rows: Array,
+        longest: Callable[[Array, Network, int], tuple[Array, Array]] = longest_paths,
+    ) -> Array:
+        """The edges of a longest path for each row of weights (n, L): (n, K), -1 pads."""
+        A, size = longest(
+            rows,
+            self._network,
+            self.K,
+        )
         feasible(bool((size >= 0).all()), self)
-        return A.reshape(*w.shape[:-1], self.K)
+        return A
 
 
-class ShortestPath(_NetworkPath):
+class ShortestPath(BaseOracle):
     """Cheapest paths from source to target in any directed graph, by SciPy's Dijkstra.
 
     The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
@@ -214,43 +274,61 @@ class ShortestPath(_NetworkPath):
     array([0, 1])
     """
 
+    K: int  # the most edges of a path without a cycle
+    gap = 0.0
+
     def __init__(self, edges: Any, source: int, target: int) -> None:
-        super().__init__(edges, source, target)
-        # one number an edge; sorted by it, they come in the order of the matrix
-        self._key = self._pairs @ [self._adjacency.shape[0], 1]
+        self._graph = _checked_graph(edges, source, target)
+        self.items = self._graph.items()
+        self.L = len(self.items)
+        N = self._graph.N
+        self.K = min(self.L, N - 1)
+
+        # one number per edge; sorted by it, they come in the order of the matrix
+        self._key = self._graph.pairs @ [N, 1]
         self._by_key = np.argsort(self._key)
 
+    @classmethod
+    def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
+        """The cheapest paths in a networkx DiGraph; `items` are its own edges."""
+        return _from_networkx(
+            cls,
+            graph,
+            source,
+            target,
+        )
+
     def __repr__(self) -> str:
-        return f"ShortestPath({self.L} edges, {self._adjacency.shape[0]} nodes)"
+        return f"ShortestPath({self.L} edges, {self._graph.N} nodes)"
 
-    @property
-    def K(self) -> int:
-        """The most edges of a path without a cycle."""
-        return min(self.L, int(self._adjacency.shape[0]) - 1)
-
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        w = check_weights(w, self.L)
-        if (w > 0).any():
-            at = tuple(np.argwhere(w > 0)[0])
+    def solve(self, rows: Array) -> Array:
+        """The edges of a cheapest path for each row of weights (n, L): (n, K), -1 pads."""
+        if (rows > 0).any():
+            row, e = np.argwhere(rows > 0)[0]
             raise WeightsError(
-                f"item {at[-1]} has weight {w[at]}: weights are minus costs and must not be positive"
+                f"item {e} has weight {rows[row, e]}: "
+                "weights are minus costs and must not be positive"
             )
-        return by_row(self._solve, w, self.K)
+        return super().solve(rows)
 
-    def _solve(self, w: Array) -> Array:
+    def solve_row(self, w: Array) -> Array:
+        """The edges of a cheapest path for the weights (L,), in their order."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import dijkstra
 
-        N, (source, target) = self._adjacency.shape[0], self._ends
+        _, adjacency, source, target = self._graph
         costs = csr_array(
-            (-w[self._by_key], self._adjacency.indices, self._adjacency.indptr), shape=(N, N)
+            (-w[self._by_key], adjacency.indices, adjacency.indptr),
+            shape=adjacency.shape,
         )
         distance, before = dijkstra(costs, indices=source, return_predecessors=True)
         feasible(bool(distance[target] < np.inf), self)
+
         nodes = [target]
         while nodes[-1] != source:
             nodes.append(int(before[nodes[-1]]))
-        keys = np.array([u * N + v for v, u in itertools.pairwise(nodes)][::-1])
+
+        steps = np.array(list(itertools.pairwise(nodes[::-1])))
+        keys = steps @ [self._graph.N, 1]
         items: Array = self._by_key[np.searchsorted(self._key, keys, sorter=self._by_key)]
         return items

@@ -1,42 +1,45 @@
 """The best k items, over all or by group."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, or_torch, take
+from superarm.arrays import Array, as_like, take
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import as_weights, is_whole, refuse_weights, require_count
 from superarm.errors import InfeasibleError, ParameterError
-from superarm.oracles.base import feasible
+from superarm.oracles.base import BaseOracle, feasible, is_full
 
 BLOCK = 64  # items looked at together
 FEW = 16  # groups whose lowest bar is worth knowing
+Select: TypeAlias = Callable[[Array, Array, Array, float], tuple[Array, Array]]
 
 
 @compiled
-def replace_top(value: Array, item: Array, lo: int, size: int, x: float, e: int) -> None:
-    """Put (x, e) in place of the top of the heap value[lo:lo+size], whose top is the worst: least,
-    then last.
-    """
-    i = lo
+def replace_top(value: Array, item: Array, x: float, e: int) -> None:
+    """Put (x, e) in place of the top of the heap, whose top is the worst: least, then last."""
+    i = 0
     while True:
-        child = lo + 2 * (i - lo) + 1
-        if child >= lo + size:
+        child = 2 * i + 1
+        if child >= len(value):
             break
         right = child + 1
-        if right < lo + size and (
+        if right < len(value) and (
             value[right] < value[child]
             or (value[right] == value[child] and item[right] > item[child])
         ):
             child = right
-        if x < value[child] or (x == value[child] and e > item[child]):
+        least = value[child]
+        if x < least or (x == least and e > item[child]):
             break
-        value[i], item[i] = value[child], item[child]
+        value[i] = least
+        item[i] = item[child]
         i = child
-    value[i], item[i] = x, e
+    value[i] = x
+    item[i] = e
 
 
 @compiled
@@ -51,13 +54,17 @@ def _any_above(block: Array, bar: float) -> bool:
 @compiled
 def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array) -> bool:
     """Fill `item` with the best of each group; False if a weight is NaN or +inf."""
-    L, G = len(w), len(start) - 1
+    L = len(w)
+    G = len(start) - 1
     value = np.full(len(item), floor)
-    bar = np.full(G, floor)  # what a weight must exceed to enter its group
+
+    # what a weight must exceed to enter its group
+    bar = np.full(G, floor)
     for g in range(G):
         if start[g] == start[g + 1]:
             bar[g] = np.finfo(np.float64).max
     lowest = bar.min()
+
     for begin in range(0, L, BLOCK):
         end = min(begin + BLOCK, L)
         if end - begin == BLOCK and G <= FEW and not _any_above(w[begin:end], lowest):
@@ -68,55 +75,99 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
                 continue
             if not w[e] < np.inf:
                 return False
-            replace_top(value, item, start[g], start[g + 1] - start[g], w[e], e)
-            bar[g] = value[start[g]]
+
+            lo = start[g]
+            hi = start[g + 1]
+            replace_top(
+                value[lo:hi],
+                item[lo:hi],
+                w[e],
+                e,
+            )
+            bar[g] = value[lo]
         if G <= FEW:
             lowest = bar.min()
+
     for g in range(G):  # heapsort: the worst goes last
-        for last in range(start[g + 1] - 1, start[g], -1):
-            x, e = value[last], item[last]
-            value[last], item[last] = value[start[g]], item[start[g]]
-            replace_top(value, item, start[g], last - start[g], x, e)
+        lo = start[g]
+        for last in range(start[g + 1] - 1, lo, -1):
+            x = value[last]
+            e = item[last]
+            value[last] = value[lo]
+            item[last] = item[lo]
+            replace_top(value[lo:last], item[lo:last], x, e)
     return True
 
 
 @compiled
-def _select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, Array]:
+def select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, Array]:
     """The start[g+1] - start[g] largest weights above `floor` of each group g; ties go to the
     lowest index.
 
-    w is (n, L); an empty `group` puts every item into group 0. One pass, with a heap a group.
+    w is (n, L); an empty `group` puts every item into group 0. One pass, with a heap per group.
     Returns the items, group by group with the best first and -1 where a group has too few, and for
     each row whether its weights are below +inf.
     """
     n = len(w)
     A = np.full((n, start[-1]), -1)
     valid = np.empty(n, np.bool_)
+
     for b in prange(n):
-        valid[b] = _select_row(w[b], group, start, floor, A[b])
+        valid[b] = _select_row(
+            w[b],
+            group,
+            start,
+            floor,
+            A[b],
+        )
     return A, valid
 
 
-@or_torch("superarm.oracles.gpu")
-def best_items(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, Array]:
-    """`_select` on rows that lie in any way."""
-    return _select(np.ascontiguousarray(w), group, start, floor)
-
-
-def best_by_group(w: Array, group: Array, start: Array, *, positive: bool = False) -> Array:
-    """`_select` for any batch shape, among positive weights only if asked; refuses weights not
-    below +inf.
-    """
-    A, valid = best_items(w.reshape(-1, w.shape[-1]), group, start, 0.0 if positive else -np.inf)
+def best_by_group(
+    rows: Array,
+    group: Array,
+    start: Array,
+    floor: float,
+    select: Select = select,
+) -> Array:
+    """The items (n, k) that `select` finds; weights not below +inf are refused."""
+    A, valid = select(rows, group, start, floor)
     if not valid.all():
-        refuse_weights(w)
-    return A.reshape(*w.shape[:-1], A.shape[-1])
+        refuse_weights(rows)
+    return A
 
 
-def index_groups(groups: Sequence[Any] | Array) -> tuple[list[Any], Array, list[int]]:
-    """The labels, the group of each item as an index into them, and the sizes of the groups."""
+def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
+    """Of the best of each group (n, k): what the minimum asks for first, then the best of the rest,
+    (n, total).
+    """
+    value = np.where(
+        A < 0,
+        -np.inf,
+        take(w, A),
+    )
+    order = np.argsort(
+        -np.where(needed, np.inf, value),
+        axis=-1,
+        kind="stable",
+    )
+    first = np.sort(order[..., :total], axis=-1)
+    return np.take_along_axis(A, first, axis=-1)
+
+
+class Groups(NamedTuple):
+    """Items by group."""
+
+    labels: list[Any]
+    group: Array  # (L,) the group of each item, as an index into the labels
+    sizes: list[int]  # items per group
+
+
+def index_groups(groups: Sequence[Any] | Array) -> Groups:
+    """The groups of items whose labels are given, one per item."""
     if not len(groups) or (isinstance(groups, np.ndarray) and groups.ndim != 1):
         raise ParameterError(f"groups must name the group of each item, got {groups!r}")
+
     if isinstance(groups, np.ndarray) and groups.dtype != object:
         unique, group = np.unique(groups, return_inverse=True)
         labels = unique.tolist()
@@ -129,7 +180,7 @@ def index_groups(groups: Sequence[Any] | Array) -> tuple[list[Any], Array, list[
             ) from error
         index = {label: g for g, label in enumerate(labels)}
         group = np.array([index[label] for label in groups])
-    return labels, group, np.bincount(group).tolist()
+    return Groups(labels, group, np.bincount(group).tolist())
 
 
 def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -> list[int]:
@@ -155,18 +206,8 @@ def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -
 _NO_GROUPS = np.empty(0, np.int64)
 
 
-@or_torch("superarm.oracles.gpu")
-def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
-    """Of the best of each group: what the minimum asks for first, then the best of the rest,
-    `total` in all.
-    """
-    value = np.where(A < 0, -np.inf, take(w, A))
-    order = np.argsort(-np.where(needed, np.inf, value), axis=-1, kind="stable")
-    return np.take_along_axis(A, np.sort(order[..., :total], axis=-1), axis=-1)
-
-
 @dataclass(frozen=True)
-class TopK:
+class TopK(BaseOracle):
     """Sets of exactly k items, or of at most k items.
 
     The best come first, and ties go to the lowest index. With `at_most`, items whose weight is not
@@ -182,7 +223,8 @@ class TopK:
 
     k: int
     at_most: bool = field(default=False, kw_only=True)
-    takes_tensors: ClassVar[bool] = True
+    gap = 0.0
+    checks_weights = True
 
     def __post_init__(self) -> None:
         require_count(k=self.k)
@@ -192,47 +234,67 @@ class TopK:
         """The most items it returns."""
         return self.k
 
-    @property
-    def gap(self) -> float:
-        """Exact."""
-        return 0.0
+    @functools.cached_property
+    def _start(self) -> Array:
+        """Where the only group starts and ends."""
+        return np.array([0, self.k])
 
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        w = as_weights(w, tensors=True)
-        if self.k > w.shape[-1] and not self.at_most:
-            raise InfeasibleError(f"{self} asks for more items than the {w.shape[-1]} there are")
-        A = best_by_group(w, _NO_GROUPS, np.array([0, self.k]), positive=self.at_most)
-        feasible(self.at_most or bool((A >= 0).all()), self)
+    def solve(self, rows: Array, select: Select = select) -> Array:
+        """The best items of each row of weights (n, L): (n, k), -1 pads."""
+        L = rows.shape[-1]
+        if self.k > L and not self.at_most:
+            raise InfeasibleError(f"{self} asks for more items than the {L} there are")
+
+        A = best_by_group(
+            rows,
+            _NO_GROUPS,
+            self._start,
+            0.0 if self.at_most else -np.inf,
+            select,
+        )
+        if not self.at_most:
+            feasible(is_full(A), self)
         return A
 
+    def solve_tensors(self, rows: Array) -> Array:
+        """The best items of each row of a tensor (n, L), on its device: (n, k), -1 pads."""
+        from superarm.oracles import gpu
+
+        return self.solve(rows, gpu.select)
+
     def of_parts(self, parts: Iterable[Array]) -> Array:
-        """The best set for weights that come a part after the other, in one pass that keeps k of
-        them.
+        """The best set (k,) for weights that come one part after the other, in one pass that keeps
+        k of them.
 
         >>> import numpy as np
         >>> from superarm import TopK
         >>> TopK(2).of_parts([np.array([0.1, 0.7]), np.array([0.3, 0.9])])
         array([3, 1])
         """
-        floor = 0.0 if self.at_most else -np.inf
-        best, items, start = np.full(self.k, floor), np.full(self.k, -1), 0
+        best = np.full(self.k, 0.0 if self.at_most else -np.inf)
+        items = np.full(self.k, -1)
+        first = 0
+
         for part in parts:
             w = as_weights(part)
-            # only what exceeds the worst of the best so far can enter; a tie goes to the item that came first
-            found, valid = _select(w[None], _NO_GROUPS, np.array([0, self.k]), best[-1])
+            # only what exceeds the worst of the best so far can enter; a tie goes to the item that
+            # came first
+            found, valid = select(w[None], _NO_GROUPS, self._start, best[-1])
             if not valid.all():
-                refuse_weights(w, first=start)
-            new = found[0][found[0] >= 0]
-            both = np.concatenate([best, w[new]])
-            order = np.argsort(-both, kind="stable")[: self.k]
-            best, items = both[order], np.concatenate([items, start + new])[order]
-            start += len(w)
-        feasible(self.at_most or bool((items >= 0).all()), self)
+                refuse_weights(w, first=first)
+
+            new = found[found >= 0]
+            best = np.append(best, w[new])
+            order = np.argsort(-best, kind="stable")[: self.k]
+            best = best[order]
+            items = np.append(items, first + new)[order]
+            first += len(w)
+
+        feasible(self.at_most or is_full(items), self)
         return items
 
 
-class Quota:
+class Quota(BaseOracle):
     """Sets with a given number of items from each group, or with a total and bounds for each group.
 
     `groups` gives the group of each item, by any label. `counts` says exactly how many to choose
@@ -249,8 +311,9 @@ class Quota:
     array([4, 3, 1])
     """
 
+    K: int  # the number of items it returns
     gap = 0.0
-    takes_tensors = True
+    checks_weights = True
 
     def __init__(
         self,
@@ -263,53 +326,69 @@ class Quota:
     ) -> None:
         if (counts is None) == (total is None) or (counts is not None and (minimum or maximum)):
             raise ParameterError("a quota takes either counts, or a total with minimum and maximum")
-        self._labels, self._group, sizes = index_groups(groups)
+        by_group = index_groups(groups)
+        labels = by_group.labels
         if counts is None:
-            nothing, everything = (
-                dict.fromkeys(self._labels, 0),
-                dict(zip(self._labels, sizes, strict=True)),
-            )
-            low = numbers_by_group(nothing | dict(minimum or {}), self._labels, "minimum")
-            high = numbers_by_group(everything | dict(maximum or {}), self._labels, "maximum")
-            high = [min(number, size) for number, size in zip(high, sizes, strict=True)]
+            least = dict.fromkeys(labels, 0) | dict(minimum or {})
+            most = dict(zip(labels, by_group.sizes, strict=True)) | dict(maximum or {})
+            low = numbers_by_group(least, labels, "minimum")
+            high = numbers_by_group(most, labels, "maximum")
+            high = np.minimum(high, by_group.sizes).tolist()
         else:
-            low = high = numbers_by_group(counts, self._labels, "count")
-        self._total = sum(low) if total is None else total
-        self._check(low, high, sizes)
-        spare = self._total - sum(low)
-        most = [min(a + spare, b) for a, b in zip(low, high, strict=True)]
-        self._start = np.cumsum([0, *most])
-        self._needed = np.concatenate([np.arange(b) < a for a, b in zip(low, most, strict=True)])
+            low = high = numbers_by_group(counts, labels, "count")
+        self.K = sum(low) if total is None else total
+        self.L = len(by_group.group)
+        self._groups = by_group
+        self._check(low, high)
+        spare = self.K - sum(low)
+        sizes = np.minimum(np.add(low, spare), high)
+        self._start = np.append(0, np.cumsum(sizes))
+        self._needed = np.concatenate([np.arange(n) < a for a, n in zip(low, sizes, strict=True)])
 
-    def _check(self, low: list[int], high: list[int], sizes: list[int]) -> None:
-        if not (is_whole(self._total) and self._total >= 0):
-            raise ParameterError(f"total must be a whole number, 0 or more, got {self._total!r}")
-        for label, least, most, size in zip(self._labels, low, high, sizes, strict=True):
+    def _check(self, low: list[int], high: list[int]) -> None:
+        if not (is_whole(self.K) and self.K >= 0):
+            raise ParameterError(f"total must be a whole number, 0 or more, got {self.K!r}")
+
+        labels, _, sizes = self._groups
+        for label, least, most, size in zip(labels, low, high, sizes, strict=True):
             if least > size:
                 raise InfeasibleError(f"group {label!r} has {size} items, fewer than its {least}")
             if least > most:
                 raise InfeasibleError(
                     f"group {label!r} has a minimum of {least} above its maximum of {most}"
                 )
-        if not sum(low) <= self._total <= sum(high):
+
+        if not sum(low) <= self.K <= sum(high):
             raise InfeasibleError(
-                f"the total is {self._total}, but the groups allow {sum(low)} to {sum(high)} items"
+                f"the total is {self.K}, but the groups allow {sum(low)} to {sum(high)} items"
             )
 
     def __repr__(self) -> str:
-        return f"Quota({len(self._group)} items in {len(self._labels)} groups, total={self._total})"
+        return f"Quota({self.L} items in {len(self._groups.labels)} groups, total={self.K})"
 
-    @property
-    def K(self) -> int:
-        """The number of items it returns."""
-        return self._total
+    def solve_tensors(self, rows: Array) -> Array:
+        """The best items of each row of a tensor (n, L), on its device: (n, K)."""
+        from superarm.oracles import gpu
 
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        w = as_weights(w, len(self._group), tensors=True)
-        A = best_by_group(w, self._group, self._start)
-        feasible(not (as_like(A, self._needed) & (A < 0)).any(), self)
-        if len(self._needed) > self._total:
-            A = best_of_total(w, A, self._needed, self._total)
-        feasible(bool((A >= 0).all()), self)
+        return self.solve(rows, gpu.select, gpu.best_of_total)
+
+    def solve(
+        self,
+        rows: Array,
+        select: Select = select,
+        best_of_total: Callable[[Array, Array, Array, int], Array] = best_of_total,
+    ) -> Array:
+        """The best items of each row of weights (n, L), group by group: (n, K)."""
+        A = best_by_group(
+            rows,
+            self._groups.group,
+            self._start,
+            -np.inf,
+            select,
+        )
+        if len(self._needed) > self.K:
+            missing = as_like(A, self._needed) & (A < 0)
+            feasible(not missing.any(), self)
+            A = best_of_total(rows, A, self._needed, self.K)
+        feasible(is_full(A), self)
         return A

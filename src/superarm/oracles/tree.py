@@ -2,86 +2,104 @@
 another one.
 
 code        shape      meaning, in the compiled part
-w           (n, E)     weights, one row a problem
-edges       4 x (E,)   weight, two ends and item of each edge, by item
-live        4 x (E,)   the same for the edges between components: the ends are their roots
+w           (n, E)     weights, one row per problem
+edges                  all edges, by item
+live                   the edges between components: the ends are their roots
 root        (N,)       the node that stands for the component of each node
-record      (N,)       weight of the heaviest edge at each root, -inf without one
-heaviest    (N,)       its place among the live edges
 """
 
-import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.checks import check_weights, require_count
+from superarm.checks import require_count
 from superarm.errors import InfeasibleError
-from superarm.oracles.base import feasible
-from superarm.oracles.edges import as_pairs, is_repeated, numbered, refuse_pairs
+from superarm.oracles.base import BaseOracle, feasible, is_full
+from superarm.oracles.edges import as_pairs, is_repeated, number_nodes, refuse_pairs
+
+
+class _Edges(NamedTuple):
+    """Edges between components, or between nodes at first."""
+
+    weight: Array  # (E,)
+    u: Array  # (E,) one end: a node, or the root of its component
+    v: Array  # (E,) the other end
+    item: Array  # (E,)
+
+
+class _Best(NamedTuple):
+    """The heaviest edge at each root."""
+
+    record: Array  # (N,) its weight, -inf without one
+    at: Array  # (N,) its place among the live edges
 
 
 @compiled
-def _contract(
-    edges: tuple[Array, ...], m: int, lo: float, hi: float, root: Array, live: tuple[Array, ...]
-) -> int:
+def _contract(edges: _Edges, m: int, lo: float, hi: float, root: Array, live: _Edges) -> int:
     """Copy to `live` the first m edges that join two components and weigh in [lo, hi); returns
     their number.
     """
-    weight, u, v, item = edges
-    live_weight, live_u, live_v, live_item = live
     n = 0
     for i in range(m):
-        if lo <= weight[i] < hi:
-            a, b = root[u[i]], root[v[i]]
-            live_weight[n], live_u[n], live_v[n], live_item[n] = weight[i], a, b, item[i]
+        x = edges.weight[i]
+        if lo <= x < hi:
+            a = root[edges.u[i]]
+            b = root[edges.v[i]]
+            live.weight[n] = x
+            live.u[n] = a
+            live.v[n] = b
+            live.item[n] = edges.item[i]
             n += a != b  # a branch would often be mispredicted, here and below
     return n
 
 
 @compiled
-def _compare(live: tuple[Array, ...], m: int, record: Array, heaviest: Array) -> None:
+def _compare(live: _Edges, m: int, best: _Best) -> None:
     """Find the heaviest live edge at each root; ties go to the lowest index."""
-    weight, u, v, _ = live
+    record, at = best
+
     for i in range(m):
-        x, a, b = weight[i], u[i], v[i]
-        best_of_a, best_of_b = x > record[a], x > record[b]
-        record[a], heaviest[a] = x if best_of_a else record[a], i if best_of_a else heaviest[a]
-        record[b], heaviest[b] = x if best_of_b else record[b], i if best_of_b else heaviest[b]
+        x = live.weight[i]
+        a = live.u[i]
+        b = live.v[i]
+        best_of_a = x > record[a]
+        best_of_b = x > record[b]
+        record[a] = x if best_of_a else record[a]
+        record[b] = x if best_of_b else record[b]
+        at[a] = i if best_of_a else at[a]
+        at[b] = i if best_of_b else at[b]
 
 
 @compiled
-def _join(
-    roots: Array,
-    live: tuple[Array, ...],
-    record: Array,
-    heaviest: Array,
-    root: Array,
-    chosen: Array,
-) -> int:
+def _climb(root: Array, x: int) -> None:
+    """Let the root of node x be one that is its own root."""
+    while root[root[x]] != root[x]:
+        root[x] = root[root[x]]
+
+
+@compiled
+def _join(roots: Array, live: _Edges, best: _Best, root: Array, chosen: Array) -> int:
     """Choose the heaviest edge at each root and join the components; returns how many are left,
     first in `roots`.
     """
-    _, u, v, item = live
+    record, at = best
     for r in roots:
         if record[r] > -np.inf:
-            i = heaviest[r]
-            other = u[i] + v[i] - r
-            if (
-                heaviest[other] != i or other < r
-            ):  # one of the two that take the same edge stays a root
+            i = at[r]
+            other = live.u[i] + live.v[i] - r
+            # one of the two that take the same edge stays a root
+            if at[other] != i or other < r:
                 root[r] = other
-                chosen[item[i]] = True
+                chosen[live.item[i]] = True
     n = 0
     for r in roots:
         record[r] = -np.inf
         if root[r] == r:
             roots[n] = r
             n += 1
-        while root[root[r]] != root[r]:
-            root[r] = root[root[r]]
+        _climb(root, r)
     return n
 
 
@@ -93,40 +111,48 @@ def _bar(w: Array, N: int, least: float) -> float:
     degree = len(w) / N
     if degree <= 2:
         return least
-    sample = w[:: max(1, len(w) // 2048)]
-    at = int(len(sample) * (1 - np.log2(degree) / (2 * degree)))
+
+    step = max(1, len(w) // 2048)
+    sample = w[::step]
+    share = np.log2(degree) / (2 * degree)
+    at = int(len(sample) * (1 - share))
     bar: float = max(least, np.sort(sample)[at])
     return bar
 
 
 @compiled
-def _forests(w: Array, u: Array, v: Array, items: Array, N: int, K: int, least: float) -> Array:
+def _forests(w: Array, ends: Array, items: Array, N: int, K: int, least: float) -> Array:
     """The edges of a heaviest forest among those that weigh at least `least`, for each row of w,
     ascending, -1 pads.
 
     First come the edges above a bar, then what they left apart: no edge below can replace one
     above.
     """
-    E = len(u)
+    E = len(items)
+    places = np.empty((3, E), np.int32)
     A = np.empty((len(w), K), np.int64)
-    nodes, chosen = np.arange(N, dtype=np.int32), np.empty(E, np.bool_)
-    record, heaviest = np.full(N, -np.inf), np.empty(N, np.int32)
-    live = (np.empty(E), np.empty(E, np.int32), np.empty(E, np.int32), np.empty(E, np.int32))
+    nodes = np.arange(N, dtype=np.int32)
+    chosen = np.empty(E, np.bool_)
+    best = _Best(np.full(N, -np.inf), np.empty(N, np.int32))
+    live = _Edges(np.empty(E), places[0], places[1], places[2])
     for b in range(len(w)):
-        root, roots, left = nodes.copy(), nodes.copy(), N
+        root = nodes.copy()
+        roots = nodes.copy()
+        left = N
         chosen[:] = False
         bar = _bar(w[b], N, least)
         for lo, hi in ((bar, np.inf), (least, bar)):
             if left == 1 or lo == hi:
                 break
-            m = _contract((w[b], u, v, items), E, lo, hi, root, live)
+            edges = _Edges(w[b], ends[0], ends[1], items)
+            m = _contract(edges, E, lo, hi, root, live)
             while m > 0:
-                _compare(live, m, record, heaviest)
-                left = _join(roots[:left], live, record, heaviest, root, chosen)
+                _compare(live, m, best)
+                left = _join(roots[:left], live, best, root, chosen)
                 m = _contract(live, m, lo, hi, root, live)
             for x in range(N):
-                while root[root[x]] != root[x]:
-                    root[x] = root[root[x]]
+                _climb(root, x)
+
         found = 0
         for e in range(E):
             if found < K:
@@ -136,7 +162,7 @@ def _forests(w: Array, u: Array, v: Array, items: Array, N: int, K: int, least: 
     return A
 
 
-class SpanningTree:
+class SpanningTree(BaseOracle):
     """Spanning trees of an undirected graph, or with `forest` all sets of edges without a cycle.
 
     The items are the edges, pairs of nodes 0..n_nodes-1, in the given order; `items` lists them.
@@ -152,6 +178,7 @@ class SpanningTree:
     array([ 0, -1])
     """
 
+    K: int  # the number of edges of a tree, or the most of a forest
     gap = 0.0
 
     def __init__(self, edges: Any, n_nodes: int | None = None, *, forest: bool = False) -> None:
@@ -164,10 +191,10 @@ class SpanningTree:
         refuse_pairs(is_repeated(np.sort(pairs)), pairs, "repeats an earlier edge")
         self.forest = forest
         self.items: list[tuple[Any, Any]] = list(map(tuple, pairs.tolist()))
-        self._u, self._v = np.ascontiguousarray(pairs.T, np.int32)
-        self._e = np.arange(len(pairs), dtype=np.int32)
+        self.L = len(pairs)
+        self._ends = np.ascontiguousarray(pairs.T, np.int32)
+        self._items = np.arange(self.L, dtype=np.int32)
         self.K = self._rank()
-        """The number of edges of a tree, or the most of a forest."""
 
     @classmethod
     def from_networkx(cls, graph: Any, *, forest: bool = False) -> "SpanningTree":
@@ -176,38 +203,47 @@ class SpanningTree:
         >>> import networkx as nx
         >>> import numpy as np
         >>> from superarm import SpanningTree
-        >>> oracle = SpanningTree.from_networkx(nx.Graph([("ann", "bob"), ("bob", "cid"), ("cid", "ann")]))
+        >>> friends = nx.Graph([("ann", "bob"), ("bob", "cid"), ("cid", "ann")])
+        >>> oracle = SpanningTree.from_networkx(friends)
         >>> [oracle.items[e] for e in oracle(np.array([0.1, 0.2, 0.3]))]
         [('ann', 'cid'), ('bob', 'cid')]
         """
-        number, items, pairs = numbered(graph)
-        oracle = cls(pairs, len(number), forest=forest)
-        oracle.items = items
+        nodes = number_nodes(graph)
+        oracle = cls(nodes.pairs, len(nodes.number), forest=forest)
+        oracle.items = nodes.items
         return oracle
 
     def _rank(self) -> int:
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
-        shape = (self.n_nodes, self.n_nodes)
-        parts, part = connected_components(
-            coo_array((np.ones(len(self._u)), (self._u, self._v)), shape)
-        )
+        edges = (np.ones(self.L), tuple(self._ends))
+        parts, part = connected_components(coo_array(edges, (self.n_nodes, self.n_nodes)))
         if parts > 1 and not self.forest:
+            apart = int((part != part[0]).argmax())
             raise InfeasibleError(
-                f"no tree spans the graph: no path joins node 0 with node {int((part != part[0]).argmax())}; "
+                f"no tree spans the graph: no path joins node 0 with node {apart}; "
                 "forest=True allows that"
             )
         return self.n_nodes - int(parts)
 
     def __repr__(self) -> str:
-        return f"SpanningTree({self.n_nodes} nodes, {len(self.items)} edges{', forest=True' * self.forest})"
+        kind = ", forest=True" if self.forest else ""
+        return f"SpanningTree({self.n_nodes} nodes, {self.L} edges{kind})"
 
-    def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
-        w = check_weights(w, len(self.items))
-        rows = np.ascontiguousarray(w.reshape(math.prod(w.shape[:-1]), len(self.items)))
+    def solve(self, rows: Array) -> Array:
+        """The edges of a heaviest tree or forest for each row of weights (n, L): (n, K), -1
+        pads.
+        """
         least = np.nextafter(0.0, 1.0) if self.forest else np.finfo(np.float64).min
-        A = _forests(rows, self._u, self._v, self._e, self.n_nodes, self.K, least)
-        feasible(self.forest or bool((A >= 0).all()), self)
-        return A.reshape(*w.shape[:-1], self.K)
+        A = _forests(
+            rows,
+            self._ends,
+            self._items,
+            self.n_nodes,
+            self.K,
+            least,
+        )
+        if not self.forest:
+            feasible(is_full(A), self)
+        return A

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, to_numpy
+from superarm.arrays import Array, as_like
 from superarm.contracts import (
     Choose,
     Environment,
@@ -24,6 +24,7 @@ from superarm.contracts import (
 )
 from superarm.decide import checked
 from superarm.errors import ParameterError
+from superarm.oracles.base import BaseOracle, padded
 from superarm.simulation.episodes import require_world
 from superarm.simulation.worlds import BernoulliEnvironment, GaussianEnvironment
 
@@ -213,7 +214,7 @@ def _alike(oracle: Oracle, other: Oracle) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _EachItsOwn:
+class _EachItsOwn(BaseOracle):
     """Oracles of which each solves for its own entry, on the CPU."""
 
     oracles: Sequence[Oracle]
@@ -231,9 +232,5 @@ class _EachItsOwn:
     def __repr__(self) -> str:
         return f"{type(self.oracles[0]).__name__}, another for each replicate,"
 
-    def __call__(self, w: Array, /) -> Array:
-        found = [oracle(row) for oracle, row in zip(self.oracles, to_numpy(w), strict=True)]
-        A = np.full((len(found), max(map(len, found))), -1)
-        for row, items in zip(A, found, strict=True):
-            row[: len(items)] = items
-        return A
+    def solve(self, rows: Array) -> Array:
+        return padded([oracle(w) for oracle, w in zip(self.oracles, rows, strict=True)])
