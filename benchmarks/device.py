@@ -19,6 +19,7 @@ from superarm.gaussian import sample
 from superarm.learners import CombLinTS
 from superarm.simulation import lockstep
 from superarm.simulation.replicates import Game, play, seeds_of, versions
+from superarm.simulation.trace import ARRAYS
 from superarm.studies.longest_path import EPISODES, PAPER_REGRET, LongestPath
 from superarm.studies.report import aligned
 from superarm.studies.study import estimate
@@ -131,7 +132,8 @@ def measure(
     phases = Clock(wait)
     _episodes(problem, environment, rng, episodes, phases)
     floors = {phase: episodes * size / speed for phase, size in least_bytes(problem).items()}
-    regret = np.sum(result.oracle_expected[0] - result.expected[0], axis=-1)
+    earned = dict(zip(ARRAYS, result.earned[:, 0], strict=True))
+    regret = np.sum(earned["oracle_expected"] - earned["expected"], axis=-1)
     return Case(
         m, replicates, clock.seconds["set-up"], runs, phases.seconds, floors, estimate(regret)
     )

@@ -232,7 +232,7 @@ def test_what_either_observed_counts_as_observed():
     agent.observe(decision, {c: 1.0})
 
 
-# --- another catalogue ----------------------------------------------------------------------------------------
+# --- another catalogue ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_toss_shows_heads_as_often_as_the_weight_says(w):
     assert (belief.alpha + belief.beta == n + 2).all()
     heads = belief.alpha - 1
     assert abs(heads.mean() / n - w) < 4 * np.sqrt(w * (1 - w) / (50 * n))
-    # independent tosses: the counts vary as a binomial does, to 4 standard errors of a variance from 50 items
+    # independent tosses: the counts vary as a binomial does, to 4 standard errors of a variance
     assert abs(heads.var(ddof=1) / (n * w * (1 - w)) - 1) < 4 * np.sqrt(2 / 49)
 
 

@@ -112,7 +112,7 @@ def test_intervals_of_90_percent(lam, blocks, low, high):
             belief = condition_logit(belief, phi[rows], w[rows])
         width = gaussian.std(belief, np.eye(d))
         covered.append(np.abs(gaussian.mean(belief) - theta) <= z * width)
-    # the standard error of 2,500 intervals, five of them together in a problem, is 0.6 to 1.3 points
+    # the standard error of 2,500 intervals, five per problem, is 0.6 to 1.3 points
     assert low <= np.mean(covered) <= high
 
 

@@ -423,5 +423,5 @@ def test_what_is_no_world_or_environment_is_refused():
             ParameterError, match=r"a world is needed, with a method at\(t, choose\)"
         ):
             next(episodes(TS, problem, world, rng=np.random.default_rng(0)))
-    with pytest.raises(ParameterError, match="Featureless object .* has no features"):
+    with pytest.raises(ParameterError, match=r"Featureless object .* has no features"):
         next(episodes(TS, problem, Featureless(), rng=np.random.default_rng(0)))

@@ -29,7 +29,7 @@ def moved(model: Model, belief: Any, problem: Problem, to: Problem, source: Arra
 
 
 def gathered(model: Model, belief: Any, to: Problem, source: Array) -> Any:
-    """The belief with its `per_item` fields taken from `source`, and from the prior where it is -1."""
+    """The belief with `per_item` fields from the places in `source`, or from the prior at -1."""
     start = model.prior(to)
     known = source >= 0
     changed = {}

@@ -96,14 +96,11 @@ def simulate(
         raise ParameterError("chunk and draws are for a device: give one, such as device='cuda'")
     else:
         results = _in_workers(game, seeds_of(seed, replicates), workers, bar)
-    earned = {
-        name: np.concatenate([getattr(result, name) for result in results], axis=1)
-        for name in ARRAYS
-    }
+    earned = np.concatenate([result.earned for result in results], axis=2)
     gap = results[0].gap
     return Trace(
         learners=tuple(game.learners),
-        **earned,
+        **dict(zip(ARRAYS, earned, strict=True)),
         gap=gap,
         exact=exact is not None or gap == 0,
         settings=settings,
@@ -172,11 +169,7 @@ def seeds_of(seed: int, replicates: int) -> list[np.random.SeedSequence]:
 class Result(NamedTuple):
     """What learners and oracles earned, in one replicate or in those of a batch."""
 
-    expected: Array  # (learners, replicates, episodes)
-    realized: Array
-    oracle_expected: Array
-    oracle_realized: Array
-    optimum_expected: Array
+    earned: Array  # (the arrays of a trace, learners, replicates, episodes)
     gap: float | None
 
 
@@ -225,9 +218,7 @@ class _Best(NamedTuple):
 def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
     """What the learners earn, on one problem or a batch of them."""
     problem = checked(problem)
-    exact = problem.oracle
-    if game.exact is not None:
-        exact = checked(problem._replace(oracle=game.exact)).oracle
+    exact = problem.oracle if game.exact is None else game.exact
     runs = [
         steps(learner, problem, world, rng=copy.deepcopy(rng), n=game.episodes)
         for learner in game.learners.values()
@@ -239,11 +230,10 @@ def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
             if best is None or not _equal(best.mean, step.mean):
                 best = _best(step.mean, problem.oracle, exact)
             earned.append(_earned(step, best))
-    # (episodes x learners, 5, *B) -> (5, learners, replicates, episodes)
+    # (episodes x learners, arrays, *B) -> (arrays, learners, replicates, episodes)
     values: Array = np.array(earned)
-    values = values.reshape(game.episodes, len(runs), 5, -1).transpose(2, 1, 3, 0)
-    by_name = dict(zip(Result._fields, values, strict=False))
-    return Result(**by_name, gap=problem.oracle.gap)
+    values = values.reshape(game.episodes, len(runs), len(ARRAYS), -1)
+    return Result(values.transpose(2, 1, 3, 0), problem.oracle.gap)
 
 
 def _best(mean: Array, oracle: Oracle, exact: Oracle) -> _Best:
@@ -253,7 +243,7 @@ def _best(mean: Array, oracle: Oracle, exact: Oracle) -> _Best:
 
 
 def _earned(step: Step, best: _Best) -> list[Array]:
-    """What one episode adds to the arrays of a `Result`, in their order."""
+    """What one episode adds to the arrays of a trace, in their order."""
     sums = [
         take(step.mean, step.A).sum(-1),
         step.w.sum(-1),
@@ -294,5 +284,5 @@ def _in_lock_step(
     with bar() as shown, threadpool_limits(limits=1):  # as above, where the device is the CPU
         for first in range(0, len(seeds), size):
             results.append(played(first))
-            shown.update(results[-1].expected.shape[1])
+            shown.update(results[-1].earned.shape[2])
     return results
