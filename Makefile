@@ -10,10 +10,11 @@ demo: .venv/installed
 test: .venv/installed
 	$(BIN)/pytest --numprocesses 2
 
-# the tests of tensors too, which `test` skips where PyTorch is not installed; it is large
+# the tests of tensors, which `test` skips where PyTorch is not installed; it is large
+TORCH ?= torch
 test-torch: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,torch]"
-	$(BIN)/pytest --numprocesses 2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" --editable ".[dev,torch]"
+	$(BIN)/pytest --numprocesses 2 --no-cov tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
 
 lint: .venv/installed
 	$(BIN)/ruff check .

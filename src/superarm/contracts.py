@@ -107,7 +107,7 @@ class Model(Protocol):
     """What is believed about the weights. A belief is a NamedTuple of arrays.
 
     These two attributes and two functions are all that choosing, observing, saving and simulation
-    need. More is possible with more methods; where one is missing, an error names it:
+    need. More is possible with more methods; where one is missing, an error names it::
 
         mean(belief, problem)                       expected score of each item, (*B, L)
         std(belief, problem)                        its standard deviation, (*B, L): `Agent.explain`
