@@ -207,7 +207,7 @@ BAD_CALLS = [
     (
         lambda a: a.choose(available=np.ones(L - 1, bool)),
         MaskError,
-        "12 booleans, one an item, or a set of items, got bool",
+        "12 booleans, one per item, or a set of items, got bool",
     ),
     (lambda a: a.choose(available=np.ones(L)), MaskError, "got float64"),
     (lambda a: a.choose(available=[1, 2, 3]), MaskError, r"got int64 of shape \(3,\)"),
@@ -225,7 +225,11 @@ BAD_CALLS = [
     (lambda a: a.observe([[0]], [1.0]), ItemsError, "flat list"),
     (lambda a: a.observe(["a"], [1.0]), ItemsError, "must be integers"),
     (lambda a: a.observe([[1], [2, 3]], [1.0, 1.0]), ItemsError, "flat list"),
-    (lambda a: a.choose(available=[[True], [True, False]]), MaskError, "flat mask"),
+    (
+        lambda a: a.choose(available=[[True], [True, False]]),
+        MaskError,
+        r"a mask of 12 booleans.* \(",
+    ),
     (lambda a: a.observe([0], ["1.0"]), WeightsError, "must be numbers"),
     (lambda a: a.observe([0], [1.0 + 0.0j]), WeightsError, "must be numbers"),
     (
@@ -300,11 +304,12 @@ def test_weights_out_of_the_models_range_change_nothing():
         agent.observe([0, 1], [0.5, 1.5])
     with pytest.raises(
         FeaturesError,
-        match=r"CombTS learns an item at a time, each observation once, and nothing from features: use observe",
+        match=r"CombTS learns one item at a time, each observation once, "
+        "and nothing from features: use observe",
     ):
         agent.learn(FEATURES, np.ones(L))
     with pytest.raises(
-        FeaturesError, match=r"CombTS learns an item at a time, each observation once"
+        FeaturesError, match=r"CombTS learns one item at a time, each observation once"
     ):
         agent.observe([0], [1.0], importance=2.0)
     assert state(agent) == before

@@ -1,6 +1,4 @@
-"""Why an item is chosen, or not: what the belief says of it, and how often it is chosen under
-it.
-"""
+"""Why an item is chosen, or not: what is believed about it, and how often it is chosen."""
 
 from typing import Any, NamedTuple
 
@@ -13,9 +11,12 @@ from superarm.contracts import Learner, Problem, method_of
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ItemsError
 
+SHOWN = 4
+"""Contributions that a printed explanation shows per item."""
+
 
 class Explanation(NamedTuple):
-    """What a belief says of some items; printed, a table.
+    """What a belief says about some items; printed, a table.
 
     The score is φ_e·θ̄, plus the item's own deviation where the learner has one; with the logit
     link it is log-odds.
@@ -32,30 +33,35 @@ class Explanation(NamedTuple):
     names: tuple[str, ...] | None = None  # (d,) of the features
 
     def __str__(self) -> str:
-        wide = max([8, *(len(str(item)) for item in self.items)])
-        lines = [
-            f"{'item':>{wide}}  {'score':>16}  {'chosen':>15}  contributions, the largest first"
-        ]
-        names = self.names or [f"[{j}]" for j in range(self.contributions.shape[1])]
-        for row in zip(*self[:7], strict=True):
-            item, score, std_, parts, own, p, se = row
-            order = np.argsort(-np.abs(parts), kind="stable")[:4]
-            terms = [f"{names[j]} {parts[j]:+.3g}" for j in order] + (
-                [f"own {own:+.3g}"] if own else []
-            )
-            lines.append(
-                f"{item:>{wide}}  {f'{score:.3g} ± {std_:.2g}':>16}  {f'{p:.1%} ± {se:.1%}':>15}  {'  '.join(terms)}"
-            )
-        return "\n".join(
-            [*lines, f"chosen: the share of {self.draws:,} decisions under the present belief"]
-        )
+        width = max([8, *(len(str(item)) for item in self.items)])
+        head = f"{'item':>{width}}  {'score':>16}  {'chosen':>15}  contributions, the largest first"
+        rows = [self._row(i, width) for i in range(len(self.items))]
+        foot = f"chosen: the share of {self.draws:,} decisions under the present belief"
+        return "\n".join([head, *rows, foot])
+
+    def _row(self, i: int, width: int) -> str:
+        parts = self.contributions[i]
+        terms = []
+        for j in np.argsort(-np.abs(parts), kind="stable")[:SHOWN]:
+            name = f"[{j}]" if self.names is None else self.names[j]
+            terms.append(f"{name} {parts[j]:+.3g}")
+        if self.deviation[i]:
+            terms.append(f"own {self.deviation[i]:+.3g}")
+        score = f"{self.score[i]:.3g} ± {self.std[i]:.2g}"
+        chosen = f"{self.chosen[i]:.1%} ± {self.chosen_se[i]:.1%}"
+        return f"{self.items[i]:>{width}}  {score:>16}  {chosen:>15}  {'  '.join(terms)}"
 
 
 def times_chosen(
-    learner: Learner[Any], belief: Any, problem: Problem, *, draws: int, rng: Rng
+    learner: Learner[Any],
+    belief: Any,
+    problem: Problem,
+    *,
+    draws: int,
+    rng: Rng,
 ) -> Array:
-    """How often each item of a single problem is chosen in `draws` decisions that are not acted on:
-    (L,).
+    """How often each item of a single problem is chosen, (L,), in `draws` decisions that are not
+    acted on.
     """
     times = np.zeros(problem.L)
     for _ in range(draws):
@@ -65,10 +71,16 @@ def times_chosen(
 
 
 def propensities(
-    learner: Learner[Any], belief: Any, problem: Problem, A: Any, *, rng: Rng, draws: int = 1000
+    learner: Learner[Any],
+    belief: Any,
+    problem: Problem,
+    A: Any,
+    *,
+    rng: Rng,
+    draws: int = 1000,
 ) -> Array:
     """The propensities to log with a decision A that was made at this belief, from `draws` further
-    ones.
+    ones: one per item of A.
 
     Of m draws that choose an item X times, (X+1)/(m+1): the decision itself counts. For it is 1/p
     that is averaged, and E[(m+1)/(X+1)] = (1 - (1-p)^(m+1))/p, short of 1/p by a share that
@@ -77,8 +89,10 @@ def propensities(
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
     >>> from superarm.agent.explain import propensities
-    >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=0.1)
-    >>> propensities(learner, learner.model.prior(problem), problem, [2, 0], rng=np.random.default_rng(0)).round(3)
+    >>> problem = Problem(np.eye(4), TopK(2))
+    >>> learner = CombLinTS(lam=1.0, sigma=0.1)
+    >>> belief = learner.model.prior(problem)
+    >>> propensities(learner, belief, problem, [2, 0], rng=np.random.default_rng(0)).round(3)
     array([0.476, 0.521])
     """
     require_count(draws=draws)
@@ -98,7 +112,8 @@ def explain(
     rng: Rng,
     draws: int = 1000,
 ) -> Explanation:
-    """Explain the items of a single problem, by `draws` decisions that are not acted on.
+    """The explanation of some items of a single problem, by `draws` decisions that are not acted
+    on.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Feedback, Problem, TopK
@@ -122,18 +137,19 @@ def explain(
             "by them"
         )
     phi = double(take_rows(problem.Phi, items))
+    part = problem._replace(Phi=phi)
+    own = restricted(model, belief, items)
     contributions = phi * method_of(model, "coefficients")(belief)
     linear = contributions.sum(-1)
-    own = restricted(model, belief, items)
-    part = problem._replace(Phi=phi)
     deviation = np.zeros(len(items))
     if model.per_item:
         deviation = method_of(model, "mean")(own, part) - linear
+    std = method_of(model, "std")(own, part)
     p = times_chosen(learner, belief, problem, draws=draws, rng=rng)[items] / draws
     return Explanation(
         items,
         score=linear + deviation,
-        std=method_of(model, "std")(own, part),
+        std=std,
         contributions=contributions,
         deviation=deviation,
         chosen=p,
