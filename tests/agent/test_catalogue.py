@@ -23,7 +23,7 @@ def test_positions_and_ids():
     assert items.ids_of(np.array([2, 1])).tolist() == ["c", "a"]
     numbers = Catalogue(np.array([70, 5, 12]))
     assert numbers.positions([np.int32(12), 70]).tolist() == [2, 0]
-    assert numbers.get(6) is None
+    assert numbers.get(6) == -1
     assert not numbers.plain
 
 
@@ -32,7 +32,7 @@ def test_ids_that_are_positions_need_no_table(ids):
     assert Catalogue(ids).plain
     assert Catalogue(ids).ids.tolist() == [0, 1, 2, 3]
     assert Catalogue(ids).get(3) == 3
-    assert Catalogue(ids).get(4) is None
+    assert Catalogue(ids).get(4) == -1
 
 
 @pytest.mark.parametrize(

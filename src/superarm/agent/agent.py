@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from superarm.agent import saving
-from superarm.agent.catalogue import Catalogue, as_table, by_item, columns_of, in_order
+from superarm.agent.catalogue import Catalogue, Names, as_table, by_item, columns_of, in_order
 from superarm.agent.decisions import REMEMBERED, Decision, Ledger, as_time
 from superarm.agent.explain import Explanation, explain, propensities
 from superarm.arrays import Array, Features, take_rows, to_array
@@ -24,13 +24,7 @@ from superarm.checks import (
 from superarm.contexts import joined
 from superarm.contracts import Feedback, Learner, Problem, method_of, require_learner
 from superarm.decide import checked, decide, in_context
-from superarm.errors import (
-    DecisionError,
-    FeaturesError,
-    ItemsError,
-    NumericalError,
-    ParameterError,
-)
+from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
 from superarm.files import PathLike
 from superarm.oracles.base import Masked, as_oracle
 
@@ -107,11 +101,9 @@ class Agent:
         return self.catalogue.ids.copy()
 
     @property
-    def names(self) -> tuple[str, ...] | None:
+    def names(self) -> Names:
         """The names of the features; None if they have none."""
         return self.catalogue.names
-
-    # --- deciding ---------------------------------------------------------------------------------
 
     def choose(self, features: Any = None, available: Any = None, oracle: Any = None) -> Array:
         """The items to choose now.
@@ -230,8 +222,6 @@ class Agent:
         values = self.catalogue.rows(as_table(features))
         return in_context(self.learner, self.problem, values)
 
-    # --- learning ---------------------------------------------------------------------------------
-
     def observe(
         self,
         items: Any,
@@ -259,7 +249,7 @@ class Agent:
         if isinstance(items, Decision):
             if features is not None:
                 raise FeaturesError("a decision has its own features: leave features out")
-            self._observe_decision(items, weights, importance, again)
+            self._learn_decision(items, weights, importance, again)
             return
         A = self.catalogue.positions(items)
         problem = self._in_context(features)
@@ -269,12 +259,8 @@ class Agent:
             v = self._importance(importance, ids, w)
             self._learn(problem, Feedback.of(problem, A, w, v))
 
-    def _observe_decision(
-        self,
-        decision: Decision,
-        weights: Any,
-        importance: Any,
-        again: bool,
+    def _learn_decision(
+        self, decision: Decision, weights: Any, importance: Any, again: bool
     ) -> None:
         some = by_item(weights)
         places = decision.places(decision.items if some is None else some)
@@ -286,38 +272,30 @@ class Agent:
             self.ledger.refuse_observed(decision, places)
         if not items:
             return
-        rows = decision.features[places]
-        if self.learner.model.uses_features:
-            rows = self._rows_now(decision, rows)
-        A = self._positions_now(items, rows)
-        self._learn(self.problem, Feedback(A, rows, w, v))
+        self._learn(self.problem, self._feedback_now(decision, places, w, v))
         self.ledger.note(decision, places)
 
-    def _rows_now(self, decision: Decision, rows: Array) -> Array:
-        """Feature rows of a decision, in the order that the features have here."""
-        if rows.shape[1] != self.problem.d:
-            raise DecisionError(
-                f"this decision is of items with {rows.shape[1]} features, not {self.problem.d}"
-            )
-        return rows[:, columns_of(decision.names, self.names, DecisionError)]
-
-    def _positions_now(self, items: list[Any], rows: Array) -> Array:
-        """Where items of a decision are by now, -1 for those that are gone or have other features.
+    def _feedback_now(self, decision: Decision, places: list[int], w: Array, v: Any) -> Feedback:
+        """Feedback on a decision in terms of the items and features that there are by now.
 
         What is known about an item itself grows only if it still is what it was.
         """
-        found = [self.catalogue.get(item) for item in items]
-        A = np.array([-1 if place is None else place for place in found])
-        if self.learner.model.uses_features:
-            same = take_rows(self.problem.Phi, A) == rows
-            return np.where(same.all(axis=-1), A, -1)
-        if None in found:
-            raise ItemsError(
-                f"item {items[found.index(None)]!r} of this decision is not one of the "
-                f"{self.problem.L} items, and {type(self.learner).__name__} learns of items alone: "
-                "give a mapping from the others to their weights"
-            )
-        return A
+        d = self.problem.d
+        rows = decision.features[places]
+        A = np.array([self.catalogue.get(decision.items[place]) for place in places])
+        if not self.learner.model.uses_features:
+            if A.min() < 0:
+                raise ItemsError(
+                    f"item {decision.items[places[A.argmin()]]!r} of this decision is not one of "
+                    f"the {self.problem.L} items, and {type(self.learner).__name__} learns of "
+                    "items alone: give a mapping from the others to their weights"
+                )
+            return Feedback(A, rows, w, v)
+        if rows.shape[1] != d:
+            raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {d}")
+        rows = rows[:, columns_of(decision.names, self.names, DecisionError)]
+        same = take_rows(self.problem.Phi, A) == rows
+        return Feedback(np.where(same.all(axis=-1), A, -1), rows, w, v)
 
     def learn(self, rows: Any, weights: Any, *, importance: Any = None) -> None:
         """Learn from logged rows and their weights: a warm start, or late feedback with the
@@ -358,8 +336,6 @@ class Agent:
                 f"{type(self.learner).__name__} learns one item at a time, each observation once, "
                 "and nothing from features: use observe() without importance"
             )
-
-    # --- changing ---------------------------------------------------------------------------------
 
     def add_items(self, features: Any, items: Any = None, *, oracle: Any = None) -> None:
         """Put more items behind those there are; what was learned stays. A catalogue on disk is
@@ -438,20 +414,12 @@ class Agent:
         self.belief = merge(self.belief, other.belief, self.problem)
         self.ledger = ledger
 
-    # --- keeping ----------------------------------------------------------------------------------
-
     def save(self, path: PathLike) -> None:
         """Write everything but the oracle to a file of arrays and JSON, atomically."""
         saving.save(self, path)
 
     @classmethod
-    def load(
-        cls,
-        path: PathLike,
-        *,
-        oracle: Any,
-        learner: Learner[Any] | None = None,
-    ) -> "Agent":
+    def load(cls, path: PathLike, *, oracle: Any, learner: Learner[Any] | None = None) -> "Agent":
         """The agent that `save` wrote; its next choice is the one that would have been made.
 
         Args:

@@ -5,7 +5,7 @@ text, so that they survive files and JSON.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,13 +13,16 @@ from superarm.arrays import Array, is_tensor, to_numpy
 from superarm.checks import find_fault, first_repeated, is_whole
 from superarm.errors import FeaturesError, ItemsError, MaskError, SuperarmError, WeightsError
 
+Names: TypeAlias = tuple[str, ...] | None
+"""The names of the features; None if they have none."""
+
 
 class Table(NamedTuple):
     """Features as they were given, with the ids of the rows and the names of the columns if any."""
 
     values: Any  # the numbers of a data frame; anything else as it is
     ids: Any = None
-    names: tuple[str, ...] | None = None
+    names: Names = None
 
 
 class Catalogue:
@@ -38,12 +41,7 @@ class Catalogue:
     array([False,  True, False])
     """
 
-    def __init__(
-        self,
-        ids: Any,
-        L: int | None = None,
-        names: tuple[str, ...] | None = None,
-    ) -> None:
+    def __init__(self, ids: Any, L: int | None = None, names: Names = None) -> None:
         given = np.arange(L or 0) if ids is None else _as_array(ids)
         self.L = len(given)
         if L not in (None, self.L):
@@ -74,11 +72,11 @@ class Catalogue:
         """The ids of the items at these positions."""
         return A if self._ids is None else self._ids[A]
 
-    def get(self, item: Any) -> int | None:
-        """Where one item is; None if it is not here."""
+    def get(self, item: Any) -> int:
+        """Where one item is; -1 if it is not here."""
         if not self.plain:
-            return self._places.get(item)
-        return int(item) if is_whole(item) and 0 <= item < self.L else None
+            return self._places.get(item, -1)
+        return int(item) if is_whole(item) and 0 <= item < self.L else -1
 
     def positions(self, items: Any) -> Array:
         """Where these items are; refuses what is not a flat list of different items."""
@@ -101,14 +99,13 @@ class Catalogue:
         return A.astype(np.int64)
 
     def _place(self, item: Any) -> int:
-        kind = "text" if self.ids.dtype == object else "whole"
+        kind = _kind(self.ids[0])
         if _kind(item) != kind:
-            wanted = "text" if kind == "text" else "whole numbers"
             raise ItemsError(
-                f"items must be a flat list of {wanted}, as the ids are; got {item!r:.100}"
+                f"items must be a flat list of {kind}, as the ids are; got {item!r:.100}"
             )
         place = self.get(item)
-        if place is None:
+        if place < 0:
             raise ItemsError(f"item {item!r:.100} is not one of the {self.L} items")
         return place
 
@@ -133,14 +130,14 @@ class Catalogue:
         if np.array_equal(np.asarray(ids), self.ids):
             return slice(None)
         rows = Catalogue(ids)
-        missing = [item for item in self.ids.tolist() if rows.get(item) is None]
+        missing = [item for item in self.ids.tolist() if rows.get(item) < 0]
         if missing:
             raise error(
                 f"there is no row for item {missing[0]!r}; "
                 "if the rows are in the order of agent.items, give .to_numpy()"
             )
         if rows.L > self.L:
-            extra = next(item for item in rows.ids.tolist() if self.get(item) is None)
+            extra = next(item for item in rows.ids.tolist() if self.get(item) < 0)
             raise error(
                 f"there is a row for item {extra!r}, which the agent does not have: "
                 "use add_items first"
@@ -167,7 +164,7 @@ class Catalogue:
                 )
             return Catalogue(None, self.L + n, self.names)
         added = Catalogue(ids, n).ids.tolist()
-        known = [item for item in added if self.get(item) is not None]
+        known = [item for item in added if self.get(item) >= 0]
         if known:
             raise ItemsError(
                 f"item {known[0]!r} is there already: "
@@ -182,7 +179,7 @@ class Catalogue:
 
 def _kind(item: Any) -> str:
     if is_whole(item):
-        return "whole"
+        return "whole numbers"
     return "text" if isinstance(item, str) else type(item).__name__
 
 
@@ -193,7 +190,7 @@ def _as_array(ids: Any) -> Array:
         return array.astype(np.int64)
     given = _as_list(array)
     kinds = {_kind(item) for item in given}
-    if len(kinds) > 1 or not kinds <= {"whole", "text"}:
+    if len(kinds) > 1 or not kinds <= {"whole numbers", "text"}:
         raise ItemsError(
             f"ids of items must be all whole numbers or all text, got {', '.join(sorted(kinds))}"
         )
@@ -255,8 +252,8 @@ def _numbers(column: Any, name: str) -> Array:
 
 
 def columns_of(
-    given: tuple[str, ...] | None,
-    names: tuple[str, ...] | None,
+    given: Names,
+    names: Names,
     error: type[SuperarmError] = FeaturesError,
 ) -> Any:
     """The index that puts the given columns into the order of the names.

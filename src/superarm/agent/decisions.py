@@ -4,13 +4,14 @@ part, or twice.
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from superarm.agent.catalogue import Names
 from superarm.arrays import Array
 from superarm.errors import DecisionError, ItemsError
 from superarm.files import packed, unpacked
@@ -18,6 +19,8 @@ from superarm.files import packed, unpacked
 VERSION = 1
 REMEMBERED = 2**17
 """Observed decisions that an agent remembers if it is not told otherwise."""
+FILED = ("decision", "time", "places", "before")
+"""What a file holds of a ledger."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,7 @@ class Decision:
     time: str  # UTC, ISO 8601
     seed: int  # agent.decide(..., seed=seed) decides alike, if it believes and is asked the same
     propensity: tuple[float, ...] | None = None  # (K,) if asked for: P(the item is chosen)
-    names: tuple[str, ...] | None = None  # (d,) of the features, if they have any
+    names: Names = None  # (d,) of the features
 
     def to_json(self) -> str:
         """The record as JSON, with a checksum."""
@@ -84,14 +87,16 @@ class Decision:
     @classmethod
     def _parsed(cls, content: Mapping[str, Any]) -> "Decision":
         items = tuple(x if isinstance(x, str) else _whole(x) for x in content["items"])
+        propensity = content["propensity"]
+        names = content["names"]
         decision = cls(
             _text(content["id"]),
             items,
             _rows(content["features"], len(items)),
             as_time(datetime.fromisoformat(_text(content["time"]))),
             _whole(content["seed"]),
-            _each(_probability, content["propensity"]),
-            _each(_text, content["names"]),
+            None if propensity is None else tuple(map(_probability, propensity)),
+            None if names is None else tuple(map(_text, names)),
         )
         if decision._check() != content["check"]:
             raise ValueError("its checksum is that of other content")
@@ -121,10 +126,6 @@ class Decision:
 def as_time(moment: datetime) -> str:
     """The moment as a text, in UTC, so that times compare as texts."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def _each(read: Callable[[Any], Any], values: Any) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(map(read, values))
 
 
 def _text(value: Any) -> str:
@@ -225,13 +226,10 @@ class Ledger:
     def arrays(self) -> dict[str, Array]:
         """What a file keeps of it."""
         seen = self.observed.values()
-        texts = {
-            "decision": self.observed,
-            "time": [x.time for x in seen],
-            "places": [f"{x.places:x}" for x in seen],
-            "before": [self.before],
-        }
-        return {f"observed.{name}": packed(values) for name, values in texts.items()}
+        times = [x.time for x in seen]
+        places = [f"{x.places:x}" for x in seen]
+        texts = map(packed, (self.observed, times, places, [self.before]))
+        return {f"observed.{name}": text for name, text in zip(FILED, texts, strict=True)}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Array], limit: int) -> "Ledger":
@@ -239,8 +237,8 @@ class Ledger:
         ledger = cls(limit)
         if "observed.decision" not in arrays:
             return ledger
-        columns = [unpacked(arrays[f"observed.{name}"]) for name in ("decision", "time", "places")]
-        for key, time, bits in zip(*columns, strict=True):
+        texts = [unpacked(arrays[f"observed.{name}"]) for name in FILED]
+        (ledger.before,) = texts.pop()
+        for key, time, bits in zip(*texts, strict=True):
             ledger.observed[key] = Observed(time, int(bits, 16))
-        (ledger.before,) = unpacked(arrays["observed.before"])
         return ledger

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from superarm.agent.catalogue import Names
 from superarm.arrays import Array, Rng, double, take_rows
 from superarm.beliefs.changes import restricted
 from superarm.checks import find_fault, require_count
@@ -30,26 +31,24 @@ class Explanation(NamedTuple):
     chosen: Array  # (n,) the probability of being chosen: the propensity
     chosen_se: Array  # (n,) its standard error
     draws: int  # decisions it was estimated from
-    names: tuple[str, ...] | None = None  # (d,) of the features
+    names: Names = None  # (d,) of the features
 
     def __str__(self) -> str:
+        names = self.names or [f"[{j}]" for j in range(self.contributions.shape[1])]
         width = max([8, *(len(str(item)) for item in self.items)])
-        head = f"{'item':>{width}}  {'score':>16}  {'chosen':>15}  contributions, the largest first"
-        rows = [self._row(i, width) for i in range(len(self.items))]
-        foot = f"chosen: the share of {self.draws:,} decisions under the present belief"
-        return "\n".join([head, *rows, foot])
-
-    def _row(self, i: int, width: int) -> str:
-        parts = self.contributions[i]
-        terms = []
-        for j in np.argsort(-np.abs(parts), kind="stable")[:SHOWN]:
-            name = f"[{j}]" if self.names is None else self.names[j]
-            terms.append(f"{name} {parts[j]:+.3g}")
-        if self.deviation[i]:
-            terms.append(f"own {self.deviation[i]:+.3g}")
-        score = f"{self.score[i]:.3g} ± {self.std[i]:.2g}"
-        chosen = f"{self.chosen[i]:.1%} ± {self.chosen_se[i]:.1%}"
-        return f"{self.items[i]:>{width}}  {score:>16}  {chosen:>15}  {'  '.join(terms)}"
+        lines = [
+            f"{'item':>{width}}  {'score':>16}  {'chosen':>15}  contributions, the largest first"
+        ]
+        for item, mean, std, parts, own, p, se in zip(*self[:7], strict=True):
+            score = f"{mean:.3g} ± {std:.2g}"
+            chosen = f"{p:.1%} ± {se:.1%}"
+            largest = np.argsort(-np.abs(parts), kind="stable")[:SHOWN]
+            terms = [f"{names[j]} {parts[j]:+.3g}" for j in largest]
+            if own:
+                terms.append(f"own {own:+.3g}")
+            lines.append(f"{item:>{width}}  {score:>16}  {chosen:>15}  {'  '.join(terms)}")
+        lines.append(f"chosen: the share of {self.draws:,} decisions under the present belief")
+        return "\n".join(lines)
 
 
 def times_chosen(

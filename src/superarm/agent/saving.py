@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from superarm import contexts, files, learners
+from superarm.agent.catalogue import Names
 from superarm.agent.decisions import REMEMBERED, Ledger
 from superarm.arrays import Array
 from superarm.contracts import Model, Problem, method_of
@@ -48,15 +49,16 @@ def load(make: Callable[..., "Agent"], path: files.PathLike, oracle: Any, learne
     """The agent in a file, which `make` makes anew and this brings to where it was."""
     meta, arrays = files.read(path, "agent")
     try:
+        learner = _learner(path, meta["learner"], meta["parameters"], learner)
         agent = make(
-            _learner(path, meta["learner"], meta["parameters"], learner),
+            learner,
             features=contexts.unpacked(arrays),
             oracle=oracle,
             items=_ids(arrays),
             remembered=meta.get("remembered", REMEMBERED),
         )
-        agent.catalogue.names = _names(path, meta.get("names"), agent.problem.d)
-        agent.belief = _belief(path, agent.learner.model, agent.belief, arrays, agent.problem)
+        agent.catalogue.names = _names(meta.get("names"), agent.problem.d)
+        agent.belief = _belief(learner.model, agent.belief, arrays, agent.problem)
         agent.rng.bit_generator.state = meta["generator"]
         agent.ledger = Ledger.of_arrays(arrays, agent.ledger.limit)
     except FileError:
@@ -85,49 +87,32 @@ def _ids(arrays: Mapping[str, Array]) -> Any:
     return files.unpacked(ids) if ids is not None and ids.dtype == np.uint8 else ids
 
 
-def _names(path: files.PathLike, names: Any, d: int) -> tuple[str, ...] | None:
+def _names(names: list[str] | None, d: int) -> Names:
     """The names of d features."""
     if names is None:
         return None
     if len(names) != d:
-        raise FileError(f"{path} is damaged: it names {len(names)} of {d} features")
+        raise ValueError(f"it names {len(names)} of {d} features")
     return tuple(map(str, names))
 
 
-def _belief(
-    path: files.PathLike,
-    model: Model[Any],
-    template: Any,
-    arrays: Mapping[str, Array],
-    problem: Problem,
-) -> Any:
-    """The belief in a file, which must look like `template`."""
+def _belief(model: Model[Any], like: Any, arrays: Mapping[str, Array], problem: Problem) -> Any:
+    """The belief in a file, which must look like this one."""
     fields = {}
-    for name in template._fields:
+    for name in like._fields:
         value = arrays.get(f"belief.{name}")
         if value is None:
             continue
-        like = np.asarray(getattr(template, name))
-        fits = value.shape == like.shape and np.can_cast(value.dtype, like.dtype)
+        wanted = np.asarray(getattr(like, name))
+        fits = value.shape == wanted.shape and np.can_cast(value.dtype, wanted.dtype)
         if not (fits and np.isfinite(value).all()):
-            _refuse_field(path, name)
-        fields[name] = value.astype(like.dtype, copy=False)
-    if _is_gaussian(fields) and not (fields["factor"].diagonal()[:-1] > 0).all():
-        _refuse_field(path, "factor")
-    if len(fields) < len(template):  # a file of before the model had all of these
+            raise ValueError(f"the {name} of its belief does not fit its features or is not finite")
+        fields[name] = value.astype(wanted.dtype, copy=False)
+    if fields.keys() >= set(Gaussian._fields) and (fields["factor"].diagonal()[:-1] <= 0).any():
+        raise ValueError("the factor of its belief does not fit: its diagonal must be positive")
+    if len(fields) < len(like):  # a file of before the model had all of these
         fields = method_of(model, "completed")(fields, problem)
-    return type(template)(**fields)
-
-
-def _refuse_field(path: files.PathLike, name: str) -> None:
-    raise FileError(
-        f"{path} is damaged: the {name} of its belief does not fit its features or is not finite"
-    )
-
-
-def _is_gaussian(fields: Mapping[str, Any]) -> bool:
-    """Whether a belief is, or has within it, a Gaussian over the coefficients."""
-    return fields.keys() >= set(Gaussian._fields)
+    return type(like)(**fields)
 
 
 def describe(path: files.PathLike) -> str:

@@ -114,7 +114,8 @@ def ips(
     (400 decisions worth 301, support 1.01)
     """
     _check_log(log, level)
-    parts = [_parts(log, q) for q in _targets(log, target, against)]
+    nothing = np.zeros(1)  # is predicted
+    parts = [_parts(log, q, nothing, nothing) for q in _targets(log, target, against)]
     return _estimate(parts, normalized, level)
 
 
@@ -161,10 +162,8 @@ def doubly_robust(
     """
     _check_log(log, level)
     learner = Greedy() if model is None else model
-    parts = []
-    for q in _targets(log, target, against):
-        predicted = _predict(log, q, learner, folds, past)
-        parts.append(_parts(log, q, *predicted))
+    targets = _targets(log, target, against)
+    parts = [_parts(log, q, *_predict(log, q, learner, folds, past)) for q in targets]
     return _estimate(parts, normalized, level)
 
 
@@ -238,9 +237,8 @@ class _Parts(NamedTuple):
     S: Array  # (n, K)
 
 
-def _parts(log: Log, q: Array, direct: Array | None = None, predicted: Any = 0.0) -> _Parts:
-    """The parts for a target q, (n, L) or (1, L), and predictions M (n,) and ŵ (n, K)."""
-    M = np.zeros(1) if direct is None else direct
+def _parts(log: Log, q: Array, M: Array, predicted: Array) -> _Parts:
+    """The parts for a target q, (n, L) or (1, L), with the predictions M (n,) and ŵ (n, K)."""
     chosen = np.take_along_axis(q, np.maximum(log.A, 0), axis=-1)
     S = np.where(log.A >= 0, chosen, 0.0) / log.p
     return _Parts(M, q.sum(-1), S * (log.w - predicted), S)
@@ -311,11 +309,7 @@ def _estimate(parts: list[_Parts], normalized: bool, level: float) -> Estimate:
 
 
 def _predict(
-    log: Log,
-    q: Array,
-    learner: Learner[Any],
-    folds: int,
-    past: bool,
+    log: Log, q: Array, learner: Learner[Any], folds: int, past: bool
 ) -> tuple[Array, Array]:
     """M_i (n,), and ŵ_i of the logged items (n, K), by a learner that knows other decisions."""
     require_count(folds=folds)
@@ -421,12 +415,8 @@ def _target(log: Log, target: Any) -> Array:
             "target chooses item {1} in decision {0}, where it was not available: "
             "give (n, L) other probabilities",
         )
-    refuse_first(
-        ~((q >= 0) & (q <= 1)),
-        ParameterError,
-        "target must be probabilities: that of item {1} is {q}",
-        q=q,
-    )
+    fault = "target must be probabilities: that of item {1} is {q}"
+    refuse_first(~((q >= 0) & (q <= 1)), ParameterError, fault, q=q)
     return q
 
 
@@ -452,12 +442,9 @@ def _check_learner(log: Log, learner: Any, belief: Any, oracle: Oracle, rng: Any
         )
     if belief is None:
         return
-    if type(belief) is not type(start) or _shapes(belief) != _shapes(start):
+    alike = type(belief) is type(start)
+    if not alike or list(map(np.shape, belief)) != list(map(np.shape, start)):
         raise ParameterError(
             f"the belief is not one of {type(learner).__name__} for {log.L} items with "
             f"{log.Phi[0].shape[-1]} features"
         )
-
-
-def _shapes(belief: Any) -> list[tuple[int, ...]]:
-    return [np.shape(field) for field in belief]

@@ -13,7 +13,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from superarm.agent.catalogue import Catalogue, as_mask, as_table, by_item, columns_of
+from superarm.agent.catalogue import (
+    Catalogue,
+    Names,
+    as_mask,
+    as_table,
+    by_item,
+    columns_of,
+)
 from superarm.agent.decisions import Decision
 from superarm.arrays import Array, Features, take_rows
 from superarm.checks import as_features
@@ -235,7 +242,7 @@ def _in_order(i: int, decision: Decision, weights: Any) -> Any:
     return [mapping[item] for item in decision.items]
 
 
-def _check_rows(i: int, decision: Decision, rows: Array, names: tuple[str, ...] | None) -> None:
+def _check_rows(i: int, decision: Decision, rows: Array, names: Names) -> None:
     """Refuse features that are not those of the record: of another order, or of another context."""
     own = decision.features[:, columns_of(decision.names, names, DecisionError)]
     if own.shape != rows.shape:
