@@ -96,7 +96,8 @@ def joined(Phi: Features, more: Features) -> Features:
     if not is_product(Phi) and not is_product(more):
         return _joined_rows(Phi, more)
     if is_product(Phi) and is_product(more) and np.array_equal(Phi.right, more.right):
-        return Product(_joined_rows(Phi.left, more.left), Phi.right)
+        left = _joined_rows(Phi.left, more.left)
+        return Product(left, Phi.right)
     raise FeaturesError(
         "new items need features made as those of the agent were, for the same context"
     )
@@ -179,10 +180,14 @@ def _missing(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     """The value as text; whole numbers are alike whether or not a gap made their column floats."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
 
 
 def _place(text: str, buckets: int) -> tuple[int, float]:
     """The bucket of a category, and its sign."""
-    h = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-    return (h >> 1) % buckets, 1.0 if h & 1 else -1.0
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    h = int.from_bytes(digest, "little")
+    sign = 1.0 if h & 1 else -1.0
+    return (h >> 1) % buckets, sign

@@ -28,7 +28,11 @@ def write(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[st
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
         with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **{_HEADER: header, **arrays})
+            np.savez(
+                file,
+                allow_pickle=False,
+                **{_HEADER: header, **arrays},
+            )
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
@@ -46,7 +50,8 @@ def unpacked(array: Array) -> list[str]:
     """The texts that `packed` put there."""
     if array.dtype != np.uint8:
         raise ValueError(f"texts are kept as bytes, not as {array.dtype}")
-    return array.tobytes().decode("utf-8", "surrogatepass").split("\0")[1:]
+    joined = array.tobytes().decode("utf-8", "surrogatepass")
+    return joined.split("\0")[1:]
 
 
 def _plain(value: Any) -> Any:

@@ -66,17 +66,23 @@ class Catalogue:
     @property
     def ids(self) -> Array:
         """The ids of all items."""
-        return np.arange(self.L) if self._ids is None else self._ids
+        if self._ids is None:
+            return np.arange(self.L)
+        return self._ids
 
     def ids_of(self, A: Array) -> Array:
         """The ids of the items at these positions."""
-        return A if self._ids is None else self._ids[A]
+        if self._ids is None:
+            return A
+        return self._ids[A]
 
     def get(self, item: Any) -> int:
         """Where one item is; -1 if it is not here."""
         if not self.plain:
             return self._places.get(item, -1)
-        return int(item) if is_whole(item) and 0 <= item < self.L else -1
+        if is_whole(item) and 0 <= item < self.L:
+            return int(item)
+        return -1
 
     def positions(self, items: Any) -> Array:
         """Where these items are; refuses what is not a flat list of different items."""
@@ -113,14 +119,18 @@ class Catalogue:
         """The values of a table with its columns in the order of the names."""
         if table.names is None:
             return table.values
-        return table.values[:, columns_of(table.names, self.names)]
+        order = columns_of(table.names, self.names)
+        return table.values[:, order]
 
     def rows(self, table: Table) -> Any:
         """The values of a table with its columns in the order of the names, its rows in that of
         the items.
         """
         values = self.columns(table)
-        return values if table.ids is None else values[self.order_of(table.ids)]
+        if table.ids is None:
+            return values
+        order = self.order_of(table.ids)
+        return values[order]
 
     def order_of(self, ids: Any, error: type[SuperarmError] = FeaturesError) -> Any:
         """The index that puts rows with these ids into the order of the items.
@@ -153,7 +163,9 @@ class Catalogue:
         wanted = f"a mask of {self.L} booleans, one per item, or a set of items"
         mask = as_mask(available, wanted, (self.L,))
         index = index_of(available)
-        return mask if index is None else mask[self.order_of(index, MaskError)]
+        if index is not None:
+            mask = mask[self.order_of(index, MaskError)]
+        return mask
 
     def extended(self, n: int, ids: Any) -> "Catalogue":
         """The catalogue with n more items behind those there are; ids None: numbered on."""
@@ -180,7 +192,9 @@ class Catalogue:
 def _kind(item: Any) -> str:
     if is_whole(item):
         return "whole numbers"
-    return "text" if isinstance(item, str) else type(item).__name__
+    if isinstance(item, str):
+        return "text"
+    return type(item).__name__
 
 
 def _as_array(ids: Any) -> Array:
@@ -238,7 +252,9 @@ def as_table(features: Any) -> Table:
 def index_of(table: Any) -> Any:
     """The index of a pandas object; None for anything else."""
     index = getattr(table, "index", None)
-    return index if hasattr(table, "to_numpy") and not callable(index) else None
+    if callable(index) or not hasattr(table, "to_numpy"):
+        return None
+    return index
 
 
 def _numbers(column: Any, name: str) -> Array:

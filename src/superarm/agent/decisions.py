@@ -110,16 +110,19 @@ class Decision:
 
     def _check(self) -> str:
         """The checksum of the content, not of its text: numbers may be written in other ways."""
-        words = json.dumps(list(self._words().values())).encode()
-        numbers = np.ascontiguousarray(self.features, np.float64) + 0.0  # -0.0 becomes 0.0
-        return f"{zlib.crc32(numbers.tobytes(), zlib.crc32(words)):08x}"
+        words = json.dumps(list(self._words().values()))
+        numbers = np.ascontiguousarray(self.features, np.float64)
+        numbers = numbers + 0.0  # -0.0 becomes 0.0
+        check = zlib.crc32(words.encode())
+        check = zlib.crc32(numbers.tobytes(), check)
+        return f"{check:08x}"
 
     def places(self, items: Any) -> list[int]:
         """Where in the decision these items are."""
         at = {item: place for place, item in enumerate(self.items)}
-        unknown = [item for item in items if item not in at]
-        if unknown:
-            raise ItemsError(f"item {unknown[0]!r:.100} was not chosen in this decision")
+        for item in items:
+            if item not in at:
+                raise ItemsError(f"item {item!r:.100} was not chosen in this decision")
         return [at[item] for item in items]
 
 
@@ -201,10 +204,15 @@ class Ledger:
         for place in places:
             bits |= 1 << place
         self.observed[decision.id] = Observed(decision.time, bits)
-        if len(self.observed) > self.limit:
-            by_time = sorted(self.observed, key=self.observed.__getitem__)
-            for key in by_time[: 1 + self.limit // 10]:
-                self.before = self.observed.pop(key).time
+        if len(self.observed) <= self.limit:
+            return
+        by_time = sorted(
+            self.observed,
+            key=self.observed.__getitem__,
+        )
+        for key in by_time[: 1 + self.limit // 10]:
+            forgotten = self.observed.pop(key)
+            self.before = forgotten.time
 
     def merged(self, other: "Ledger") -> "Ledger":
         """The ledger of what either observed; refuses what both observed."""

@@ -84,7 +84,9 @@ def _learner(path: files.PathLike, name: str, parameters: Any, given: Any) -> An
 def _ids(arrays: Mapping[str, Array]) -> Any:
     """The ids of the items in a file; None if it has none."""
     ids = arrays.get("items")
-    return files.unpacked(ids) if ids is not None and ids.dtype == np.uint8 else ids
+    if ids is None or ids.dtype != np.uint8:
+        return ids
+    return files.unpacked(ids)
 
 
 def _names(names: list[str] | None, d: int) -> Names:

@@ -89,13 +89,19 @@ class Log(NamedTuple):
             available: a mask of the items that could be chosen, (L,) or (n, L), if not all could.
         """
         chosen = _rows("items", items, ItemsError, "integers")
+        w = _rows_of(chosen, "weights", weights, WeightsError)
+        p = _rows_of(chosen, "propensities", propensities, ParameterError)
         A = padded(chosen, -1)
-        w = padded(_rows_of(chosen, "weights", weights, WeightsError), 0.0)
-        p = padded(_rows_of(chosen, "propensities", propensities, ParameterError), 1.0)
-        Phi = _features(features, len(A))
-        log = cls(A, np.where(A >= 0, w, 0.0), np.where(A >= 0, p, 1.0), Phi)
+        log = cls(
+            A,
+            np.where(A >= 0, padded(w, 0.0), 0.0),
+            np.where(A >= 0, padded(p, 1.0), 1.0),
+            _features(features, len(A)),
+        )
         log._check()
-        return log if available is None else log._replace(available=_mask(available, A, log.L))
+        if available is None:
+            return log
+        return log._replace(available=_mask(available, A, log.L))
 
     def _check(self) -> None:
         """Refuse items that are unknown or repeated, weights and propensities that are none."""
@@ -208,9 +214,11 @@ def refuse_first(
     Traceback (most recent call last):
     ValueError: decision 0: got -1.0
     """
-    if bad.any():
-        at = tuple(np.argwhere(bad)[0])
-        raise error(fault.format(*at, **{name: array[at] for name, array in arrays.items()}))
+    if not bad.any():
+        return
+    at = tuple(np.argwhere(bad)[0])
+    there = {name: array[at] for name, array in arrays.items()}
+    raise error(fault.format(*at, **there))
 
 
 def _positions(i: int, decision: Decision, known: Catalogue | None) -> Any:
@@ -339,11 +347,12 @@ def _checked(features: list[Any] | tuple[Any, ...]) -> list[Features]:
     checked: dict[int, Features] = {}
     shape = np.shape(features[0])
     for i, Phi in enumerate(features):
-        if id(Phi) not in checked:
-            try:
-                checked[id(Phi)] = as_features(Phi, shape)
-            except FeaturesError as error:
-                raise FeaturesError(f"decision {i}: {error}") from error
+        if id(Phi) in checked:
+            continue
+        try:
+            checked[id(Phi)] = as_features(Phi, shape)
+        except FeaturesError as error:
+            raise FeaturesError(f"decision {i}: {error}") from error
     return [checked[id(Phi)] for Phi in features]
 
 
