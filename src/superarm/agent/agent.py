@@ -399,16 +399,15 @@ class Agent:
         if self.problem.d != other.problem.d or self.names != other.names:
             raise FeaturesError("merging needs the same features")
         model = self.learner.model
-        if model.per_item:
-            if not np.array_equal(self.catalogue.ids, other.catalogue.ids):
-                raise ItemsError(
-                    "merging what was learned of items needs the same items in the same order"
-                )
-            same = np.array_equal(to_array(self.problem.Phi), to_array(other.problem.Phi))
-            if model.uses_features and not same:
-                raise FeaturesError(
-                    "merging how items deviate from their features needs the same features"
-                )
+        if model.per_item and not np.array_equal(self.catalogue.ids, other.catalogue.ids):
+            raise ItemsError(
+                "merging what was learned of items needs the same items in the same order"
+            )
+        deviates = model.per_item and model.uses_features
+        if deviates and not np.array_equal(to_array(self.problem.Phi), to_array(other.problem.Phi)):
+            raise FeaturesError(
+                "merging how items deviate from their features needs the same features"
+            )
         merge = method_of(model, "merge")
         ledger = self.ledger.merged(other.ledger)
         self.belief = merge(self.belief, other.belief, self.problem)
