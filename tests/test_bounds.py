@@ -109,8 +109,8 @@ def covered(learner, problem, world, n, seed):
     return True
 
 
-# The theorem allows one run in a thousand to leave its confidence set: 20 runs hold with probability
-# 0.98 at least.
+# The theorem allows one run in a thousand to leave its confidence set: 20 runs hold with
+# probability 0.98 at least.
 DELTA, N = 1e-3, 150
 
 

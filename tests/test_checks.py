@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from superarm.checks import require_count, require_positive
-from superarm.errors import ParameterError
+from superarm.checks import check_feedback, check_importance, require_count, require_positive
+from superarm.errors import ParameterError, WeightsError
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", None, 1j])
@@ -20,3 +20,26 @@ def test_numpy_numbers_are_numbers():
 def test_require_count(value):
     with pytest.raises(ParameterError, match="episodes must be a whole number of at least 1"):
         require_count(episodes=value)
+
+
+def test_weights_become_floats():
+    w = check_feedback([True, 2, 3.5], 3, "item")
+    assert w.dtype == np.float64
+    assert w.tolist() == [1.0, 2.0, 3.5]
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0], [[1.0, 2.0]], 1.0, ["1", "2"], [1.0, None], [1.0, np.nan], [1.0, np.inf]]
+)
+def test_bad_weights(weights):
+    with pytest.raises(WeightsError, match=r"weights must be|weight at position 1"):
+        check_feedback(weights, 2, "item")
+
+
+def test_importance_is_one_number_or_one_each():
+    w = np.zeros(2)
+    assert check_importance(2, w).tolist() == [2.0, 2.0]
+    assert check_importance([0.5, 1e12], w).tolist() == [0.5, 1e12]
+    for bad in (0.0, [1.0], [1.0, -1.0], 1e13, "much"):
+        with pytest.raises(ParameterError, match="importance must be"):
+            check_importance(bad, w)

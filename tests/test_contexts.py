@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from superarm import Agent, CombLinTS, CombLinUCB, Greedy, Problem, TopK, gaussian
 from superarm.arrays import Product, matvec, solved_row_norms, take_rows
-from superarm.contexts import Concatenated, Outer, hashed
+from superarm.contexts import Concatenated, Outer, hashed, joined, packed, unpacked
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ParameterError
 
@@ -181,3 +181,27 @@ def test_categories_of_data_frames_with_gaps():
 def test_columns_that_are_no_lists(columns):
     with pytest.raises(FeaturesError, match="columns must be lists"):
         hashed(columns, 4)
+
+
+def test_products_join_products_of_the_same_context_alone():
+    Y = np.arange(8.0).reshape(4, 2)
+    user = [1.0, 0.5]
+    both = joined(Outer(Y[:3])(user), Outer(Y[3:])(user))
+    np.testing.assert_array_equal(both.left, Y)
+    np.testing.assert_array_equal(np.asarray(both), np.asarray(Outer(Y)(user)))
+    for one, other in (
+        (Y, Outer(Y)([1.0])),
+        (Outer(Y)([1.0]), Y),
+        (Outer(Y)(user), Outer(Y)([1.0, 0.6])),
+    ):
+        with pytest.raises(FeaturesError, match="for the same context"):
+            joined(one, other)
+
+
+def test_features_are_packed_for_a_file_and_back():
+    Y = np.arange(8.0).reshape(4, 2)
+    np.testing.assert_array_equal(unpacked(packed(Y)), Y)
+    product = Outer(Y)([1.0, 0.5])
+    back = unpacked(packed(product))
+    np.testing.assert_array_equal(back.left, product.left)
+    np.testing.assert_array_equal(back.right, product.right)

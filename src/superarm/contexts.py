@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, Product
+from superarm.arrays import Array, Features, Product, is_product
 from superarm.checks import as_numbers, check_features, require_count
 from superarm.errors import FeaturesError
 
 
 class _Context:
+    """The features of the items, (L, d_i), for all contexts."""
+
     def __init__(self, items: Any) -> None:
         Y = check_features(items)
         if Y.ndim != 2:
@@ -44,8 +46,8 @@ class Outer(_Context):
 
     def __call__(self, context: Any) -> Product:
         """The features of all items for this context."""
-        x = _vector(context)
-        return Product(self.items, np.kron(x, np.eye(self.items.shape[1])))
+        d_i = self.items.shape[1]
+        return Product(self.items, np.kron(_vector(context), np.eye(d_i)))
 
 
 class Concatenated(_Context):
@@ -66,7 +68,8 @@ class Concatenated(_Context):
 
     def __call__(self, context: Any) -> Product:
         """The features of all items for this context."""
-        x, d_i = _vector(context), self.items.shape[1] - 1
+        x = _vector(context)
+        d_i = self.items.shape[1] - 1
         B = np.zeros((1 + d_i, len(x) + d_i))
         B[0, : len(x)] = x
         B[1:, len(x) :] = np.eye(d_i)
@@ -85,6 +88,40 @@ def _vector(context: Any) -> Array:
     return x
 
 
+def joined(Phi: Features, more: Features) -> Features:
+    """The features of both, one below the other, in the dtype of the first.
+
+    Products are joined as such if they are of the same context.
+    """
+    if not is_product(Phi) and not is_product(more):
+        return _joined_rows(Phi, more)
+    if is_product(Phi) and is_product(more) and np.array_equal(Phi.right, more.right):
+        left = _joined_rows(Phi.left, more.left)
+        return Product(left, Phi.right)
+    raise FeaturesError(
+        "new items need features made as those of the agent were, for the same context"
+    )
+
+
+def _joined_rows(rows: Array, more: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.concatenate([rows, check_features(more.astype(rows.dtype))])
+
+
+def packed(Phi: Features) -> dict[str, Array]:
+    """Features as arrays for a file; `unpacked` reads them back."""
+    if is_product(Phi):
+        return {"features.left": Phi.left, "features.right": Phi.right}
+    return {"features": Phi}
+
+
+def unpacked(arrays: Mapping[str, Array]) -> Features:
+    """The features that `packed` put among the arrays of a file."""
+    if "features" in arrays:
+        return arrays["features"]
+    return Product(check_features(arrays["features.left"]), arrays["features.right"])
+
+
 def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
     """Categories as numbers, (n, buckets): each category adds 1 or -1 in a bucket of its own, by
     the hash of its name.
@@ -92,10 +129,10 @@ def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
     New categories need no new features. Two may meet in one bucket, with random signs, so that on
     average they do not disturb each other: take several times as many buckets as there are
     categories that matter. None and NaN add nothing. The hash is that of the column's name and of
-    the category as text, the same in any process; 7.0 is as 7.
+    the category as text, the same in any process; 7.0 counts as 7.
 
     Args:
-        columns: a list of categories, one a row, for each column; a data frame will do.
+        columns: a list of categories per column, one category per row; a data frame will do.
         buckets: how many features.
 
     >>> from superarm.contexts import hashed
@@ -105,27 +142,25 @@ def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
            [-1.,  0.,  1.,  0.]])
     """
     require_count(buckets=buckets)
+    table = {}
     try:
-        table = {
-            str(name): _categories(columns[name]) for name in getattr(columns, "columns", columns)
-        }
+        for name in getattr(columns, "columns", columns):
+            table[str(name)] = _categories(columns[name])
     except (IndexError, KeyError, TypeError) as error:
         raise FeaturesError(
             f"columns must be lists of categories, by the names of the columns ({error})"
         ) from error
-    if len(lengths := {len(values) for values in table.values()}) != 1:
+    lengths = {len(values) for values in table.values()}
+    if len(lengths) != 1:
         raise FeaturesError(f"columns must be lists of one length, got lengths {sorted(lengths)}")
-    out = np.zeros((lengths.pop(), buckets))
+    out = np.zeros((*lengths, buckets))
     for name, values in table.items():
-        place = {
-            value: _bucket(f"{len(name)} {name}={value}", buckets)
-            for value in set(values)
-            if value is not None
-        }
+        places: dict[str | None, tuple[int, float]] = {None: (0, 0.0)}  # missing: adds nothing
         for row, value in enumerate(values):
-            if value is not None:
-                bucket, sign = place[value]
-                out[row, bucket] += sign
+            if value not in places:
+                places[value] = _place(f"{len(name)} {name}={value}", buckets)
+            bucket, sign = places[value]
+            out[row, bucket] += sign
     return out
 
 
@@ -144,10 +179,15 @@ def _missing(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """As text; a whole number alike whether a gap in its column made it a float or not."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    """The value as text; whole numbers are alike whether or not a gap made their column floats."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
 
 
-def _bucket(text: str, buckets: int) -> tuple[int, float]:
-    h = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-    return (h >> 1) % buckets, 1.0 if h & 1 else -1.0
+def _place(text: str, buckets: int) -> tuple[int, float]:
+    """The bucket of a category, and its sign."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    h = int.from_bytes(digest, "little")
+    sign = 1.0 if h & 1 else -1.0
+    return (h >> 1) % buckets, sign

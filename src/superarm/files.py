@@ -22,14 +22,17 @@ _HEADER = "superarm.json"
 
 def write(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write atomically: `path` holds either what it held before or all of the new content."""
-    header = json.dumps(
-        {"superarm": kind, "version": VERSION, "meta": meta}, allow_nan=False, default=_plain
-    )
+    content = {"superarm": kind, "version": VERSION, "meta": meta}
+    header = np.array(json.dumps(content, allow_nan=False, default=_plain))
     target = Path(path)
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
         with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **{_HEADER: np.array(header), **arrays})
+            np.savez(
+                file,
+                allow_pickle=False,
+                **{_HEADER: header, **arrays},
+            )
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
@@ -39,14 +42,16 @@ def packed(texts: Iterable[str]) -> Array:
     """Texts without NUL as an array of bytes: each takes the room it needs, where NumPy's take that
     of the longest.
     """
-    return np.frombuffer("\0".join(["", *texts]).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    joined = "".join(f"\0{text}" for text in texts)
+    return np.frombuffer(joined.encode("utf-8", "surrogatepass"), np.uint8)
 
 
 def unpacked(array: Array) -> list[str]:
     """The texts that `packed` put there."""
     if array.dtype != np.uint8:
         raise ValueError(f"texts are kept as bytes, not as {array.dtype}")
-    return array.tobytes().decode("utf-8", "surrogatepass").split("\0")[1:]
+    joined = array.tobytes().decode("utf-8", "surrogatepass")
+    return joined.split("\0")[1:]
 
 
 def _plain(value: Any) -> Any:
@@ -61,11 +66,12 @@ def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     arrays.
     """
     lines = [f"superarm {header['superarm']}, format version {header['version']}"]
-    lines += [f"  {name}: {value}" for name, value in header["meta"].items() if name != "generator"]
-    lines += [
-        f"  {name}: {array.item() if array.ndim == 0 else f'{array.dtype} {array.shape}'}"
-        for name, array in arrays.items()
-    ]
+    for name, value in header["meta"].items():
+        if name != "generator":
+            lines.append(f"  {name}: {value}")
+    for name, array in arrays.items():
+        value = f"{array.dtype} {array.shape}" if array.ndim else array.item()
+        lines.append(f"  {name}: {value}")
     return "\n".join(lines)
 
 
@@ -82,25 +88,23 @@ def open_file(path: PathLike) -> tuple[dict[str, Any], dict[str, Array]]:
     """The header, whose version is known, and the arrays."""
     with Path(path).open("rb") as file:
         try:
-            content = np.load(file, allow_pickle=False)
-            arrays = {name: content[name] for name in content.files}
+            arrays = dict(np.load(file, allow_pickle=False))
         except MemoryError:
             raise
-        except (
-            Exception
-        ) as error:  # zipfile, zlib and NumPy each have their own ways to fail on damaged bytes
+        except Exception as error:  # zipfile, zlib and NumPy fail on damaged bytes in many ways
             raise FileError(
                 f"{path} is truncated, damaged or not a superarm file ({error})"
             ) from error
     try:
         header = json.loads(str(arrays.pop(_HEADER)))
-        version, _, _ = header["version"], header["superarm"], header["meta"]
-        if not is_whole(version):
+        version = header["version"]
+        if not (is_whole(version) and header.keys() >= {"superarm", "meta"}):
             raise TypeError(version)
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path} was not written by superarm: it has no superarm header") from error
     if version > VERSION:
         raise FileError(
-            f"{path} has format version {version}, this superarm reads up to {VERSION}: upgrade superarm to read it"
+            f"{path} has format version {version}, this superarm reads up to {VERSION}: "
+            "upgrade superarm to read it"
         )
     return header, arrays

@@ -160,9 +160,10 @@ def _assert_refuses(oracle: Oracle, w: Any, word: str) -> None:
     try:
         answer = oracle(w)
     except ValueError as error:
-        assert word in str(error), f"the message should name item {word}: {error}"
+        message = str(error)
     else:
         raise AssertionError(f"weights {w} must raise ValueError, got {answer}")
+    assert word in message, f"the message should name item {word}: {message}"
 
 
 def check_learner(learner: Learner, *, seed: int = 0) -> None:

@@ -24,6 +24,7 @@ from superarm import (
     TopK,
     Tour,
     brute_force,
+    files,
     gaussian,
     minimize,
     with_gap,
@@ -31,6 +32,7 @@ from superarm import (
 from superarm.contexts import Outer
 from superarm.errors import (
     FeaturesError,
+    FileError,
     InfeasibleError,
     ItemsError,
     MaskError,
@@ -40,7 +42,7 @@ from superarm.errors import (
     SuperarmError,
     WeightsError,
 )
-from support import FEATURES, NAN_FEATURES, D, K, L, make, play, state, update
+from support import FEATURES, NAN_FEATURES, Bare, D, K, L, make, play, state, update
 
 
 def test_learns_to_choose_the_best():
@@ -207,7 +209,7 @@ BAD_CALLS = [
     (
         lambda a: a.choose(available=np.ones(L - 1, bool)),
         MaskError,
-        "12 booleans, one an item, or a set of items, got bool",
+        "12 booleans, one per item, or a set of items, got bool",
     ),
     (lambda a: a.choose(available=np.ones(L)), MaskError, "got float64"),
     (lambda a: a.choose(available=[1, 2, 3]), MaskError, r"got int64 of shape \(3,\)"),
@@ -225,7 +227,11 @@ BAD_CALLS = [
     (lambda a: a.observe([[0]], [1.0]), ItemsError, "flat list"),
     (lambda a: a.observe(["a"], [1.0]), ItemsError, "must be integers"),
     (lambda a: a.observe([[1], [2, 3]], [1.0, 1.0]), ItemsError, "flat list"),
-    (lambda a: a.choose(available=[[True], [True, False]]), MaskError, "flat mask"),
+    (
+        lambda a: a.choose(available=[[True], [True, False]]),
+        MaskError,
+        r"a mask of 12 booleans.* \(",
+    ),
     (lambda a: a.observe([0], ["1.0"]), WeightsError, "must be numbers"),
     (lambda a: a.observe([0], [1.0 + 0.0j]), WeightsError, "must be numbers"),
     (
@@ -300,11 +306,12 @@ def test_weights_out_of_the_models_range_change_nothing():
         agent.observe([0, 1], [0.5, 1.5])
     with pytest.raises(
         FeaturesError,
-        match=r"CombTS learns an item at a time, each observation once, and nothing from features: use observe",
+        match=r"CombTS learns one item at a time, each observation once, "
+        "and nothing from features: use observe",
     ):
         agent.learn(FEATURES, np.ones(L))
     with pytest.raises(
-        FeaturesError, match=r"CombTS learns an item at a time, each observation once"
+        FeaturesError, match=r"CombTS learns one item at a time, each observation once"
     ):
         agent.observe([0], [1.0], importance=2.0)
     assert state(agent) == before
@@ -443,3 +450,65 @@ def test_rows_of_a_product_and_no_items_to_explain():
     np.testing.assert_array_equal(agent.belief.factor, formed.belief.factor)
     with pytest.raises(ItemsError, match="at least one item to explain"):
         agent.explain([])
+
+
+def bare():
+    return Agent(Bare(), features=FEATURES, oracle=TopK(K), seed=7)
+
+
+def test_a_learner_with_only_what_it_must_have_decides_and_learns():
+    agent = bare()
+    items = agent.choose()
+    agent.observe(items, [0.0, 1.0, 1.0])
+    agent.observe(items, [0.0, 1.0, 1.0], importance=2.0)
+    decision = agent.decide(draws=5)
+    agent.observe(decision, {decision.items[0]: 1.0})
+    agent.learn(FEATURES[:2], [0.0, 1.0])
+    assert agent.belief.n.sum() == 2 * K + 1
+    before = dict(zip(agent.items.tolist(), agent.belief.n.tolist(), strict=True))
+    agent.add_items(FEATURES[:2] + 1.0)
+    agent.remove_items([0, 3])
+    after = dict(zip(agent.items.tolist(), agent.belief.n.tolist(), strict=True))
+    assert after == {item: before.get(item, 0.0) for item in after}
+
+
+@pytest.mark.parametrize(
+    ("call", "method"),
+    [
+        (lambda agent: agent.explain([0], draws=2), "coefficients"),
+        (lambda agent: agent.merge(bare()), "merge"),
+    ],
+)
+def test_what_a_model_does_not_have_is_named(call, method):
+    agent = bare()
+    agent.observe(agent.choose(), [0.0, 1.0, 1.0])
+    before = state(agent)
+    with pytest.raises(ParameterError, match=rf"Bare has no method {method}\(...\)"):
+        call(agent)
+    assert state(agent) == before
+
+
+def test_a_learner_with_only_what_it_must_have_is_saved(tmp_path):
+    agent = bare()
+    play(agent, 5)
+    agent.save(tmp_path / "agent.npz")
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Bare())
+    assert state(back) == state(agent)
+    assert play(back, 20) == play(agent, 20)
+    meta, arrays = files.read(tmp_path / "agent.npz", "agent")
+    del arrays["belief.n"]
+    files.write(tmp_path / "agent.npz", "agent", meta, arrays)
+    with pytest.raises(FileError, match=r"Bare has no method completed\(...\)"):
+        Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Bare())
+
+
+def test_a_learner_that_is_no_dataclass_cannot_be_saved(tmp_path):
+    class Plain:
+        model = Bare()
+        weights = model.weights
+
+    agent = Agent(Plain(), features=FEATURES, oracle=TopK(K), seed=7)
+    agent.observe(agent.choose(), [0.0, 1.0, 1.0])
+    with pytest.raises(ParameterError, match="Plain is not a dataclass"):
+        agent.save(tmp_path / "agent.npz")
+    assert not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from superarm import Agent, CombLinTS, CombMixTS, CombTS, Quota, TopK
-from superarm.agent.catalogue import Items, aligned, as_items, as_table, joined_features, order_of
+from superarm.agent.catalogue import Catalogue, as_table, by_item, in_order
 from superarm.contexts import Outer
 from superarm.errors import FeaturesError, ItemsError, MaskError, WeightsError
 from support import COLUMNS, FEATURES, FRAME, NAMES, K, L, state
@@ -16,23 +16,23 @@ def make(learner=None, **options):
 
 
 def test_positions_and_ids():
-    items = Items(["b", "a", "c"])
+    items = Catalogue(["b", "a", "c"])
     assert items.positions(["c", "b"]).tolist() == [2, 0]
     assert items.positions(np.array(["a"])).tolist() == [1]
     assert items.positions([]).tolist() == []
     assert items.ids_of(np.array([2, 1])).tolist() == ["c", "a"]
-    numbers = Items(np.array([70, 5, 12]))
+    numbers = Catalogue(np.array([70, 5, 12]))
     assert numbers.positions([np.int32(12), 70]).tolist() == [2, 0]
-    assert numbers.get(6) is None
+    assert numbers.get(6) == -1
     assert not numbers.plain
 
 
 @pytest.mark.parametrize("ids", [range(4), [0, 1, 2, 3], np.arange(4), pd.RangeIndex(4)])
 def test_ids_that_are_positions_need_no_table(ids):
-    assert Items(ids).plain
-    assert Items(ids).ids.tolist() == [0, 1, 2, 3]
-    assert Items(ids).get(3) == 3
-    assert Items(ids).get(4) is None
+    assert Catalogue(ids).plain
+    assert Catalogue(ids).ids.tolist() == [0, 1, 2, 3]
+    assert Catalogue(ids).get(3) == 3
+    assert Catalogue(ids).get(4) == -1
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_ids_that_are_positions_need_no_table(ids):
 )
 def test_bad_ids(ids, message):
     with pytest.raises(ItemsError, match=message):
-        Items(ids)
+        Catalogue(ids)
 
 
 @pytest.mark.parametrize(
@@ -72,19 +72,19 @@ def test_bad_ids(ids, message):
 )
 def test_bad_items(items, message):
     with pytest.raises(ItemsError, match=message):
-        Items(["b", "a", "c"]).positions(items)
+        Catalogue(["b", "a", "c"]).positions(items)
 
 
 def test_whole_numbers_are_not_looked_up_by_what_merely_equals_them():
     for wrong in (5.0, True, "5"):
         with pytest.raises(ItemsError, match="whole numbers"):
-            Items([5, 1]).positions([wrong])
+            Catalogue([5, 1]).positions([wrong])
 
 
 def test_the_number_of_ids_must_fit():
     with pytest.raises(ItemsError, match="12 rows of features need as many ids, got 2"):
         make(items=["a", "b"])
-    assert as_items(None, 3).plain
+    assert Catalogue(None, 3).plain
 
 
 def test_an_agent_speaks_in_ids():
@@ -196,15 +196,13 @@ def test_repeated_rows_and_masks_that_do_not_fit():
 def test_tables_that_are_none():
     assert as_table([[1.0]]).names is None
     assert as_table(pd.DataFrame(index=[3, 4])).values.shape == (2, 0)
-    values = aligned(as_table(FRAME), Items(NAMES), None)
+    values = Catalogue(NAMES).rows(as_table(FRAME))
     np.testing.assert_array_equal(values, FEATURES)
-    assert order_of(["b", "a"], Items(["a", "b"])).tolist() == [1, 0]
-    assert order_of([0, 1], Items(range(2))) is None
-    with pytest.raises(FeaturesError, match="for the same context"):
-        joined_features(FEATURES, Outer(FEATURES)([1.0]))
+    assert Catalogue(["a", "b"]).order_of(["b", "a"]).tolist() == [1, 0]
+    assert Catalogue(range(2)).order_of([0, 1]) == slice(None)
 
 
-# --- catalogues that change -----------------------------------------------------------------------------------
+# --- catalogues that change -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -238,7 +236,7 @@ def test_numbers_stay_with_their_items():
     plain = make()
     plain.add_items(FEATURES[:2])
     assert plain.items.tolist() == list(range(L + 2))
-    assert plain._items.plain
+    assert plain.catalogue.plain
 
 
 def test_oracles_that_fit_the_new_catalogue():
@@ -392,3 +390,16 @@ def test_long_texts_take_the_room_they_need(tmp_path):
     odd = make(items=["", "ü", "\ud800", *map(str, range(L - 3))])
     odd.save(tmp_path / "agent.npz")
     assert Agent.load(tmp_path / "agent.npz", oracle=TopK(K)).items.tolist() == odd.items.tolist()
+
+
+def test_only_a_series_with_an_index_of_its_own_is_put_in_order():
+    items = ["b", "a"]
+    assert in_order([1.0, 2.0], items) == [1.0, 2.0]
+    assert in_order(None, items) is None
+    assert in_order(pd.Series([1.0, 2.0], index=["a", "b"]), items) == [2.0, 1.0]
+    assert in_order(pd.Series([1.0, 2.0]), items).tolist() == [1.0, 2.0]
+    assert in_order({"a": 1.0, "b": 2.0}, items) == [2.0, 1.0]
+    with pytest.raises(WeightsError, match="for each, and for no other"):
+        in_order(pd.Series([1.0], index=["a"]), items)
+    with pytest.raises(WeightsError, match="each once"):
+        by_item(pd.Series([1.0, 2.0], index=["a", "a"]))

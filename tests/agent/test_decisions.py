@@ -258,12 +258,18 @@ def test_a_decision_observed_in_other_processes_late_and_twice_is_learned_once(t
     back.observe(decision, {decision.items[2]: 0.0})  # of which nothing was heard yet
 
 
-def test_what_is_too_old_to_know_is_refused(tmp_path):
-    agent = Agent(CombLinTS(), features=FEATURES, oracle=TopK(K), seed=0, remembered=20)
+def of_hours(agent, n):
+    """Decisions an hour apart."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    made = [agent.decide() for _ in range(60)]
+    made = [agent.decide() for _ in range(n)]
     for i, decision in enumerate(made):
         object.__setattr__(decision, "time", as_time(start + timedelta(hours=i)))
+    return made
+
+
+def test_what_is_too_old_to_know_is_refused(tmp_path):
+    agent = Agent(CombLinTS(), features=FEATURES, oracle=TopK(K), seed=0, remembered=20)
+    made = of_hours(agent, 60)
     for decision in made[1:]:
         agent.observe(decision, {decision.items[0]: 1.0})
     assert len(agent.ledger.observed) <= 20
@@ -281,6 +287,38 @@ def test_what_is_too_old_to_know_is_refused(tmp_path):
     assert state(agent) == before
     agent.observe(made[-1], {made[-1].items[1]: 1.0})
     agent.observe(made[0], [1.0, 1.0, 1.0], again=True)
+
+
+def test_the_oldest_decisions_are_forgotten_in_whatever_order_they_were_observed():
+    agent = Agent(CombLinTS(), features=FEATURES, oracle=TopK(K), seed=0, remembered=20)
+    made = of_hours(agent, 21)
+    for decision in reversed(made):
+        agent.observe(decision, {decision.items[0]: 1.0})
+    assert agent.ledger.observed.keys() == {decision.id for decision in made[3:]}
+    assert agent.ledger.before == made[2].time
+    with pytest.raises(DecisionError, match="was observed before"):
+        agent.observe(made[-1], [1.0, 1.0, 1.0])  # of which was heard first
+    with pytest.raises(DecisionError, match="older than those"):
+        agent.observe(made[0], [1.0, 1.0, 1.0])  # of which was heard last
+
+
+@pytest.mark.parametrize("into", ["the one that forgot", "the other"])
+def test_merged_agents_refuse_what_either_may_have_forgotten(into):
+    learner = CombLinTS(lam=1.0, sigma=0.3)
+    forgot, other = (
+        Agent(learner, features=FEATURES, oracle=TopK(K), seed=seed, remembered=10)
+        for seed in (0, 1)
+    )
+    made = of_hours(forgot, 12)
+    for decision in made[1:]:
+        forgot.observe(decision, {decision.items[0]: 1.0})
+    assert forgot.ledger.before == made[2].time
+    one, two = (forgot, other) if into == "the one that forgot" else (other, forgot)
+    one.merge(two)
+    for decision in made[:3]:
+        with pytest.raises(DecisionError, match="older than those"):
+            one.observe(decision, [1.0, 1.0, 1.0])
+    one.observe(made[3], {made[3].items[1]: 1.0})
 
 
 def test_items_that_have_gone_since():

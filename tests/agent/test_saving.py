@@ -43,7 +43,7 @@ OPTIONS = [
 def test_reload_is_exact(tmp_path, learner):
     agent = make(learner)
     play(agent, 15)
-    if hasattr(learner, "learn"):
+    if learner.model.uses_features:
         agent.learn(FEATURES[:3], [0.0, 1.0, 0.0])
     agent.save(tmp_path / "agent.npz")
     back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))

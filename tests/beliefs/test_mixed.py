@@ -16,7 +16,7 @@ from superarm import (
 )
 from superarm.arrays import seeds
 from superarm.arrays.normals import fill_normal
-from superarm.beliefs.mixed import shares
+from superarm.beliefs.mixed import shares, without
 from superarm.beliefs.scales import fit_scales
 from support import learn_rows, update
 
@@ -195,3 +195,18 @@ def test_memory_is_a_few_numbers_an_item():
         sizes.append(sum(np.size(x) for x in belief))
     assert sizes[1] - sizes[0] == 2 * 1000
     assert sizes[0] - 2 * 1000 <= 2 * (D + 1) ** 2 + 10
+
+
+def test_loose_rows_say_of_the_coefficients_what_the_items_said():
+    """An item seen n times says φᵀθ with variance τ² + σ²/n; as a loose row of variance σ² + τ² it
+    must say it as precisely: Σ⁻¹ = I/λ² + Σ_e φ_e φ_eᵀ/(τ² + σ²/n_e)."""
+    lam, sigma, tau = 2.0, 0.4, 0.7
+    problem, steps = played(CombMixTS(lam=lam, sigma=sigma, tau=tau))
+    belief = steps[-1].belief
+    assert len(set(belief.n[belief.n > 0])) > 1
+    R = belief.factor[:-1, :-1]
+    z = belief.factor[:-1, -1]
+    loose = without(belief, problem.Phi, np.arange(L))
+    said = loose.data.T @ loose.data / (sigma**2 + tau**2)
+    np.testing.assert_allclose(np.eye(D) / lam**2 + said[:-1, :-1], R.T @ R, rtol=1e-10)
+    np.testing.assert_allclose(said[:-1, -1], R.T @ z, rtol=1e-10, atol=1e-12)

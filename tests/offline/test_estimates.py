@@ -25,6 +25,7 @@ from superarm import (
 from superarm.contexts import Outer
 from superarm.errors import FeaturesError, ItemsError, NumericalError, ParameterError
 from superarm.offline import Log
+from support import Bare
 
 L, K, d, LOGS = 8, 3, 3, int(os.environ.get("SUPERARM_LOGS", "300"))
 SIGMA = 0.5
@@ -93,7 +94,7 @@ def assert_covers(estimates, truth):
     assert 0.92 <= share <= 0.98, share
 
 
-# --- what is exact --------------------------------------------------------------------------------------------
+# --- what is exact --------------------------------------------------------------------------------
 
 
 def enumerated(rng):
@@ -150,6 +151,22 @@ def test_self_normalized_by_hand():
     )  # the bootstrap's own error is 1.1 %
 
 
+def test_the_standard_error_is_the_jackknife_of_few_uneven_decisions():
+    """Where a target is always the same, so is N: then nothing but r moves without a decision, and
+    the terms give (n-1)/n Σ (V_{-i} - V)² to rounding. Of few decisions, one that weighs much moves
+    r more than a linear term says."""
+    A = [[0], [1], [0], [1], [0], [1]]
+    w = [[1.0], [0.2], [0.7], [0.4], [0.1], [0.9]]
+    p = [[0.9], [0.05], [0.5], [0.3], [0.8], [0.6]]
+    log = Log.of(A, w, p, np.eye(2))
+    target = np.array([0.3, 0.7])
+    found = offline.ips(log, target)
+    kept = [np.delete(np.arange(log.n), i) for i in range(log.n)]
+    without = np.array([offline.ips(log.part(rest), target).value for rest in kept])
+    by_hand = np.sqrt((log.n - 1) / log.n * ((without - found.value) ** 2).sum())
+    np.testing.assert_allclose(found.se, by_hand, rtol=1e-12)
+
+
 def test_a_level_of_the_weights_changes_nothing_when_normalized():
     log = logs(4, 50, size=1)[0]
     up = log._replace(w=log.w + 100.0)
@@ -196,7 +213,7 @@ def test_unbiased_without_normalization():
         np.testing.assert_allclose(se, values.std(), rtol=0.15)  # std of 300 values: 4 %
 
 
-# --- coverage -------------------------------------------------------------------------------------------------
+# --- coverage -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -313,7 +330,7 @@ def test_logs_of_a_policy_that_learned():
     assert_covers(found, 0.5)
 
 
-# --- replay ---------------------------------------------------------------------------------------------------
+# --- replay ---------------------------------------------------------------------------------------
 
 
 def replays(of, oracle, **options):
@@ -377,7 +394,7 @@ def test_masks_are_kept():
     assert np.take_along_axis(mask, run.A, -1).all()
 
 
-# --- errors ---------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def test_what_is_refused():
@@ -517,3 +534,16 @@ def test_by_how_much_a_policy_is_worth_more(method, normalized):
         assert np.mean([e.se for e in estimates[:20]]) < apart
     with pytest.raises(ParameterError, match="interval of no width"):
         method(of[0], BEST, against=BEST, normalized=normalized)
+
+
+def test_a_learner_with_only_what_it_must_have_is_evaluated():
+    log = logs(4, 40, size=1)[0]
+    rng = np.random.default_rng(0)
+    learner = Bare()
+    run = offline.replay(log, learner, TopK(K), rng=rng)
+    assert run.belief.n.sum() == pytest.approx(run.overlap * log.n * K)
+    q = offline.probabilities(log, learner, run.belief, TopK(K), rng=rng, draws=3)
+    np.testing.assert_allclose(q.sum(-1), K)
+    assert np.isfinite(offline.doubly_robust(log, q, model=learner).value)
+    with pytest.raises(ParameterError, match="the belief is not one of Bare for 8 items"):
+        offline.replay(log, learner, TopK(K), rng=rng, belief=BELIEF)

@@ -7,10 +7,11 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from superarm.agent.catalogue import Names
 from superarm.arrays import Array
 from superarm.errors import DecisionError, ItemsError
 from superarm.files import packed, unpacked
@@ -18,6 +19,8 @@ from superarm.files import packed, unpacked
 VERSION = 1
 REMEMBERED = 2**17
 """Observed decisions that an agent remembers if it is not told otherwise."""
+FILED = ("decision", "time", "places", "before")
+"""What a file holds of a ledger."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +29,16 @@ class Decision:
 
     >>> import numpy as np
     >>> from superarm import Agent, CombLinTS, Decision, TopK
-    >>> agent = Agent(CombLinTS(), features=np.eye(3), items=["a", "b", "c"], oracle=TopK(2), seed=0)
+    >>> ids = ["a", "b", "c"]
+    >>> agent = Agent(CombLinTS(), features=np.eye(3), items=ids, oracle=TopK(2), seed=0)
     >>> record = agent.decide().to_json()  # to a queue, a log, another process
     >>> decision = Decision.from_json(record)
     >>> decision.items
     ('b', 'a')
     >>> agent.observe(decision, {"b": 1.0})
-    >>> agent.observe(decision, {"b": 1.0})
+    >>> agent.observe(decision, {"b": 1.0})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    superarm.errors.DecisionError: item 'b' of this decision was observed before: pass again=True to learn it again
+    superarm.errors.DecisionError: item 'b' of this decision was observed before: pass again=True...
     """
 
     id: str  # of its own
@@ -42,20 +46,19 @@ class Decision:
     features: Array  # (K, d) of the chosen items
     time: str  # UTC, ISO 8601
     seed: int  # agent.decide(..., seed=seed) decides alike, if it believes and is asked the same
-    propensity: tuple[float, ...] | None = (
-        None  # (K,) how likely each item was to be chosen, if that was asked for
-    )
-    names: tuple[str, ...] | None = None  # (d,) of the features, if they have any
+    propensity: tuple[float, ...] | None = None  # (K,) if asked for: P(the item is chosen)
+    names: Names = None  # (d,) of the features
 
     def to_json(self) -> str:
-        """As JSON, with a checksum."""
-        features = np.asarray(self.features, np.float64).tolist()
-        content = {
-            name: getattr(self, name)
-            for name in ("id", "items", "time", "seed", "propensity", "names")
+        """The record as JSON, with a checksum."""
+        record = {
+            "superarm": "decision",
+            "version": VERSION,
+            "check": self._check(),
+            **self._words(),
+            "features": np.asarray(self.features, np.float64).tolist(),
         }
-        header = {"superarm": "decision", "version": VERSION, "check": self._check()}
-        return json.dumps({**header, **content, "features": features}, allow_nan=False)
+        return json.dumps(record, allow_nan=False)
 
     @classmethod
     def from_json(cls, record: str | bytes | Mapping[str, Any]) -> "Decision":
@@ -71,53 +74,60 @@ class Decision:
                 f"a decision is a JSON object of Decision.to_json, got {record!r:.60}"
             )
         try:
-            newer = _whole(content.get("version")) > VERSION
-            decision = None if newer else cls._parsed(content)
-            whole = decision is not None and decision._check() == content["check"]
+            version = _whole(content.get("version"))
+            decision = cls._parsed(content) if version <= VERSION else None
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise DecisionError(
                 f"this decision record is damaged ({type(error).__name__}: {error})"
             ) from error
         if decision is None:
-            raise DecisionError(
-                f"this decision has version {content['version']}: upgrade superarm to read it"
-            )
-        if not whole:
-            raise DecisionError(
-                "this decision record is damaged: its checksum is that of other content"
-            )
+            raise DecisionError(f"this decision has version {version}: upgrade superarm to read it")
         return decision
 
     @classmethod
     def _parsed(cls, content: Mapping[str, Any]) -> "Decision":
         items = tuple(x if isinstance(x, str) else _whole(x) for x in content["items"])
-        propensity, names = content["propensity"], content["names"]
-        return cls(
+        propensity = content["propensity"]
+        names = content["names"]
+        decision = cls(
             _text(content["id"]),
             items,
             _rows(content["features"], len(items)),
             as_time(datetime.fromisoformat(_text(content["time"]))),
             _whole(content["seed"]),
-            None if propensity is None else tuple(_probability(p) for p in propensity),
-            None if names is None else tuple(_text(name) for name in names),
+            None if propensity is None else tuple(map(_probability, propensity)),
+            None if names is None else tuple(map(_text, names)),
         )
+        if decision._check() != content["check"]:
+            raise ValueError("its checksum is that of other content")
+        return decision
+
+    def _words(self) -> dict[str, Any]:
+        """All fields but the features."""
+        words = dict(vars(self))
+        del words["features"]
+        return words
 
     def _check(self) -> str:
-        """Of the content, not of its text: others may write the same numbers otherwise."""
-        words = json.dumps([self.id, self.items, self.time, self.seed, self.propensity, self.names])
-        numbers = np.ascontiguousarray(self.features, np.float64) + 0.0  # -0.0 becomes 0.0
-        return f"{zlib.crc32(numbers.tobytes(), zlib.crc32(words.encode())):08x}"
+        """The checksum of the content, not of its text: numbers may be written in other ways."""
+        words = json.dumps(list(self._words().values()))
+        numbers = np.ascontiguousarray(self.features, np.float64)
+        numbers = numbers + 0.0  # -0.0 becomes 0.0
+        check = zlib.crc32(words.encode())
+        check = zlib.crc32(numbers.tobytes(), check)
+        return f"{check:08x}"
 
     def places(self, items: Any) -> list[int]:
         """Where in the decision these items are."""
         at = {item: place for place, item in enumerate(self.items)}
-        if unknown := [item for item in items if item not in at]:
-            raise ItemsError(f"item {unknown[0]!r:.100} was not chosen in this decision")
+        for item in items:
+            if item not in at:
+                raise ItemsError(f"item {item!r:.100} was not chosen in this decision")
         return [at[item] for item in items]
 
 
 def as_time(moment: datetime) -> str:
-    """In UTC, so that times compare as texts."""
+    """The moment as a text, in UTC, so that times compare as texts."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
@@ -145,8 +155,15 @@ def _rows(values: Any, n: int) -> Array:
     if rows.shape == (0,):
         rows = rows.reshape(0, 0)
     if rows.ndim != 2 or len(rows) != n or not np.isfinite(rows).all():
-        raise ValueError("features are not one finite row an item")
+        raise ValueError("features are not one finite row per item")
     return rows
+
+
+class Observed(NamedTuple):
+    """When a decision was made, and which of its places were observed: bit i is place i."""
+
+    time: str = ""
+    places: int = 0
 
 
 class Ledger:
@@ -154,18 +171,21 @@ class Ledger:
 
     When there are more than `limit`, the oldest tenth is forgotten, and what was decided before
     then is refused.
+
+    >>> from superarm.agent.decisions import Ledger
+    >>> ledger = Ledger(limit=1000)
+    >>> ledger.observed
+    {}
     """
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         self.limit = limit
-        self.observed: dict[
-            str, tuple[str, int]
-        ] = {}  # decision: its time, and its observed places as bits
+        self.observed: dict[str, Observed] = {}  # by the id of the decision
         self.before = ""  # the time of the last decision forgotten
 
     def refuse_observed(self, decision: Decision, places: list[int]) -> None:
         """Raise if one of these was observed, or if it is too long ago to know."""
-        _, bits = self.observed.get(decision.id, ("", 0))
+        bits = self._places(decision.id)
         for place in places:
             if bits >> place & 1:
                 raise DecisionError(
@@ -174,60 +194,59 @@ class Ledger:
                 )
         if decision.id not in self.observed and decision.time <= self.before:
             raise DecisionError(
-                f"this decision of {decision.time} is older than those whose feedback is remembered: "
-                "pass again=True if it is sure that it was not observed before"
+                f"this decision of {decision.time} is older than those whose feedback is "
+                "remembered: pass again=True if it is sure that it was not observed before"
             )
 
     def note(self, decision: Decision, places: list[int]) -> None:
-        """Remember these."""
-        _, bits = self.observed.get(decision.id, ("", 0))
+        """Remember that these places of the decision were observed."""
+        bits = self._places(decision.id)
         for place in places:
             bits |= 1 << place
-        self.observed[decision.id] = (decision.time, bits)
-        if len(self.observed) > self.limit:
-            oldest = sorted(self.observed, key=lambda key: self.observed[key])[
-                : 1 + self.limit // 10
-            ]
-            self.before = self.observed[oldest[-1]][0]
-            for key in oldest:
-                del self.observed[key]
+        self.observed[decision.id] = Observed(decision.time, bits)
+        if len(self.observed) <= self.limit:
+            return
+        by_time = sorted(
+            self.observed,
+            key=self.observed.__getitem__,
+        )
+        for key in by_time[: 1 + self.limit // 10]:
+            forgotten = self.observed.pop(key)
+            self.before = forgotten.time
 
     def merged(self, other: "Ledger") -> "Ledger":
-        """Both; refuses what both observed."""
-        for key in self.observed.keys() & other.observed.keys():
-            if self.observed[key][1] & other.observed[key][1]:
+        """The ledger of what either observed; refuses what both observed."""
+        both = Ledger(self.limit)
+        both.before = max(self.before, other.before)
+        both.observed = dict(self.observed)
+        for key, (time, bits) in other.observed.items():
+            own = self._places(key)
+            if own & bits:
                 raise DecisionError(
                     f"both agents observed the same items of decision {key}: merge what is disjoint"
                 )
-        both = Ledger(self.limit)
-        both.before = max(self.before, other.before)
-        for ledger in (self, other):
-            for key, (time, bits) in ledger.observed.items():
-                both.observed[key] = (time, bits | both.observed.get(key, ("", 0))[1])
+            both.observed[key] = Observed(time, own | bits)
         return both
 
+    def _places(self, key: str) -> int:
+        return self.observed.get(key, Observed()).places
+
     def arrays(self) -> dict[str, Array]:
-        """For a file."""
-        times, bits = zip(*self.observed.values(), strict=True) if self.observed else ((), ())
-        texts = {
-            "decision": self.observed,
-            "time": times,
-            "places": [f"{b:x}" for b in bits],
-            "before": [self.before],
-        }
-        return {f"observed.{name}": packed(values) for name, values in texts.items()}
+        """What a file keeps of it."""
+        seen = self.observed.values()
+        times = [x.time for x in seen]
+        places = [f"{x.places:x}" for x in seen]
+        texts = map(packed, (self.observed, times, places, [self.before]))
+        return {f"observed.{name}": text for name, text in zip(FILED, texts, strict=True)}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Array], limit: int) -> "Ledger":
-        """From a file; those of version 1 have none."""
+        """The ledger of a file; those of version 1 have none."""
         ledger = cls(limit)
-        if "observed.decision" in arrays:
-            decisions, times, places = (
-                unpacked(arrays[f"observed.{x}"]) for x in ("decision", "time", "places")
-            )
-            ledger.observed = {
-                key: (time, int(bits, 16))
-                for key, time, bits in zip(decisions, times, places, strict=True)
-            }
-            (ledger.before,) = unpacked(arrays["observed.before"])
+        if "observed.decision" not in arrays:
+            return ledger
+        texts = [unpacked(arrays[f"observed.{name}"]) for name in FILED]
+        (ledger.before,) = texts.pop()
+        for key, time, bits in zip(*texts, strict=True):
+            ledger.observed[key] = Observed(time, int(bits, 16))
         return ledger

@@ -1,11 +1,10 @@
-"""Why an item is chosen, or not: what the belief says of it, and how often it is chosen under
-it.
-"""
+"""Why an item is chosen, or not: what is believed about it, and how often it is chosen."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from superarm.agent.catalogue import Names
 from superarm.arrays import Array, Rng, as_float64, take_rows
 from superarm.beliefs.changes import restricted
 from superarm.checks import find_fault, require_count
@@ -13,9 +12,12 @@ from superarm.contracts import Learner, Problem, method_of
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ItemsError
 
+SHOWN = 4
+"""Contributions that a printed explanation shows per item."""
+
 
 class Explanation(NamedTuple):
-    """What a belief says of some items; printed, a table.
+    """What a belief says about some items; printed, a table.
 
     The score is φ_e·θ̄, plus the item's own deviation where the learner has one; with the logit
     link it is log-odds.
@@ -29,31 +31,36 @@ class Explanation(NamedTuple):
     chosen: Array  # (n,) the probability of being chosen: the propensity
     chosen_se: Array  # (n,) its standard error
     draws: int  # decisions it was estimated from
-    names: tuple[str, ...] | None = None  # (d,) of the features
+    names: Names = None  # (d,) of the features
 
     def __str__(self) -> str:
-        wide = max([8, *(len(str(item)) for item in self.items)])
-        lines = [
-            f"{'item':>{wide}}  {'score':>16}  {'chosen':>15}  contributions, the largest first"
-        ]
         names = self.names or [f"[{j}]" for j in range(self.contributions.shape[1])]
-        for row in zip(*self[:7], strict=True):
-            item, score, std_, parts, own, p, se = row
-            order = np.argsort(-np.abs(parts), kind="stable")[:4]
-            terms = [f"{names[j]} {parts[j]:+.3g}" for j in order] + (
-                [f"own {own:+.3g}"] if own else []
-            )
-            lines.append(
-                f"{item:>{wide}}  {f'{score:.3g} ± {std_:.2g}':>16}  {f'{p:.1%} ± {se:.1%}':>15}  {'  '.join(terms)}"
-            )
-        return "\n".join(
-            [*lines, f"chosen: the share of {self.draws:,} decisions under the present belief"]
-        )
+        width = max([8, *(len(str(item)) for item in self.items)])
+        lines = [
+            f"{'item':>{width}}  {'score':>16}  {'chosen':>15}  contributions, the largest first"
+        ]
+        for item, mean, std, parts, own, p, se in zip(*self[:7], strict=True):
+            score = f"{mean:.3g} ± {std:.2g}"
+            chosen = f"{p:.1%} ± {se:.1%}"
+            largest = np.argsort(-np.abs(parts), kind="stable")[:SHOWN]
+            terms = [f"{names[j]} {parts[j]:+.3g}" for j in largest]
+            if own:
+                terms.append(f"own {own:+.3g}")
+            lines.append(f"{item:>{width}}  {score:>16}  {chosen:>15}  {'  '.join(terms)}")
+        lines.append(f"chosen: the share of {self.draws:,} decisions under the present belief")
+        return "\n".join(lines)
 
 
-def times_chosen(learner: Learner, belief: Any, problem: Problem, *, draws: int, rng: Rng) -> Array:
-    """How often each item of a single problem is chosen in `draws` decisions that are not acted on:
-    (L,).
+def times_chosen(
+    learner: Learner,
+    belief: Any,
+    problem: Problem,
+    *,
+    draws: int,
+    rng: Rng,
+) -> Array:
+    """How often each item of a single problem is chosen, (L,), in `draws` decisions that are not
+    acted on.
     """
     times = np.zeros(problem.L)
     for _ in range(draws):
@@ -63,10 +70,16 @@ def times_chosen(learner: Learner, belief: Any, problem: Problem, *, draws: int,
 
 
 def propensities(
-    learner: Learner, belief: Any, problem: Problem, A: Any, *, rng: Rng, draws: int = 1000
+    learner: Learner,
+    belief: Any,
+    problem: Problem,
+    A: Any,
+    *,
+    rng: Rng,
+    draws: int = 1000,
 ) -> Array:
     """The propensities to log with a decision A that was made at this belief, from `draws` further
-    ones.
+    ones: one per item of A.
 
     Of m draws that choose an item X times, (X+1)/(m+1): the decision itself counts. For it is 1/p
     that is averaged, and E[(m+1)/(X+1)] = (1 - (1-p)^(m+1))/p, short of 1/p by a share that
@@ -75,8 +88,10 @@ def propensities(
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
     >>> from superarm.agent.explain import propensities
-    >>> problem, learner = Problem(np.eye(4), TopK(2)), CombLinTS(lam=1.0, sigma=0.1)
-    >>> propensities(learner, learner.model.prior(problem), problem, [2, 0], rng=np.random.default_rng(0)).round(3)
+    >>> problem = Problem(np.eye(4), TopK(2))
+    >>> learner = CombLinTS(lam=1.0, sigma=0.1)
+    >>> belief = learner.model.prior(problem)
+    >>> propensities(learner, belief, problem, [2, 0], rng=np.random.default_rng(0)).round(3)
     array([0.476, 0.521])
     """
     require_count(draws=draws)
@@ -96,7 +111,8 @@ def explain(
     rng: Rng,
     draws: int = 1000,
 ) -> Explanation:
-    """Explain the items of a single problem, by `draws` decisions that are not acted on.
+    """The explanation of some items of a single problem, by `draws` decisions that are not acted
+    on.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Feedback, Problem, TopK
@@ -120,18 +136,19 @@ def explain(
             "by them"
         )
     phi = as_float64(take_rows(problem.Phi, items))
+    part = problem._replace(Phi=phi)
+    own = restricted(model, belief, items)
     contributions = phi * method_of(model, "coefficients")(belief)
     linear = contributions.sum(-1)
-    own = restricted(model, belief, items)
-    part = problem._replace(Phi=phi)
     deviation = np.zeros(len(items))
     if model.per_item:
         deviation = method_of(model, "mean")(own, part) - linear
+    std = method_of(model, "std")(own, part)
     p = times_chosen(learner, belief, problem, draws=draws, rng=rng)[items] / draws
     return Explanation(
         items,
         score=linear + deviation,
-        std=method_of(model, "std")(own, part),
+        std=std,
         contributions=contributions,
         deviation=deviation,
         chosen=p,

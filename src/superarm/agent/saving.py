@@ -1,53 +1,75 @@
-"""Parts of an agent in a file, checked as they come back, and a look at them."""
+"""What the file of an agent holds: written, checked as it is read, and shown."""
 
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from superarm import files, learners
-from superarm.arrays import Array, Features, Product
-from superarm.checks import check_features
+from superarm import contexts, files, learners
+from superarm.agent.catalogue import Names
+from superarm.agent.decisions import REMEMBERED, Ledger
+from superarm.arrays import Array
 from superarm.contracts import Model, Problem, method_of
-from superarm.errors import FileError
-from superarm.files import PathLike
+from superarm.errors import FileError, ParameterError
 from superarm.gaussian import Gaussian, mean, std
+
+if TYPE_CHECKING:
+    from superarm.agent.agent import Agent
 
 SHOWN = 8
 """Items and coefficients that `describe` shows."""
 
 
-def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
-    """What the opened file of an agent holds, in words: meta data and shapes, items and
-    coefficients.
-    """
-    parts = [files.describe(header, arrays)]
-    if (ids := saved_ids(arrays)) is not None:
-        parts.append(
-            f"{len(ids)} items: {', '.join(map(str, ids[:SHOWN]))}{', ...' if len(ids) > SHOWN else ''}"
+def save(agent: "Agent", path: files.PathLike) -> None:
+    """Write everything but the oracle, atomically."""
+    learner = agent.learner
+    if not dataclasses.is_dataclass(learner):
+        raise ParameterError(
+            f"{type(learner).__name__} is not a dataclass: its parameters cannot be saved"
         )
-    if "observed.decision" in arrays:
-        parts.append(
-            f"{len(files.unpacked(arrays['observed.decision']))} observed decisions remembered"
+    catalogue = agent.catalogue
+    meta = {
+        "learner": type(learner).__name__,
+        "parameters": dataclasses.asdict(learner),
+        "generator": agent.rng.bit_generator.state,
+        "names": catalogue.names,
+        "remembered": agent.ledger.limit,
+    }
+    arrays = contexts.packed(agent.problem.Phi)
+    if not catalogue.numbered:
+        ids = catalogue.ids
+        arrays["items"] = files.packed(ids.tolist()) if ids.dtype == object else ids
+    for name, value in agent.belief._asdict().items():
+        arrays[f"belief.{name}"] = np.asarray(value)
+    files.write(path, "agent", meta, arrays | agent.ledger.arrays())
+
+
+def load(make: Callable[..., "Agent"], path: files.PathLike, oracle: Any, learner: Any) -> "Agent":
+    """The agent in a file, which `make` makes anew and this brings to where it was."""
+    meta, arrays = files.read(path, "agent")
+    try:
+        learner = _learner(path, meta["learner"], meta["parameters"], learner)
+        agent = make(
+            learner,
+            features=contexts.unpacked(arrays),
+            oracle=oracle,
+            items=_ids(arrays),
+            remembered=meta.get("remembered", REMEMBERED),
         )
-    if {"belief.factor", "belief.log_scale"} <= arrays.keys():
-        parts.append(_coefficients(header["meta"].get("names"), arrays))
-    return "\n".join(parts)
+        agent.catalogue.names = _names(meta.get("names"), agent.problem.d)
+        agent.belief = _belief(learner.model, agent.belief, arrays, agent.problem)
+        agent.rng.bit_generator.state = meta["generator"]
+        agent.ledger = Ledger.of_arrays(arrays, agent.ledger.limit)
+    except FileError:
+        raise
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        raise FileError(f"{path} is damaged or does not fit this learner ({error})") from error
+    return agent
 
 
-def _coefficients(names: list[str] | None, arrays: Mapping[str, Array]) -> str:
-    """The clearest coefficients of a belief."""
-    belief = Gaussian(arrays["belief.factor"], arrays["belief.log_scale"])
-    theta = mean(belief)
-    width = std(belief, np.eye(len(theta)))
-    names = names or [f"[{j}]" for j in range(len(theta))]
-    clearest = np.argsort(-np.abs(theta) / width, kind="stable")[:SHOWN]
-    lines = [f"  {names[j]} {theta[j]:+.3g} ± {width[j]:.2g}" for j in clearest]
-    return "\n".join([f"coefficients, the clearest of {len(theta)}:", *lines])
-
-
-def saved_learner(path: PathLike, name: str, parameters: dict[str, Any], given: Any) -> Any:
-    """The learner a file was saved with; one that is given must be the same."""
+def _learner(path: files.PathLike, name: str, parameters: Any, given: Any) -> Any:
+    """The learner that a file was saved with; one that is given must be the same."""
     if given is None:
         if name not in learners.__all__:
             raise FileError(f"{path} needs the learner {name}: pass it as learner=")
@@ -59,53 +81,65 @@ def saved_learner(path: PathLike, name: str, parameters: dict[str, Any], given: 
     return given
 
 
-def packed_ids(ids: Array) -> Array:
-    """Ids of items for a file: numbers as they are, texts as bytes."""
-    return files.packed(ids.tolist()) if ids.dtype == object else ids
-
-
-def saved_ids(arrays: Mapping[str, Array]) -> Any:
-    """The ids in a file; None if it has none."""
+def _ids(arrays: Mapping[str, Array]) -> Any:
+    """The ids of the items in a file; None if it has none."""
     ids = arrays.get("items")
-    return files.unpacked(ids) if ids is not None and ids.dtype == np.uint8 else ids
+    if ids is None or ids.dtype != np.uint8:
+        return ids
+    return files.unpacked(ids)
 
 
-def packed_features(Phi: Features) -> dict[str, Array]:
-    """Features for a file, an array or a product."""
-    return (
-        {"features.left": Phi.left, "features.right": Phi.right}
-        if isinstance(Phi, Product)
-        else {"features": Phi}
-    )
+def _names(names: list[str] | None, d: int) -> Names:
+    """The names of d features."""
+    if names is None:
+        return None
+    if len(names) != d:
+        raise ValueError(f"it names {len(names)} of {d} features")
+    return tuple(map(str, names))
 
 
-def saved_features(arrays: Mapping[str, Array]) -> Features:
-    """The features in a file, an array or a product."""
-    if "features" in arrays:
-        return arrays["features"]
-    return Product(check_features(arrays["features.left"]), arrays["features.right"])
-
-
-def saved_belief(
-    path: PathLike, model: Model, template: Any, arrays: Mapping[str, Array], problem: Problem
-) -> Any:
-    """The belief in a file, which must look like `template`."""
-    saved = {}
-    for name in template._fields:
+def _belief(model: Model, like: Any, arrays: Mapping[str, Array], problem: Problem) -> Any:
+    """The belief in a file, which must look like this one."""
+    fields = {}
+    for name in like._fields:
         value = arrays.get(f"belief.{name}")
         if value is None:
             continue
-        like = np.asarray(getattr(template, name))
-        fits = (
-            value.shape == like.shape
-            and np.can_cast(value.dtype, like.dtype)
-            and np.isfinite(value).all()
-        )
-        if not fits or (name == "factor" and not (value.diagonal()[:-1] > 0).all()):
-            raise FileError(
-                f"{path} is damaged: the {name} of its belief does not fit its features or is not finite"
-            )
-        saved[name] = value.astype(like.dtype, copy=False)
-    if len(saved) < len(template):  # a file of before the model had all of these
-        saved = method_of(model, "completed")(saved, problem)
-    return type(template)(**saved)
+        wanted = np.asarray(getattr(like, name))
+        fits = value.shape == wanted.shape and np.can_cast(value.dtype, wanted.dtype)
+        if not (fits and np.isfinite(value).all()):
+            raise ValueError(f"the {name} of its belief does not fit its features or is not finite")
+        fields[name] = value.astype(wanted.dtype, copy=False)
+    if fields.keys() >= set(Gaussian._fields) and (fields["factor"].diagonal()[:-1] <= 0).any():
+        raise ValueError("the factor of its belief does not fit: its diagonal must be positive")
+    if len(fields) < len(like):  # a file of before the model had all of these
+        fields = method_of(model, "completed")(fields, problem)
+    return type(like)(**fields)
+
+
+def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+    """What an opened file of an agent holds, in words: meta data, items and coefficients."""
+    parts = [files.describe(header, arrays)]
+    ids = _ids(arrays)
+    if ids is not None:
+        shown = ", ".join(map(str, ids[:SHOWN]))
+        more = ", ..." if len(ids) > SHOWN else ""
+        parts.append(f"{len(ids)} items: {shown}{more}")
+    if "observed.decision" in arrays:
+        observed = files.unpacked(arrays["observed.decision"])
+        parts.append(f"{len(observed)} observed decisions remembered")
+    if {"belief.factor", "belief.log_scale"} <= arrays.keys():
+        parts.append(_coefficients(header["meta"].get("names"), arrays))
+    return "\n".join(parts)
+
+
+def _coefficients(names: list[str] | None, arrays: Mapping[str, Array]) -> str:
+    """The clearest coefficients of a belief."""
+    belief = Gaussian(arrays["belief.factor"], arrays["belief.log_scale"])
+    theta = mean(belief)
+    width = std(belief, np.eye(len(theta)))
+    names = names or [f"[{j}]" for j in range(len(theta))]
+    lines = [f"coefficients, the clearest of {len(theta)}:"]
+    for j in np.argsort(-np.abs(theta) / width, kind="stable")[:SHOWN]:
+        lines.append(f"  {names[j]} {theta[j]:+.3g} ± {width[j]:.2g}")
+    return "\n".join(lines)

@@ -2,15 +2,16 @@
 
     symbol     code      shape     meaning
     A_i, w_i   A, w      (n, K)    the items of decision i, and the weights observed of them
-    p_i(e)     p         (n, K)    P(e ∈ A_i), the probability with which the logging policy chose the item
-    q_i(e)     target    (n, L)    the same of the policy to evaluate, of all items; (L,) if always the same
-    ŵ_i(e)     model               a prediction that does not know decision i; 0 in `ips` and `replay`
+    p_i(e)     p         (n, K)    P(e ∈ A_i), the propensity: how likely the logging policy chose e
+    q_i(e)     target    (n, L)    how likely the policy to evaluate chooses e; (L,) if always alike
+    ŵ_i(e)     model               a prediction without decision i; 0 in `ips` and `replay`
     V          value               E Σ_e q_i(e) w̄_i(e), the expected return of a decision
 
 The return of a set is the sum of its items' weights. So the probability of each item is enough, and
 that of the whole set, which may be minute, is never asked for. With
 
-    M_i = Σ_e q_i ŵ_i     N_i = Σ_e q_i     R_i = Σ_{e ∈ A_i} q_i/p_i (w_i - ŵ_i)     S_i = Σ_{e ∈ A_i} q_i/p_i
+    M_i = Σ_e q_i ŵ_i     R_i = Σ_{e ∈ A_i} q_i/p_i (w_i - ŵ_i)
+    N_i = Σ_e q_i         S_i = Σ_{e ∈ A_i} q_i/p_i
 
 the estimates and their terms, whose spread gives the standard error, are
 
@@ -26,6 +27,7 @@ R_i is still right given the past (in `doubly_robust` with `past`), but weights 
 the log make intervals a little short.
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -33,13 +35,13 @@ import numpy as np
 from scipy.special import stdtrit
 
 from superarm.agent.explain import times_chosen
-from superarm.arrays import Array, as_float64, take_rows
+from superarm.arrays import Array, Features, as_float64, take_rows
 from superarm.checks import as_numbers, is_real, require_count
 from superarm.contracts import Feedback, Learner, Oracle, Problem, require_learner
 from superarm.decide import decide
 from superarm.errors import FeaturesError, NumericalError, ParameterError
 from superarm.learners import Greedy
-from superarm.offline.log import Log, padded
+from superarm.offline.log import Log, padded, refuse_first
 from superarm.oracles import TopK
 from superarm.oracles.base import Masked, as_oracle
 
@@ -48,8 +50,8 @@ class Estimate(NamedTuple):
     """A value with its standard error and its interval, and what they rest on.
 
     >>> from superarm.offline import Estimate
-    >>> print(Estimate(2.314, 0.0812, 2.154, 2.474, 0.95, 500, 231.4, 0.983))
-    2.314 ± 0.081, between 2.154 and 2.474 with 95 % confidence (500 decisions worth 231, support 0.98)
+    >>> print(Estimate(2.31, 0.08, 2.15, 2.47, 0.95, 500, 231.4, 0.983))
+    2.31 ± 0.08, between 2.15 and 2.47 with 95 % confidence (500 decisions worth 231, support 0.98)
     """
 
     value: float
@@ -58,13 +60,14 @@ class Estimate(NamedTuple):
     high: float
     level: float  # of the interval
     n: int  # decisions
-    ess: float  # (Σ S_i)²/Σ S_i²: how many decisions count
-    support: float  # S̄/N̄, 1 in expectation; well below it, the target chooses what the log hardly ever does
+    ess: float  # effective sample size (Σ S_i)²/Σ S_i²: how many decisions count
+    support: float  # S̄/N̄, 1 in expectation; far below, the target chooses what is hardly logged
 
     def __str__(self) -> str:
         return (
-            f"{self.value:.4g} ± {self.se:.2g}, between {self.low:.4g} and {self.high:.4g} with {100 * self.level:g} % "
-            f"confidence ({self.n:,} decisions worth {self.ess:,.0f}, support {self.support:.2f})"
+            f"{self.value:.4g} ± {self.se:.2g}, between {self.low:.4g} and {self.high:.4g} "
+            f"with {100 * self.level:g} % confidence "
+            f"({self.n:,} decisions worth {self.ess:,.0f}, support {self.support:.2f})"
         )
 
 
@@ -79,13 +82,15 @@ class Replay(NamedTuple):
     belief: Any
 
 
-# --- estimates ------------------------------------------------------------------------------------------------
-
-
 def ips(
-    log: Log, target: Any, *, against: Any = None, normalized: bool = True, level: float = 0.95
+    log: Log,
+    target: Any,
+    *,
+    against: Any = None,
+    normalized: bool = True,
+    level: float = 0.95,
 ) -> Estimate:
-    """The value of a policy by inverse propensities, one an item.
+    """The value of a policy by inverse propensities, one per item.
 
     Args:
         log: the decisions.
@@ -103,16 +108,15 @@ def ips(
     >>> A = np.argsort(rng.random((400, 4)))[:, :2]  # any two of four items
     >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A]
     >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
-    >>> print(offline.ips(log, np.isin(range(4), [2, 3])))  # in truth 1.2
-    1.241 ± 0.046, between 1.15 and 1.331 with 95 % confidence (400 decisions worth 301, support 1.01)
+    >>> estimate = offline.ips(log, np.isin(range(4), [2, 3]))  # in truth 1.2
+    >>> print(estimate)  # doctest: +NORMALIZE_WHITESPACE
+    1.241 ± 0.046, between 1.15 and 1.331 with 95 % confidence
+    (400 decisions worth 301, support 1.01)
     """
     _check_log(log, level)
-
-    def parts(q: Array) -> tuple[Array, Array, Array, Array]:
-        ratio = _at(q, log.A) / log.p
-        return np.zeros(1), q.sum(-1), ratio * log.w, ratio
-
-    return _estimate([parts(q) for q in _targets(log, target, against)], normalized, level)
+    nothing = np.zeros(1)  # is predicted
+    parts = [_parts(log, q, nothing, nothing) for q in _targets(log, target, against)]
+    return _estimate(parts, normalized, level)
 
 
 def doubly_robust(
@@ -151,17 +155,16 @@ def doubly_robust(
     >>> A = np.argsort(rng.random((400, 4)))[:, :2]
     >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A]
     >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
-    >>> print(offline.doubly_robust(log, np.isin(range(4), [2, 3])))  # in truth 1.2
-    1.214 ± 0.043, between 1.13 and 1.298 with 95 % confidence (400 decisions worth 301, support 1.01)
+    >>> estimate = offline.doubly_robust(log, np.isin(range(4), [2, 3]))  # in truth 1.2
+    >>> print(estimate)  # doctest: +NORMALIZE_WHITESPACE
+    1.214 ± 0.043, between 1.13 and 1.298 with 95 % confidence
+    (400 decisions worth 301, support 1.01)
     """
     _check_log(log, level)
-
-    def parts(q: Array) -> tuple[Array, Array, Array, Array]:
-        direct, predicted = _predict(log, q, Greedy() if model is None else model, folds, past)
-        ratio = _at(q, log.A) / log.p
-        return direct, q.sum(-1), ratio * (log.w - predicted), ratio
-
-    return _estimate([parts(q) for q in _targets(log, target, against)], normalized, level)
+    learner = Greedy() if model is None else model
+    targets = _targets(log, target, against)
+    parts = [_parts(log, q, *_predict(log, q, learner, folds, past)) for q in targets]
+    return _estimate(parts, normalized, level)
 
 
 def replay(
@@ -197,117 +200,151 @@ def replay(
     >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A]
     >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
     >>> run = offline.replay(log, CombLinTS(lam=1.0, sigma=0.5), TopK(2), rng=rng)
-    >>> print(run.estimate)
-    1.209 ± 0.046, between 1.118 and 1.3 with 95 % confidence (400 decisions worth 305, support 1.02)
+    >>> print(run.estimate)  # doctest: +NORMALIZE_WHITESPACE
+    1.209 ± 0.046, between 1.118 and 1.3 with 95 % confidence
+    (400 decisions worth 305, support 1.02)
     >>> round(run.overlap, 2), run.A[-1]
     (0.51, array([3, 2]))
     """
     _check_log(log, level)
     oracle = as_oracle(oracle)
     _check_learner(log, learner, belief, oracle, rng)
-    belief = learner.model.prior(_problem(log, 0, oracle)) if belief is None else belief
-    ratio, chosen = np.zeros(log.A.shape), []
+    model = learner.model
+    if belief is None:
+        belief = model.prior(_problem(log, 0, oracle))
+    ratio = np.zeros(log.A.shape)
+    choices = []
     for i, logged in enumerate(log.A):
         problem = _problem(log, i, oracle)
         A = decide(learner, belief, problem, rng)
-        chosen.append(A[A >= 0])
-        both = (logged[:, None] == chosen[-1]).any(-1)
-        feedback = Feedback.of(problem, np.where(both, logged, -1), log.w[i])
-        belief = learner.model.learn(belief, problem, feedback)
+        choices.append(A[A >= 0])
+        both = np.isin(logged, choices[i])
+        seen = Feedback.of(problem, np.where(both, logged, -1), log.w[i])
+        belief = model.learn(belief, problem, seen)
         ratio[i] = both / log.p[i]
-    N = np.full(
-        log.n, np.mean([len(A) for A in chosen])
-    )  # of this run, whose sizes are as they are
-    estimate = _estimate([(np.zeros(1), N, ratio * log.w, ratio)], normalized, level)
-    return Replay(estimate, padded(chosen, -1), float((ratio > 0).sum() / N.sum()), belief)
+    N = np.full(log.n, np.mean([len(A) for A in choices]))  # of this run, whose sizes are fixed
+    estimate = _estimate([_Parts(np.zeros(1), N, ratio * log.w, ratio)], normalized, level)
+    overlap = float((ratio > 0).sum() / N.sum())
+    return Replay(estimate, padded(choices, -1), overlap, belief)
+
+
+class _Parts(NamedTuple):
+    """What the decisions say about the value of a policy, before R and S are summed over items."""
+
+    M: Array  # (n,) or (1,)
+    N: Array  # (n,) or (1,)
+    R: Array  # (n, K)
+    S: Array  # (n, K)
+
+
+def _parts(log: Log, q: Array, M: Array, predicted: Array) -> _Parts:
+    """The parts for a target q, (n, L) or (1, L), with the predictions M (n,) and ŵ (n, K)."""
+    chosen = np.take_along_axis(q, np.maximum(log.A, 0), axis=-1)
+    S = np.where(log.A >= 0, chosen, 0.0) / log.p
+    return _Parts(M, q.sum(-1), S * (log.w - predicted), S)
 
 
 class _Terms(NamedTuple):
-    """The value of a policy, and what each decision says of it."""
+    """The value of a policy, and what each decision says about it."""
 
     value: float
     terms: Array  # (n,)
     ess: float
     support: float
 
+    def minus(self, other: "_Terms") -> "_Terms":
+        """By how much this policy is worth more than another."""
+        return _Terms(
+            self.value - other.value,
+            self.terms - other.terms,
+            min(self.ess, other.ess),
+            min(self.support, other.support),
+        )
 
-def _terms(M: Array, N: Array, R: Array, S: Array, normalized: bool) -> _Terms:
-    """From M and N, (n,) or (1,), and the items' parts of R and S, (n, K)."""
-    n, R, S = len(S), R.sum(-1), S.sum(-1)
-    if np.count_nonzero(S) < 2:
+
+def _terms(parts: _Parts, normalized: bool) -> _Terms:
+    """The estimate of the value, self-normalized or not, and its terms."""
+    M = parts.M
+    N = parts.N
+    R = parts.R.sum(-1)
+    S = parts.S.sum(-1)
+    n = len(S)
+    logged = np.count_nonzero(S)
+    if logged < 2:
         raise ParameterError(
-            f"the target chooses what was logged in {np.count_nonzero(S)} of {n} decisions: "
+            f"the target chooses what was logged in {logged} of {n} decisions: "
             "this log says too little about its value"
         )
-    r, scale = R.mean() / S.mean(), N.mean() / S.mean()
-    j = (1 - 1 / n) / (1 - S / S.sum())
-    terms = M + r * N + j * scale * (R - r * S) if normalized else M + R
-    value = float(M.mean() + r * N.mean() if normalized else terms.mean())
-    return _Terms(value, terms, float(S.sum() ** 2 / (S**2).sum()), float(1 / scale))
+    scale = N.mean() / S.mean()
+    terms = M + R
+    value = terms.mean()
+    if normalized:
+        r = R.mean() / S.mean()
+        j = (1 - 1 / n) / (1 - S / S.sum())
+        terms = M + r * N + j * scale * (R - r * S)
+        value = M.mean() + r * N.mean()
+    ess = S.sum() ** 2 / (S**2).sum()
+    return _Terms(float(value), terms, float(ess), float(1 / scale))
 
 
-def _estimate(
-    of: list[tuple[Array, Array, Array, Array]], normalized: bool, level: float
-) -> Estimate:
-    """The value of a policy from its M, N, R and S, or by how much the first of two is worth
-    more.
-    """
+def _estimate(parts: list[_Parts], normalized: bool, level: float) -> Estimate:
+    """The value of a policy, or by how much the first of two policies is worth more."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        policies = [_terms(*parts, normalized) for parts in of]
-        value = policies[0].value - sum(policy.value for policy in policies[1:])
-        terms = policies[0].terms - sum(policy.terms for policy in policies[1:])
-        ess, support = (
-            min(getattr(policy, name) for policy in policies) for name in ("ess", "support")
-        )
+        policies = [_terms(policy, normalized) for policy in parts]
+        value, terms, ess, support = functools.reduce(_Terms.minus, policies)
         n = len(terms)
         se = float(np.sqrt(((terms - value) ** 2).mean() / (n - 1)))
         half = se * float(stdtrit(ess - 1, (1 + level) / 2))
     if not math.isfinite(half):
         raise NumericalError(
-            "no finite interval: weights or q/p are too large to square, or one decision outweighs all"
+            "no finite interval: weights or q/p are too large to square, "
+            "or one decision outweighs all"
         )
     if half == 0:
         raise ParameterError(
-            f"all {n} decisions say {value:.4g}, and an interval of no width would not be true: log more decisions"
+            f"all {n} decisions say {value:.4g}, and an interval of no width would not be true: "
+            "log more decisions"
         )
     return Estimate(value, se, value - half, value + half, level, n, ess, support)
 
 
-def _predict(log: Log, q: Array, model: Learner, folds: int, past: bool) -> tuple[Array, Array]:
-    """M_i (n,), and ŵ_i of the logged items (n, K)."""
+def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tuple[Array, Array]:
+    """M_i (n,), and ŵ_i of the logged items (n, K), by a learner that knows other decisions."""
     require_count(folds=folds)
     if not 2 <= folds <= log.n:
         raise ParameterError(
             f"folds must lie between 2 and the number of decisions, {log.n}; got {folds}"
         )
-    require_learner(model)
-    if not model.model.uses_features:
+    require_learner(learner)
+    model = learner.model
+    if not model.uses_features:
         raise FeaturesError(
-            f"{type(model).__name__} learns nothing from features: take a linear model, as Greedy()"
+            f"{type(learner).__name__} learns nothing from features: "
+            "take a linear model, as Greedy()"
         )
-    rng = np.random.default_rng(0)  # for a model that draws: valid too, but Greedy predicts better
-    rows = np.stack([as_float64(take_rows(Phi, A)) for Phi, A in zip(log.Phi, log.A, strict=True)])
-    part = np.arange(log.n) * folds // log.n
+    rng = np.random.default_rng(0)  # for a learner that draws: valid too, but Greedy is better
+    problem = _problem(log, 0, TopK(1))
+    rows = np.stack([as_float64(take_rows(log.Phi[i], log.A[i])) for i in range(log.n)])
+    fold = np.arange(log.n) * folds // log.n
     q = np.broadcast_to(q, (log.n, log.L))
-    direct, predicted = np.zeros(log.n), np.zeros(log.A.shape)
+    direct = np.zeros(log.n)
+    predicted = np.zeros(log.A.shape)
     for k in range(folds):
-        known = part < k if past else part != k
-        problem = _problem(log, 0, TopK(1))
-        belief = model.model.prior(problem)
+        known = fold < k if past else fold != k
+        belief = model.prior(problem)
         if known.any():
-            w = log.w[known].reshape(-1)
-            loose = Feedback(np.full(len(w), -1), rows[known].reshape(-1, problem.d), w)
-            belief = model.model.learn(belief, problem, loose)
-        w_hat, of = np.zeros(log.L), None
-        for i in np.flatnonzero(part == k):
-            if log.Phi[i] is not of:
-                of = log.Phi[i]
-                w_hat = model.weights(belief, problem._replace(Phi=of), rng)
-            direct[i], predicted[i] = q[i] @ w_hat, w_hat[log.A[i]]
+            w = log.w[known].ravel()
+            nowhere = np.full(len(w), -1)
+            feedback = Feedback(nowhere, rows[known].reshape(-1, problem.d), w)
+            belief = model.learn(belief, problem, feedback)
+        Phi: Features | None = None
+        for i in np.flatnonzero(fold == k):
+            if Phi is not log.Phi[i]:
+                Phi = log.Phi[i]
+                w_hat = learner.weights(belief, problem._replace(Phi=Phi), rng)
+            direct[i] = q[i] @ w_hat
+            predicted[i] = w_hat[log.A[i]]
     return direct, np.where(log.A >= 0, predicted, 0.0)
-
-
-# --- how likely an item is chosen -----------------------------------------------------------------------------
 
 
 def probabilities(
@@ -319,7 +356,7 @@ def probabilities(
     rng: np.random.Generator,
     draws: int = 100,
 ) -> Array:
-    """The target for a learner at a belief, (n, L): the share of `draws` decisions in which it
+    """The target that a learner is at a belief, (n, L): the share of `draws` decisions in which it
     chooses each item.
 
     The draws are made anew for each logged decision. So their error is independent between
@@ -331,38 +368,32 @@ def probabilities(
     >>> log = offline.Log.of([[0], [1]], [[1.0], [0.0]], [[0.5], [0.5]], np.eye(2))
     >>> learner = CombLinTS(lam=1.0, sigma=0.1)
     >>> belief = learner.model.prior(Problem(np.eye(2), TopK(1)))
-    >>> offline.probabilities(log, learner, belief, TopK(1), rng=np.random.default_rng(0), draws=1000)
+    >>> rng = np.random.default_rng(0)
+    >>> offline.probabilities(log, learner, belief, TopK(1), rng=rng, draws=1000)
     array([[0.506, 0.494],
            [0.495, 0.505]])
     """
     require_count(draws=draws)
     oracle = as_oracle(oracle)
     _check_learner(log, learner, belief, oracle, rng)
-    problems = (_problem(log, i, oracle) for i in range(log.n))
-    return (
-        np.stack(
-            [times_chosen(learner, belief, problem, draws=draws, rng=rng) for problem in problems]
-        )
-        / draws
-    )
+    times = []
+    for i in range(log.n):
+        problem = _problem(log, i, oracle)
+        times.append(times_chosen(learner, belief, problem, draws=draws, rng=rng))
+    return np.stack(times) / draws
 
 
 def _problem(log: Log, i: int, oracle: Oracle) -> Problem:
-    """That of decision i."""
-    return Problem(
-        log.Phi[i], oracle if log.available is None else Masked(oracle, log.available[i])
-    )
-
-
-def _at(q: Array, A: Array) -> Array:
-    """The numbers of the chosen items, 0 where A pads; q is (n, L) or (1, L)."""
-    return np.where(A >= 0, np.take_along_axis(q, np.maximum(A, 0), axis=-1), 0.0)
+    """The problem of decision i."""
+    if log.available is not None:
+        oracle = Masked(oracle, log.available[i])
+    return Problem(log.Phi[i], oracle)
 
 
 def _targets(log: Log, target: Any, against: Any) -> list[Array]:
-    return [
-        _target(log, policy) for policy in ((target,) if against is None else (target, against))
-    ]
+    """The target and the one it is compared with, if there is one."""
+    given = [target] if against is None else [target, against]
+    return [_target(log, q) for q in given]
 
 
 def _target(log: Log, target: Any) -> Array:
@@ -370,21 +401,20 @@ def _target(log: Log, target: Any) -> Array:
     try:
         q = as_numbers(target)
     except ValueError as error:
-        raise ParameterError(f"target must be probabilities, one an item ({error})") from error
-    if q.shape not in ((log.L,), (log.n, log.L)):
-        raise ParameterError(
-            f"target must have shape {(log.L,)} or {(log.n, log.L)}, got {q.shape}"
-        )
+        raise ParameterError(f"target must be probabilities, one per item ({error})") from error
+    shapes = ((log.L,), (log.n, log.L))
+    if q.shape not in shapes:
+        raise ParameterError(f"target must have shape {shapes[0]} or {shapes[1]}, got {q.shape}")
     q = q.reshape(-1, log.L)
-    if log.available is not None and (barred := (q > 0) & ~log.available).any():
-        i, e = np.argwhere(barred)[0]
-        raise ParameterError(
-            f"target chooses item {e} in decision {i}, where it was not available: give (n, L) other probabilities"
+    if log.available is not None:
+        refuse_first(
+            (q > 0) & ~log.available,
+            ParameterError,
+            "target chooses item {1} in decision {0}, where it was not available: "
+            "give (n, L) other probabilities",
         )
-    outside = ~((q >= 0) & (q <= 1))
-    if outside.any():
-        i, e = np.argwhere(outside)[0]
-        raise ParameterError(f"target must be probabilities: that of item {e} is {q[i, e]}")
+    fault = "target must be probabilities: that of item {1} is {q}"
+    refuse_first(~((q >= 0) & (q <= 1)), ParameterError, fault, q=q)
     return q
 
 
@@ -410,8 +440,9 @@ def _check_learner(log: Log, learner: Any, belief: Any, oracle: Oracle, rng: Any
         )
     if belief is None:
         return
-    shapes = ([np.shape(x) for x in b] if type(b) is type(start) else None for b in (belief, start))
-    if len({str(x) for x in shapes}) > 1:
+    alike = type(belief) is type(start)
+    if not alike or list(map(np.shape, belief)) != list(map(np.shape, start)):
         raise ParameterError(
-            f"the belief is not one of {type(learner).__name__} for {log.L} items with {log.Phi[0].shape[-1]} features"
+            f"the belief is not one of {type(learner).__name__} for {log.L} items with "
+            f"{log.Phi[0].shape[-1]} features"
         )
