@@ -209,7 +209,7 @@ def find_fault(items: Array, L: int) -> str | None:
         return f"items must be a flat list, got shape {items.shape}"
     if items.size == 0:
         return None
-    if not np.issubdtype(items.dtype, np.integer):
+    if items.dtype.kind not in "iu":
         return f"items must be integers, got {items.dtype}"
     values = items.tolist()
     if min(values) < 0 or max(values) >= L:
