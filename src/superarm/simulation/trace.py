@@ -50,23 +50,22 @@ class Trace:
     exact: bool  # whether A^opt is exact: the gap is 0, or an exact oracle was given
     settings: Mapping[str, Any]
 
-    def _of(self, values: Array, learner: str) -> Array:
+    def _index(self, learner: str) -> int:
         if learner not in self.learners:
             raise ParameterError(
                 f"no learner {learner!r} in this trace, only {', '.join(self.learners)}"
             )
-        of: Array = values[self.learners.index(learner)]
-        return of
+        return self.learners.index(learner)
 
     def regret(self, learner: str) -> Array:
         """Expected cumulative regret R(t) against A*."""
-        best = self._of(self.oracle_expected, learner)
-        return np.cumsum(best - self._of(self.expected, learner), axis=-1)
+        j = self._index(learner)
+        return np.cumsum(self.oracle_expected[j] - self.expected[j], axis=-1)
 
     def realized_regret(self, learner: str) -> Array:
         """Realized cumulative regret against A*."""
-        best = self._of(self.oracle_realized, learner)
-        return np.cumsum(best - self._of(self.realized, learner), axis=-1)
+        j = self._index(learner)
+        return np.cumsum(self.oracle_realized[j] - self.realized[j], axis=-1)
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
         """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
@@ -81,17 +80,16 @@ class Trace:
                 f"scaled regret needs a gamma in [0, 1), got {gamma}: "
                 f"the oracle's gap is {self.gap}"
             )
-        optimum = self._of(self.optimum_expected, learner)
-        earned = self._of(self.expected, learner) / (1 - gamma)
-        return np.cumsum(optimum - earned, axis=-1)
+        j = self._index(learner)
+        return np.cumsum(self.optimum_expected[j] - self.expected[j] / (1 - gamma), axis=-1)
 
     def per_step_return(self, learner: str) -> Array:
         """Expected return per episode, averaged over the episodes so far."""
-        return _running_mean(self._of(self.expected, learner))
+        return _running_mean(self.expected[self._index(learner)])
 
     def per_step_optimum(self, learner: str) -> Array:
         """Expected return of A^opt per episode of the learner's: what its own approaches."""
-        return _running_mean(self._of(self.optimum_expected, learner))
+        return _running_mean(self.optimum_expected[self._index(learner)])
 
     def first(self, replicates: int) -> "Trace":
         """The trace of the first replicates alone; replicate i is the same however many there
@@ -107,8 +105,7 @@ class Trace:
         lines = [f"{'learner':{width}}  {f'regret R({n})':>20}  {'return / optimum':>20}"]
         for learner in self.learners:
             regret, regret_se = mean_se(self.regret(learner)[:, -1])
-            optimum = self.per_step_optimum(learner)[:, -1]
-            share, share_se = mean_se(self.per_step_return(learner)[:, -1] / optimum)
+            share, share_se = mean_se(share_of_optimum(self, learner)[:, -1])
             cells = [f"{regret:.4g} ± {regret_se:.2g}", f"{share:.1%} ± {share_se:.1%}"]
             lines.append(f"{learner:{width}}  {cells[0]:>20}  {cells[1]:>20}")
         plural = "" if replicates == 1 else "s"
@@ -143,8 +140,12 @@ class Trace:
 
 
 def _running_mean(x: Array) -> Array:
-    mean: Array = np.cumsum(x, axis=-1) / np.arange(1, x.shape[-1] + 1)
-    return mean
+    return np.asarray(np.cumsum(x, axis=-1) / np.arange(1, x.shape[-1] + 1))
+
+
+def share_of_optimum(trace: Trace, learner: str) -> Array:
+    """Per-step return over per-step optimum (replicates, episodes)."""
+    return np.asarray(trace.per_step_return(learner) / trace.per_step_optimum(learner))
 
 
 def mean_se(x: Array) -> tuple[Array, Array]:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import row_norms
+from superarm.arrays import Array, row_norms
 from superarm.bounds import comblints_bound
 from superarm.checks import require_count, require_positive
 from superarm.contracts import Learner, Problem
 from superarm.errors import ParameterError
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
-from superarm.simulation.trace import Trace
 from superarm.simulation.worlds import GaussianEnvironment
 from superarm.studies.literal import LiteralCombLinTS
 from superarm.studies.report import Figures, Outcome, Row, number
@@ -65,11 +64,9 @@ class LongestPath:
             world = replace(world, mean=world.mean + deviation)
         return Problem(Phi, oracle), world
 
-    def batch(self, streams: Any) -> tuple[Problem, GaussianEnvironment]:
-        """One instance per stream, as a batch of tensors on the device of the streams: Φ
-        (*B, L, d), w̄ (*B, L).
-        """
-        return self(streams)
+    batch = __call__
+    """One instance per stream, as a batch of tensors on the device of the streams: Φ (*B, L, d),
+    w̄ (*B, L)."""
 
 
 # What to run.
@@ -156,9 +153,9 @@ class Plan(NamedTuple):
     """The settings of a run."""
 
     case: Case
-    main: dict[str, Setting]  # of the case, by learner
-    largest: dict[str, Setting]  # of m = 250, by learner
-    points: dict[tuple[str, str, float], Setting]  # by sweep, learner and value
+    sweeps: Sweeps
+    # by sweep, learner and value; the case itself is "results", that of m = 250 is "m=250"
+    settings: dict[tuple[str, str, float], Setting]
 
 
 def plan(
@@ -174,74 +171,73 @@ def plan(
 
     `most` limits the replicates in sweeps, of CombLinTS and of the slower learners.
     """
-    case = Case(**parameters)
     replicates = study.count(quick=20)
-    episodes = study.episodes or EPISODES
+    everything = study.full and sweeps is None
+    planned = Plan(Case(**parameters), SWEEPS if everything else sweeps or {}, {})
 
-    def setting(case: Case, name: str, most: int) -> Setting:
-        return case.setting(name, episodes, min(replicates, most))
+    def add(group: str, name: str, most: int, value: float, sweep: str = "m") -> None:
+        case = planned.case.at(sweep, value)
+        planned.settings[group, name, value] = case.setting(
+            name,
+            study.episodes or EPISODES,
+            min(replicates, most),
+        )
 
-    planned = Plan(case, {}, {}, {})
     for name in learners:
-        planned.main[name] = setting(case, name, replicates)
-    if study.full and sweeps is None:
-        sweeps = SWEEPS
-        if not parameters:
-            limit = 20 if study.device is None else PAPER_REPLICATES
-            planned.largest[learners[0]] = setting(case.at("m", LARGEST), learners[0], limit)
-    for sweep, values in (sweeps or {}).items():
+        add("results", name, replicates, planned.case.m)
+    for sweep, values in planned.sweeps.items():
         names = dict.fromkeys(learners)
         if sweep == "sigma" and "CombLinTS" in names:
             names["LiteralCombLinTS"] = None
         for name in names:
             limit = most[0] if name == "CombLinTS" else most[1]
             for value in values:
-                planned.points[sweep, name, value] = setting(case.at(sweep, value), name, limit)
+                add(sweep, name, limit, value, sweep)
+    if everything and not parameters:
+        limit = 20 if study.device is None else PAPER_REPLICATES
+        add("m=250", learners[0], limit, LARGEST)
     return planned
 
 
 def run(study: Study, **options: Any) -> Outcome:
     """Run what `plan` makes of the options; writes longest-path.json and longest-path.csv."""
-    planned = plan(study, **options)
-    settings = [*planned.main.values(), *planned.points.values(), *planned.largest.values()]
-    traces = study.run(settings)
-    sweeps: Content = {}
-    for (sweep, name, value), setting in planned.points.items():
-        points = sweeps.setdefault(sweep, {}).setdefault(name, [])
-        points.append({"value": value, **_result(setting, traces)})
-    content = {
+    case, sweeps, settings = plan(study, **options)
+    first = next(iter(settings.values()))
+    content: Content = {
         "settings": {
-            **vars(planned.case),
-            "episodes": settings[0].episodes,
-            "replicates": settings[0].replicates,
+            **vars(case),
+            "episodes": first.episodes,
+            "replicates": first.replicates,
         },
-        "results": {name: _result(setting, traces) for name, setting in planned.main.items()},
-        "sweeps": sweeps,
-        "m=250": {name: _result(setting, traces) for name, setting in planned.largest.items()},
-        "bounds": bayes_bounds(planned.case, settings[0].episodes, study.seed, sweeps),
+        "results": {},
+        "sweeps": {},
+        "m=250": {},
+        "bounds": bayes_bounds(case, sweeps, first.episodes, study.seed),
     }
-    main = {name: traces[setting] for name, setting in planned.main.items()}
-    curves = {
-        "regret": {name: trace.regret(name) for name, trace in main.items()},
-        "realized regret": {name: trace.realized_regret(name) for name, trace in main.items()},
-    }
+    curves: dict[str, dict[str, Array]] = {"regret": {}, "realized regret": {}}
+    for (group, name, value), trace in study.run(settings).items():
+        regret = trace.regret(name)
+        realized = trace.realized_regret(name)
+        result = {
+            "learner": trace.settings["learners"][name],
+            "replicates": trace.settings["replicates"],
+            "regret": estimate(regret[:, -1]),
+            "realized_regret": estimate(realized[:, -1]),
+        }
+        if group in sweeps:
+            by_learner = content["sweeps"].setdefault(group, {})
+            by_learner.setdefault(name, []).append({"value": value, **result})
+            continue
+        content[group][name] = result
+        if group == "results":
+            curves["regret"][name] = regret
+            curves["realized regret"][name] = realized
     study.write_json("longest-path", content)
     study.write_curves("longest-path", curves)
     return Outcome(content, claims(content), draw=partial(draw, content, curves["regret"]))
 
 
-def _result(setting: Setting, traces: Mapping[Setting, Trace]) -> Content:
-    """What the JSON says about one setting."""
-    trace = traces[setting]
-    return {
-        "learner": repr(setting.learner),
-        "replicates": setting.replicates,
-        "regret": estimate(trace.regret(*trace.learners)[:, -1]),
-        "realized_regret": estimate(trace.realized_regret(*trace.learners)[:, -1]),
-    }
-
-
-def bayes_bounds(case: Case, episodes: int, seed: int, sweeps: Content) -> Content:
+def bayes_bounds(case: Case, sweeps: Sweeps, episodes: int, seed: int) -> Content:
     """The bounds of the case and along the sweeps over m and d, where the learner's λ and σ are the
     true ones.
     """
@@ -249,10 +245,8 @@ def bayes_bounds(case: Case, episodes: int, seed: int, sweeps: Content) -> Conte
         return {}
     bounds: Content = {"case": bayes_bound(case, episodes, seed)}
     for sweep in ("m", "d"):
-        points: list[Content] = next(iter(sweeps.get(sweep, {}).values()), [])
-        bounds[sweep] = [
-            bayes_bound(case.at(sweep, point["value"]), episodes, seed) for point in points
-        ]
+        cases = [case.at(sweep, value) for value in sweeps.get(sweep, [])]
+        bounds[sweep] = [bayes_bound(case, episodes, seed) for case in cases]
     return bounds
 
 
@@ -278,33 +272,30 @@ def bayes_bound(case: Case, episodes: int, seed: int) -> float:
 
 def is_papers_case(content: Content) -> bool:
     """Whether a run is at the paper's parameters; c is not one of them."""
-    paper = {**vars(Case()), "episodes": EPISODES}
-    del paper["c"]
     settings: Content = content["settings"]
-    return paper.items() <= settings.items()
+    paper = Case(c=settings["c"])
+    return {**vars(paper), "episodes": EPISODES}.items() <= settings.items()
 
 
 def claims(content: Content) -> Iterator[Row]:
     """What the paper says about longest paths; nothing for other cases than its own."""
     if not is_papers_case(content):
         return
-    for case, m, results in (
-        ("default case", LongestPath.m, content["results"]),
-        ("m = 250", LARGEST, content["m=250"]),
+    for what, m, group in (
+        ("default case", LongestPath.m, "results"),
+        ("m = 250", LARGEST, "m=250"),
     ):
-        if "CombLinTS" in results:
-            what = f"longest path, {case}: R(150) of CombLinTS"
-            yield _regret_claim(what, PAPER_REGRET[m], results["CombLinTS"])
-    sweeps = content["sweeps"]
+        if "CombLinTS" in content[group]:
+            yield _regret_claim(what, PAPER_REGRET[m], content[group]["CombLinTS"])
     for sweep in ("m", "d"):
-        points = _points(sweeps, sweep, "CombLinTS")
+        points = _points(content, sweep)
         if len(points) >= 3:
             yield _growth_claim(sweep, points)
     for name, what, otherwise in (
         ("CombLinTS", "square-root belief", "differs: the cliff is rounding"),
         ("LiteralCombLinTS", "literal recursion", "differs"),
     ):
-        points = _points(sweeps, "sigma", name)
+        points = _points(content, "sigma", name)
         at = {point["value"]: point["regret"]["mean"] for point in points}
         if TINY in at and 1.0 in at:
             ratio = at[TINY] / at[1.0]
@@ -316,25 +307,20 @@ def claims(content: Content) -> Iterator[Row]:
             )
 
 
-def _points(sweeps: Content, sweep: str, learner: str) -> Sequence[Content]:
+def _points(content: Content, sweep: str, learner: str = "CombLinTS") -> list[Content]:
     """What a learner came to along a sweep; empty if it was not run."""
-    points: Sequence[Content] = sweeps.get(sweep, {}).get(learner, [])
-    return points
+    return list(content["sweeps"].get(sweep, {}).get(learner, []))
 
 
-def _regret_claim(what: str, paper: float, result: Content) -> Row:
+def _regret_claim(case: str, paper: float, result: Content) -> Row:
     found = result["regret"]
-    printed = f"{paper:.3g}"
-    if found["se"] is None:
-        return Row(what, printed, number(found), "one replicate: no verdict")
-    distance = abs(found["mean"] - paper) / found["se"]
-    verdict = "agrees" if distance <= 3 else "differs"
-    return Row(
-        what,
-        printed,
-        f"{number(found)} ({result['replicates']} replicates)",
-        f"{verdict}: {distance:.1f} standard errors",
-    )
+    here = number(found)
+    verdict = "one replicate: no verdict"
+    if found["se"] is not None:
+        distance = abs(found["mean"] - paper) / found["se"]
+        here += f" ({result['replicates']} replicates)"
+        verdict = f"{'agrees' if distance <= 3 else 'differs'}: {distance:.1f} standard errors"
+    return Row(f"longest path, {case}: R(150) of CombLinTS", f"{paper:.3g}", here, verdict)
 
 
 def _growth_claim(sweep: str, points: Sequence[Content]) -> Row:
@@ -358,6 +344,8 @@ AXIS = {
     "sigma": "σ of the learner",
     "lambda": "λ of the learner",
 }
+LINEAR = {"ylim": (0, None)}
+LOGARITHMIC = {"xscale": "log", "yscale": "log"}
 
 
 def draw(content: Content, curves: Curves) -> Figures:
@@ -377,11 +365,10 @@ def draw(content: Content, curves: Curves) -> Figures:
         title=f"longest path, {size}: {settings['replicates']} replicates, 95 % intervals",
     )
     drawn = {"longest-path": figure}
-    sweeps = content["sweeps"]
-    if sweeps:
+    if content["sweeps"]:
         star = (LongestPath.m, PAPER_REGRET[LongestPath.m], "k*")
         drawn["longest-path-sweeps"] = _draw_sweeps(
-            sweeps,
+            content["sweeps"],
             {"m": star} if is_papers_case(content) else {},
             "paper",
             5.6,
@@ -390,7 +377,7 @@ def draw(content: Content, curves: Curves) -> Figures:
     bounded = {}
     lines = {}
     for sweep, bounds in content["bounds"].items():
-        points = _points(sweeps, sweep, "CombLinTS")
+        points = _points(content, sweep)
         if points:
             bounded[sweep] = {"CombLinTS": points}
             lines[sweep] = ([point["value"] for point in points], bounds, "k--")
@@ -433,17 +420,8 @@ def _draw_sweeps(
             )
         if sweep in beside:
             axes.plot(*beside[sweep], markersize=11, label=beside_label)
-        scale = "linear" if sweep in linear else "log"
-        figures.finish(
-            axes,
-            legend=9,
-            xlabel=AXIS[sweep],
-            ylabel="regret R(n)",
-            xscale=scale,
-            yscale=scale,
-        )
-        if sweep in linear:
-            axes.set_ylim(0, None)
+        scales = LINEAR if sweep in linear else LOGARITHMIC
+        figures.finish(axes, legend=9, xlabel=AXIS[sweep], ylabel="regret R(n)", **scales)
     for axes in figure.axes[n:]:
         axes.set_visible(False)
     return figure
