@@ -142,7 +142,6 @@ def draw(content: Content, wandering: Curves, clicking: Curves) -> Figures:
         for i, (label, values) in enumerate(figures.from_the_top(curves)):
             ours = "forgetting" in label or "logit" in label
             figures.draw_band(axes, values, label, f"C{i}", "-" if ours else "--")
-        figures.finish(axes, **figures.REGRET, legend=9, title=title)
-        axes.margins(x=0)
+        figures.finish(axes, **figures.REGRET, legend=9, title=title, xmargin=0)
     figure.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
     return {"beyond": figure, **explore.draw(content["explore"], replicates)}

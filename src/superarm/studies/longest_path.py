@@ -20,8 +20,8 @@ from superarm.errors import ParameterError
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
 from superarm.simulation.worlds import GaussianEnvironment
-from superarm.studies.literal import LiteralCombLinTS
 from superarm.studies.report import Figures, Outcome, Row, number
+from superarm.studies.rivals import LiteralCombLinTS
 from superarm.studies.study import PAPER_REPLICATES, Content, Curves, Setting, Study, estimate
 
 if TYPE_CHECKING:
@@ -409,12 +409,11 @@ def _draw_sweeps(
     figure = figures.panels((width * columns, 4.2 * rows), rows, columns)
     for axes, (sweep, by_learner) in zip(figure.axes, sweeps.items(), strict=False):
         for label, points in by_learner.items():
-            replicates = sorted({point["replicates"] for point in points})
             figures.draw_points(
                 axes,
                 [point["value"] for point in points],
                 [point["regret"] for point in points],
-                f"{label} ({'/'.join(map(str, replicates))} replicates)",
+                f"{label} ({points[0]['replicates']} replicates)",
                 figures.color_of(label),
                 "s--" if label == "LiteralCombLinTS" else "o-",
             )

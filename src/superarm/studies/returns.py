@@ -128,7 +128,7 @@ def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float
     figures.finish(
         axes,
         xlabel="episode",
-        ylabel="per-step return / optimum",
+        ylabel=figures.SHARE,
         title=f"{name}: {settings['replicates']} replicates, 95 % intervals",
         xscale="log",
         ylim=(None, 1.03),
