@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import lastfm
 from superarm.studies.report import Outcome, Row, percent
+from superarm.studies.returns import Catalogue
 from superarm.studies.study import Content, Study
 
 Likes = Literal["user mean", "user median", "global median"]
 """When a user likes an artist: the listening count is above this."""
-OTHER_READINGS: tuple[Likes, ...] = ("user median", "global median")
 TAGS = 20
 
 
@@ -60,16 +60,9 @@ def _probabilities(plays: Array, liked: Array) -> Array:
     return np.asarray(like / (score(~liked) + like))
 
 
-class Catalogue(NamedTuple):
-    """What can be recommended."""
-
-    Phi: Array  # (4,768, 20)
-    mean: Array  # (4,768,)
-
-
 @functools.cache
 def catalogue(likes: Likes = "user mean") -> Catalogue:
-    """The artists with two listeners and one of the twenty top tags.
+    """The 4,768 artists with two listeners and one of the twenty top tags.
 
     φ_e[j] is the share of those who tagged artist e that gave it tag j; w̄(e) is the mean over its
     listeners of the probability that they like it.
@@ -101,13 +94,9 @@ class Artists:
     likes: Likes = "user mean"
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance; the artists come in random order, as ties go to the first."""
-        artists = catalogue(self.likes)
-        order = rng.permutation(len(artists.mean))
-        return (
-            Problem(artists.Phi[order], TopK(10)),
-            BernoulliEnvironment(artists.mean[order]),
-        )
+        """One instance."""
+        artists = catalogue(self.likes).shuffled(rng)
+        return Problem(artists.Phi, TopK(10)), BernoulliEnvironment(artists.mean)
 
 
 def run(study: Study) -> Outcome:
@@ -119,7 +108,7 @@ def run(study: Study) -> Outcome:
     baselines = {name: learners[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
     del learners["CombLinTS, logit"]
     readings = {}
-    for likes in OTHER_READINGS:
+    for likes in get_args(Likes)[1:]:
         part = replace(study, out=study.out / "readings" / likes.replace(" ", "-"))
         found = returns.run(part, "artists", Artists(likes=likes), baselines, 8, {})
         readings[likes] = found.content["results"]

@@ -4,7 +4,11 @@ and 1,000 episodes.
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import NamedTuple
 
+import numpy as np
+
+from superarm.arrays import Array
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.simulation.lockstep import Instance
 from superarm.studies.report import Figures, Outcome, Row, percent
@@ -32,6 +36,18 @@ OURS_IN_WORDS = {
     "CombLinTS, logit": "CombLinTS with the logit link",
     "CombMixTS": "CombMixTS, all scales from the evidence",
 }
+
+
+class Catalogue(NamedTuple):
+    """What can be chosen, and the probability of a success."""
+
+    Phi: Array  # (L, d)
+    mean: Array  # (L,)
+
+    def shuffled(self, rng: np.random.Generator) -> "Catalogue":
+        """In random order, as ties go to the first."""
+        order = rng.permutation(len(self.mean))
+        return Catalogue(self.Phi[order], self.mean[order])
 
 
 def run(

@@ -86,8 +86,7 @@ class LiteralCombLinTS(_Rival):
 class Window(NamedTuple):
     """The feedback of the last episodes, the oldest first; zero rows before there is any."""
 
-    rows: Array  # (*B, size K, d)
-    w: Array  # (*B, size K)
+    rows: Array  # (*B, size K, d + 1) features and weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,27 +103,21 @@ class WindowCombLinTS(_Rival):
         """Nothing observed."""
         if problem.oracle.K is None:
             raise ParameterError("a sliding window needs an oracle that knows its K")
-        shape = (*problem.batch, self.size * problem.oracle.K)
-        return Window(np.zeros((*shape, problem.d)), np.zeros(shape))
+        n = self.size * problem.oracle.K
+        return Window(np.zeros((*problem.batch, n, problem.d + 1)))
 
     def weights(self, belief: Window, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t) given the window;  Φθ_t."""
         before = prior(problem.d, self.lam, problem.batch)
-        posterior = condition(before, belief.rows, belief.w, self.sigma)
+        posterior = condition(before, belief.rows[..., :-1], belief.rows[..., -1], self.sigma)
         return matvec(problem.Phi, sample(posterior, rng))
 
     def learn(self, belief: Window, problem: Problem, feedback: Feedback) -> Window:
         """Put in the new episode, drop the oldest."""
-        K = belief.w.shape[-1] // self.size
-        n = feedback.w.shape[-1]  # the set may have fewer than K items: zeros fill it up
-        rows = [
-            belief.rows[..., K:, :],
-            feedback.rows,
-            np.zeros_like(belief.rows[..., n:K, :]),
-        ]
-        w = [
-            belief.w[..., K:],
-            np.where(feedback.A >= 0, feedback.w, 0.0),
-            np.zeros_like(belief.w[..., n:K]),
-        ]
-        return Window(np.concatenate(rows, axis=-2), np.concatenate(w, axis=-1))
+        w = np.where(feedback.A >= 0, feedback.w, 0.0)
+        new = np.concatenate([feedback.rows, w[..., None]], axis=-1)
+        K = belief.rows.shape[-2] // self.size
+        kept = belief.rows[..., K:, :]
+        # the set may have fewer than K items: zeros fill it up
+        fill = np.zeros_like(belief.rows[..., w.shape[-1] : K, :])
+        return Window(np.concatenate([kept, new, fill], axis=-2))
