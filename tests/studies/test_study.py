@@ -104,12 +104,13 @@ def test_progress_names_the_setting(tmp_path, capsys):
 
 def test_files(tmp_path):
     study = Study(out=tmp_path, seed=4)
-    content = json.loads(study.write_json("thing", {"x": 1}).read_text())
+    study.write_json("thing", {"x": 1})
+    content = json.loads((tmp_path / "thing.json").read_text())
     assert (content["experiment"], content["x"], content["seed"]) == ("thing", 1, 4)
     assert "numpy" in content["versions"]
     values = np.array([[1.0, 2.0], [3.0, 6.0]])
-    path = study.write_curves("thing", {"regret": {"L": values}, "other": {"L": values + 1}})
-    assert path.read_text().splitlines() == [
+    study.write_curves("thing", {"regret": {"L": values}, "other": {"L": values + 1}})
+    assert (tmp_path / "thing.csv").read_text().splitlines() == [
         "learner,quantity,episode,mean,standard error",
         "L,regret,1,2.0,1.0",
         "L,regret,2,4.0,2.0",

@@ -102,12 +102,18 @@ class Trace:
     def __str__(self) -> str:
         _, replicates, n = self.expected.shape
         width = max(map(len, self.learners))
-        lines = [f"{'learner':{width}}  {f'regret R({n})':>20}  {'return / optimum':>20}"]
+        rows = [("learner", f"regret R({n})", "return / optimum")]
         for learner in self.learners:
             regret, regret_se = mean_se(self.regret(learner)[:, -1])
             share, share_se = mean_se(share_of_optimum(self, learner)[:, -1])
-            cells = [f"{regret:.4g} ± {regret_se:.2g}", f"{share:.1%} ± {share_se:.1%}"]
-            lines.append(f"{learner:{width}}  {cells[0]:>20}  {cells[1]:>20}")
+            rows.append(
+                (
+                    learner,
+                    f"{regret:.4g} ± {regret_se:.2g}",
+                    f"{share:.1%} ± {share_se:.1%}",
+                )
+            )
+        lines = [f"{name:{width}}  {left:>20}  {right:>20}" for name, left, right in rows]
         plural = "" if replicates == 1 else "s"
         return "\n".join([*lines, f"mean ± standard error over {replicates} replicate{plural}"])
 

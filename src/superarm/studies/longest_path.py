@@ -238,33 +238,30 @@ def run(study: Study, **options: Any) -> Outcome:
 
 
 def bayes_bounds(case: Case, sweeps: Sweeps, episodes: int, seed: int) -> Content:
-    """The bounds of the case and along the sweeps over m and d, where the learner's λ and σ are the
-    true ones.
+    """The refined bounds of the case and along the sweeps over m and d, where the learner's λ and σ
+    are the true ones; each with the largest norm of one instance's features.
     """
     if (case.lam, case.sigma) != (LongestPath.lam, LongestPath.sigma):
         return {}
-    bounds: Content = {"case": bayes_bound(case, episodes, seed)}
+
+    def bound(case: Case) -> float:
+        truth = LongestPath(m=case.m, d=case.d)
+        problem = truth(np.random.default_rng(seed))[0]
+        return comblints_bound(
+            episodes,
+            K=2 * case.m,
+            L=problem.L,
+            d=case.d,
+            lam=truth.lam,
+            sigma=truth.sigma,
+            max_norm=float(row_norms(np.asarray(problem.Phi)).max()),
+        )
+
+    bounds: Content = {"case": bound(case)}
     for sweep in ("m", "d"):
-        cases = [case.at(sweep, value) for value in sweeps.get(sweep, [])]
-        bounds[sweep] = [bayes_bound(case, episodes, seed) for case in cases]
+        values = sweeps.get(sweep, [])
+        bounds[sweep] = [bound(case.at(sweep, value)) for value in values]
     return bounds
-
-
-def bayes_bound(case: Case, episodes: int, seed: int) -> float:
-    """The refined bound for a learner with the true λ and σ, with the largest norm of one
-    instance's features.
-    """
-    truth = LongestPath(m=case.m, d=case.d)
-    problem = truth(np.random.default_rng(seed))[0]
-    return comblints_bound(
-        episodes,
-        K=2 * case.m,
-        L=problem.L,
-        d=case.d,
-        lam=truth.lam,
-        sigma=truth.sigma,
-        max_norm=float(row_norms(np.asarray(problem.Phi)).max()),
-    )
 
 
 # What it claims.

@@ -128,30 +128,24 @@ class Study:
         trace.save(path)
         return trace
 
-    def write_json(self, name: str, content: Content) -> Path:
-        """Write `name`.json: the content, with seed and versions; returns its path."""
-        path = self.out / f"{name}.json"
+    def write_json(self, name: str, content: Content) -> None:
+        """Write `name`.json: the content, with seed and versions."""
         text = json.dumps(
             {"experiment": name, **content, "seed": self.seed, "versions": versions()},
             indent=2,
             allow_nan=False,
         )
-        path.write_text(f"{text}\n")
-        return path
+        (self.out / f"{name}.json").write_text(f"{text}\n")
 
-    def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> Path:
-        """Write `name`.csv: mean and standard error by label, quantity and episode; returns its
-        path.
-        """
-        path = self.out / f"{name}.csv"
-        with path.open("w", newline="") as file:
+    def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> None:
+        """Write `name`.csv: mean and standard error by label, quantity and episode."""
+        with (self.out / f"{name}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["learner", "quantity", "episode", "mean", "standard error"])
             for label in next(iter(quantities.values())):
                 for quantity, curves in quantities.items():
                     for t, pair in enumerate(zip(*mean_se(curves[label]), strict=True), 1):
                         writer.writerow([label, quantity, t, *pair])
-        return path
 
 
 def regret(trace: Trace) -> Array:
