@@ -1,7 +1,6 @@
 """The command line. Commands only; the work is done elsewhere."""
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -168,18 +167,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(seed=0, workers=-1)
 
 
-def _made(kind: type[Any], arguments: argparse.Namespace) -> Any:
-    """A dataclass of the arguments that are its fields."""
-    names = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{key: value for key, value in vars(arguments).items() if key in names})
-
-
 def _demo(arguments: argparse.Namespace) -> None:
     from superarm.studies import demo
 
     out = arguments.out
     table = demo.run(
-        _made(demo.BernoulliLongestPath, arguments),
+        demo.BernoulliLongestPath(m=arguments.m, d=arguments.d),
         out,
         episodes=arguments.episodes,
         replicates=arguments.replicates,
@@ -216,10 +209,16 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         "artists": artists.run,
         "beyond": beyond.run,
     }
-    made = report.reproduce(
-        _made(Study, arguments),
-        runs if name == "all" else {name: runs[name]},
+    study = Study(
+        out=arguments.out,
+        seed=arguments.seed,
+        workers=arguments.workers,
+        device=arguments.device,
+        full=arguments.full,
+        replicates=arguments.replicates,
+        episodes=arguments.episodes,
     )
+    made = report.reproduce(study, runs if name == "all" else {name: runs[name]})
     print(f"\n{made.tables}")
     for line in made.left_out:
         print(f"\nLeft out, {line}")

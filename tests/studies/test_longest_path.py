@@ -97,7 +97,7 @@ def test_full_scale_is_the_papers(tmp_path):
             sweep: [value for name, value in group if name == learner]
             for sweep, group in groups.items()
         }
-        assert values == SWEEPS
+        assert values == {sweep: list(values) for sweep, values in SWEEPS.items()}
     replicates = {
         name: setting.replicates
         for group in groups.values()

@@ -60,12 +60,14 @@ class Trace:
     def regret(self, learner: str) -> Array:
         """Expected cumulative regret R(t) against A*."""
         j = self._index(learner)
-        return np.cumsum(self.oracle_expected[j] - self.expected[j], axis=-1)
+        lost = self.oracle_expected[j] - self.expected[j]
+        return np.cumsum(lost, axis=-1)
 
     def realized_regret(self, learner: str) -> Array:
         """Realized cumulative regret against A*."""
         j = self._index(learner)
-        return np.cumsum(self.oracle_realized[j] - self.realized[j], axis=-1)
+        lost = self.oracle_realized[j] - self.realized[j]
+        return np.cumsum(lost, axis=-1)
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
         """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
@@ -81,7 +83,8 @@ class Trace:
                 f"the oracle's gap is {self.gap}"
             )
         j = self._index(learner)
-        return np.cumsum(self.optimum_expected[j] - self.expected[j] / (1 - gamma), axis=-1)
+        lost = self.optimum_expected[j] - self.expected[j] / (1 - gamma)
+        return np.cumsum(lost, axis=-1)
 
     def per_step_return(self, learner: str) -> Array:
         """Expected return per episode, averaged over the episodes so far."""
@@ -146,12 +149,14 @@ class Trace:
 
 
 def _running_mean(x: Array) -> Array:
-    return np.asarray(np.cumsum(x, axis=-1) / np.arange(1, x.shape[-1] + 1))
+    episodes = np.arange(1, x.shape[-1] + 1)
+    return np.asarray(np.cumsum(x, axis=-1) / episodes)
 
 
 def share_of_optimum(trace: Trace, learner: str) -> Array:
     """Per-step return over per-step optimum (replicates, episodes)."""
-    return np.asarray(trace.per_step_return(learner) / trace.per_step_optimum(learner))
+    optimum = trace.per_step_optimum(learner)
+    return np.asarray(trace.per_step_return(learner) / optimum)
 
 
 def mean_se(x: Array) -> tuple[Array, Array]:

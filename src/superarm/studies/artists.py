@@ -70,16 +70,15 @@ def catalogue(likes: Likes = "user mean") -> Catalogue:
     plays = data.plays
     tags = data.tags
     listened = plays[:, 1]
-    size = int(max(listened.max(), tags[:, 1].max())) + 1
-    listeners = np.bincount(listened, minlength=size)
-    taggers = np.bincount(np.unique(tags[:, :2], axis=0)[:, 1], minlength=size)
+    artists = max(listened.max(), tags[:, 1].max()) + 1
+    per_artist = functools.partial(np.bincount, minlength=artists)
+    listeners = per_artist(listened)
+    taggers = per_artist(np.unique(tags[:, :2], axis=0)[:, 1])
     top = np.argsort(-np.bincount(tags[:, 2]), kind="stable")[:TAGS]
-    assigned = np.column_stack(
-        [np.bincount(tags[tags[:, 2] == tag, 1], minlength=size) for tag in top]
-    )
+    assigned = np.column_stack([per_artist(tags[tags[:, 2] == tag, 1]) for tag in top])
     chosen = np.flatnonzero((listeners >= 2) & assigned.any(1))
     probability = _probabilities(plays, _liked(plays, likes))
-    liking = np.bincount(listened, probability, minlength=size)
+    liking = per_artist(listened, probability)
     return Catalogue(
         assigned[chosen] / taggers[chosen, None],
         liking[chosen] / listeners[chosen],
@@ -111,9 +110,7 @@ def run(study: Study) -> Outcome:
         part = replace(study, out=study.out / "readings" / likes.replace(" ", "-"))
         found = returns.run(part, "artists", Artists(likes=likes), baselines, 8, {})
         readings[likes] = found.content["results"]
-    found = returns.run(study, "artists", Artists(), learners, 8, {})
-    found.content["readings"] = readings
-    study.write_json("artists", found.content)
+    found = returns.run(study, "artists", Artists(), learners, 8, {}, readings=readings)
     return found._replace(claims=claims(found.content))
 
 

@@ -78,8 +78,8 @@ PAPER_REGRET = {LongestPath.m: 1.56e4, LARGEST: 6.56e4}
 """R(150) of CombLinTS, by m."""
 Sweeps: TypeAlias = Mapping[str, Sequence[float]]
 SWEEPS: Sweeps = {
-    "m": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
-    "d": [10, 60, 110, 160, 210, 260, 310, 360, 410, 460, 510],
+    "m": range(10, 101, 10),
+    "d": range(10, 511, 50),
     "sigma": [10.0**k for k in range(-7, 5)],
     "lambda": [10.0**k for k in range(-2, 6)],
 }
@@ -186,9 +186,9 @@ def plan(
     for name in learners:
         add("results", name, replicates, planned.case.m)
     for sweep, values in planned.sweeps.items():
-        names = dict.fromkeys(learners)
+        names = list(learners)
         if sweep == "sigma" and "CombLinTS" in names:
-            names["LiteralCombLinTS"] = None
+            names.append("LiteralCombLinTS")
         for name in names:
             limit = most[0] if name == "CombLinTS" else most[1]
             for value in values:

@@ -57,9 +57,10 @@ def run(
     learners: Learners,
     quick: int,
     paper: Mapping[int, float],
+    **more: Content,
 ) -> Outcome:
     """Run the learners on the instance, `quick` replicates if not told otherwise; writes
-    `name`.json and `name`.csv. The figure shows the paper's numbers.
+    `name`.json, which holds `more` too, and `name`.csv. The figure shows the paper's numbers.
     """
     episodes = study.episodes or EPISODES
     replicates = study.count(quick)
@@ -86,6 +87,7 @@ def run(
         "settings": settings,
         "optimum": estimate(first.per_step_optimum(*first.learners)[:, -1])["mean"],
         "results": results,
+        **more,
     }
     study.write_json(name, content)
     study.write_curves(name, {"return / optimum": shares})
@@ -127,9 +129,8 @@ def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float
 
     figure = figures.panels((9, 4.8))
     axes = figure.axes[0]
-    both = not shares.keys().isdisjoint(OURS)
     for label, values in figures.from_the_top(shares):
-        style = "--" if both and label not in OURS else "-"
+        style = "-" if label in OURS else "--"
         figures.draw_band(axes, values, label, style=style)
     figures.draw_optimum(axes)
     reached = [t for t in paper if t <= settings["episodes"]]
