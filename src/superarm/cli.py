@@ -1,7 +1,6 @@
 """The command line. Commands only; the work is done elsewhere."""
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -51,12 +50,24 @@ def _add_demo(commands: Any) -> None:
         epilog="example: superarm demo --m 15 --episodes 2000 --workers 2",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    demo.add_argument("--m", type=int, default=10, help="edges on a side of the grid")
-    demo.add_argument("--d", type=int, default=20, help="features per edge")
-    demo.add_argument("--episodes", type=int, default=500, help="episodes per replicate")
-    demo.add_argument("--replicates", type=int, default=20, help="random instances")
-    _add_common(demo, out="demo")
-    demo.set_defaults(command=_demo, after="")
+    _add_numbers(
+        demo,
+        int,
+        m="edges on a side of the grid",
+        d="features per edge",
+        episodes="episodes per replicate",
+        replicates="random instances",
+    )
+    _add_common(demo)
+    demo.set_defaults(
+        m=10,
+        d=20,
+        episodes=500,
+        replicates=20,
+        out="demo",
+        command=_demo,
+        after="",
+    )
 
 
 def _add_reproduce(commands: Any) -> None:
@@ -79,27 +90,28 @@ examples:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("experiment", choices=["longest-path", "ads", "artists", "beyond", "all"])
-    parser.add_argument(
-        "--replicates",
-        type=int,
-        help="random instances (default: a few; with --full 200)",
-    )
-    parser.add_argument(
-        "--episodes",
-        type=int,
-        help="episodes per replicate (default: the paper's)",
+    _add_numbers(
+        parser,
+        int,
+        replicates="random instances (default: a few; with --full 200)",
+        episodes="episodes per replicate (default: the paper's)",
     )
     parser.add_argument("--full", action="store_true", help="the paper's replicates and all sweeps")
-    _add_common(parser, out="reproduction")
+    _add_common(parser)
     path = parser.add_argument_group("longest-path only", argument_default=argparse.SUPPRESS)
-    for name, kind, text in (
-        ("--m", int, "edges on a side of the grid (default: 30)"),
-        ("--d", int, "features per edge (default: 200)"),
-        ("--lam", float, "the learner's λ (default: 10)"),
-        ("--sigma", float, "the learner's σ (default: 1)"),
-        ("--c", float, "optimism of CombLinUCB (default: 1)"),
-    ):
-        path.add_argument(name, type=kind, help=text)
+    _add_numbers(
+        path,
+        int,
+        m="edges on a side of the grid (default: 30)",
+        d="features per edge (default: 200)",
+    )
+    _add_numbers(
+        path,
+        float,
+        lam="the learner's λ (default: 10)",
+        sigma="the learner's σ (default: 1)",
+        c="optimism of CombLinUCB (default: 1)",
+    )
     path.add_argument(
         "--learner",
         dest="learners",
@@ -120,6 +132,7 @@ examples:
         help="vary one parameter; repeatable",
     )
     parser.set_defaults(
+        out="reproduction",
         command=_reproduce,
         after=" Finished settings are kept: give the same command again to go on.",
     )
@@ -137,21 +150,21 @@ def _add_inspect(commands: Any) -> None:
     inspect.set_defaults(command=_inspect, after="")
 
 
-def _add_common(parser: argparse.ArgumentParser, out: str) -> None:
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="the result is a function of this and the settings",
+def _add_numbers(parser: Any, kind: type[int | float], **texts: str) -> None:
+    """Options of one kind, by name, with what --help says of them."""
+    for name, text in texts.items():
+        parser.add_argument(f"--{name}", type=kind, help=text)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    _add_numbers(
+        parser,
+        int,
+        seed="the result is a function of this and the settings",
+        workers="processes; -1 for one per core",
     )
-    parser.add_argument("--workers", type=int, default=-1, help="processes; -1 for one per core")
-    parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="where to write")
-
-
-def _made(kind: type[Any], arguments: argparse.Namespace) -> Any:
-    """A dataclass of the arguments that are its fields."""
-    names = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{key: value for key, value in vars(arguments).items() if key in names})
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write")
+    parser.set_defaults(seed=0, workers=-1)
 
 
 def _demo(arguments: argparse.Namespace) -> None:
@@ -159,7 +172,7 @@ def _demo(arguments: argparse.Namespace) -> None:
 
     out = arguments.out
     table = demo.run(
-        _made(demo.BernoulliLongestPath, arguments),
+        demo.BernoulliLongestPath(m=arguments.m, d=arguments.d),
         out,
         episodes=arguments.episodes,
         replicates=arguments.replicates,
@@ -196,10 +209,16 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         "artists": artists.run,
         "beyond": beyond.run,
     }
-    made = report.reproduce(
-        _made(Study, arguments),
-        runs if name == "all" else {name: runs[name]},
+    study = Study(
+        out=arguments.out,
+        seed=arguments.seed,
+        workers=arguments.workers,
+        device=arguments.device,
+        full=arguments.full,
+        replicates=arguments.replicates,
+        episodes=arguments.episodes,
     )
+    made = report.reproduce(study, runs if name == "all" else {name: runs[name]})
     print(f"\n{made.tables}")
     for line in made.left_out:
         print(f"\nLeft out, {line}")

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from superarm.agent.explain import Explanation
 from superarm.arrays import Array
 from superarm.files import PathLike
-from superarm.simulation.trace import Trace, mean_se
+from superarm.simulation.trace import Trace, mean_se, share_of_optimum
 
 COLORS = {
     "CombLinTS": "C0",
@@ -31,6 +31,7 @@ REGRET: dict[str, Any] = {
     "ylim": (0, None),
 }
 """The axes of regret by episode."""
+SHARE = "per-step return / optimum"
 
 
 def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") -> Figure:
@@ -47,18 +48,14 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     >>> figure = plot_regret(trace)
     """
     figure = panels((11, 4.6), columns=2)
-    left = figure.axes[0]
-    right = figure.axes[1]
+    left, right = figure.axes
     curves = {learner: trace.regret(learner) for learner in trace.learners}
     for i, (learner, regret) in enumerate(from_the_top(curves)):
-        share = trace.per_step_return(learner) / trace.per_step_optimum(learner)
         draw_band(left, regret, learner, f"C{i}")
-        draw_band(right, share, learner, f"C{i}")
+        draw_band(right, share_of_optimum(trace, learner), learner, f"C{i}")
     draw_optimum(right)
-    finish(left, **REGRET, legend=10)
-    finish(right, xlabel="episode", ylabel="per-step return / optimum")
-    left.margins(x=0)
-    right.margins(x=0)
+    finish(left, **REGRET, legend=10, xmargin=0)
+    finish(right, xlabel="episode", ylabel=SHARE, xmargin=0)
     prefix = f"{title} · " if title else ""
     figure.suptitle(
         f"{prefix}mean and 95 % interval over {trace.expected.shape[1]} replicates",
@@ -81,13 +78,10 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
         sharey=True,
         width_ratios=[3, 1],
     )
-    bars = figure.axes[0]
-    chosen = figure.axes[1]
+    bars, chosen = figure.axes
     parts = np.column_stack([explanation.contributions, explanation.deviation])
-    labels = [
-        *(names or explanation.names or [f"feature {j}" for j in range(parts.shape[1] - 1)]),
-        "own",
-    ]
+    names = names or explanation.names or [f"feature {j}" for j in range(parts.shape[1] - 1)]
+    labels = [*names, "own"]
     right = np.zeros(n)  # where the bars to the right end, and below those to the left
     left = np.zeros(n)
     for j in np.argsort(-np.abs(parts).sum(0), kind="stable")[:10]:

@@ -312,9 +312,9 @@ class TestWhatIsMadeOnTheHost(OnTensors):
 class TestStudy(OnTensors):
     def test_a_device_keeps_traces_of_its_own(self, tmp_path):
         setting = Setting("a", LongestPath(m=2, d=2), TS, 5, 3)
-        here = Study(out=tmp_path, progress=False).run([setting])[setting]
-        there = Study(out=tmp_path, progress=False, device="cpu").run([setting])[setting]
-        again = Study(out=tmp_path, progress=False, device="cpu").run([setting])[setting]
+        here = Study(out=tmp_path, progress=False).run({"a": setting})["a"]
+        there = Study(out=tmp_path, progress=False, device="cpu").run({"a": setting})["a"]
+        again = Study(out=tmp_path, progress=False, device="cpu").run({"a": setting})["a"]
         assert (there.expected != here.expected).any()
         np.testing.assert_array_equal(again.expected, there.expected)
         assert sorted(p.name for p in (tmp_path / "traces").iterdir()) == ["a cpu.npz", "a.npz"]

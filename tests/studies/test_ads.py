@@ -3,16 +3,17 @@ import pytest
 
 from superarm.studies import returns
 from superarm.studies.ads import Ads, claims, people, run
+from superarm.studies.datasets import adult
 from superarm.studies.report import Row
 from superarm.studies.study import Study
 from support import returned
 
 
 def test_features():
-    Phi, female, mean = people()
+    Phi, mean = people()
     assert Phi.shape == (32_561, 10)
     assert (Phi[:, :7].sum(1) == 1).all()
-    np.testing.assert_array_equal(Phi[:, 7], female)
+    np.testing.assert_array_equal(Phi[:, 7], adult().female)
     assert ((Phi >= 0) & (Phi <= 1)).all()
     assert set(np.unique(mean)) == {0.05, 0.15}
     # ties decide who is shown
@@ -20,7 +21,7 @@ def test_features():
 
 
 def test_an_instance_shuffles_people_and_keeps_them_whole():
-    Phi, _, mean = people()
+    Phi, mean = people()
     problem, world = Ads()(np.random.default_rng(0))
     assert not np.array_equal(Phi, problem.Phi)
     whole, shuffled = (

@@ -1,11 +1,10 @@
 import json
 
 from superarm import CombLinTS, CombMixTS, mean_se, simulate
-from superarm.studies import clicks, drift
+from superarm.studies import clicks, drift, explore
 from superarm.studies.ads import Ads
 from superarm.studies.artists import Artists
 from superarm.studies.beyond import FIXED, run
-from superarm.studies.explore import EXPLORE
 from superarm.studies.longest_path import LongestPath
 from superarm.studies.study import Study
 from support import with_data
@@ -44,13 +43,16 @@ def test_auto_on_ads_is_within_two_points_of_the_best_of_25_fixed_pairs():
     assert share["auto"] >= max(share[name] for name in FIXED) - 0.02
 
 
-def test_files(tmp_path):
-    study = Study(out=tmp_path, progress=False, replicates=2, episodes=10)
+def test_files(tmp_path, monkeypatch):
     problems = {"coherent longest path": (LongestPath(m=2, d=3), 10)}
-    content = run(study, problems=problems, grid=2).content
+    monkeypatch.setattr(explore, "PROBLEMS", problems)
+    study = Study(out=tmp_path, progress=False, full=True, replicates=2, episodes=10)
+    content = run(study).content
     written = json.loads((tmp_path / "beyond.json").read_text())
     assert written["drift"] == content["drift"]
-    assert set(written["explore"]["coherent longest path"]) >= {f"explore={x:g}" for x in EXPLORE}
+    assert set(written["explore"]["coherent longest path"]) >= {
+        f"explore={x:g}" for x in explore.EXPLORE
+    }
     assert len(written["scales"]) == 26
     assert len((tmp_path / "drift.csv").read_text().splitlines()) == 1 + len(drift.LEARNERS) * 10
     assert len((tmp_path / "clicks.csv").read_text().splitlines()) == 1 + len(clicks.LEARNERS) * 10

@@ -73,25 +73,41 @@ def test_a_run_is_a_pure_function_of_settings_and_seed(tmp_path):
     assert texts[0] == texts[1] == texts[2]
 
 
+def by_group(planned):
+    groups = {}
+    for (group, name, value), setting in planned.settings.items():
+        groups.setdefault(group, {})[name, value] = setting
+    return groups
+
+
 def test_full_scale_is_the_papers(tmp_path):
     planned = plan(Study(out=tmp_path, full=True))
     assert planned.case == Case()
-    assert {setting.replicates for setting in planned.main.values()} == {200}
-    assert {setting.episodes for setting in planned.main.values()} == {150}
-    swept = {}
-    for sweep, name, value in planned.points:
-        swept.setdefault(sweep, {}).setdefault(name, []).append(value)
-    assert {sweep: values["CombLinTS"] for sweep, values in swept.items()} == SWEEPS
-    assert {sweep: values["CombLinUCB"] for sweep, values in swept.items()} == SWEEPS
-    replicates = {name: setting.replicates for (_, name, _), setting in planned.points.items()}
-    assert replicates == {"CombLinTS": 200, "CombLinUCB": 50, "LiteralCombLinTS": 50}
-    (largest,) = planned.largest.values()
+    assert planned.sweeps == SWEEPS
+    groups = by_group(planned)
+    assert {setting.episodes for setting in planned.settings.values()} == {150}
+    main = groups.pop("results")
+    assert {setting.replicates for setting in main.values()} == {200}
+    ((largest_name, _), largest) = groups.pop("m=250").popitem()
+    assert largest_name == "CombLinTS"
     assert largest.instance == LongestPath(m=250)
     assert largest.replicates >= 10
+    for learner in ("CombLinTS", "CombLinUCB"):
+        values = {
+            sweep: [value for name, value in group if name == learner]
+            for sweep, group in groups.items()
+        }
+        assert values == {sweep: list(values) for sweep, values in SWEEPS.items()}
+    replicates = {
+        name: setting.replicates
+        for group in groups.values()
+        for (name, _), setting in group.items()
+    }
+    assert replicates == {"CombLinTS": 200, "CombLinUCB": 50, "LiteralCombLinTS": 50}
     on_device = plan(Study(out=tmp_path, full=True, device="cuda"))
-    assert on_device.largest["CombLinTS"].replicates == 200
-    assert plan(Study(out=tmp_path, full=True), m=30).largest == {}
-    assert plan(Study(out=tmp_path)).points == {}
+    assert on_device.settings["m=250", "CombLinTS", 250].replicates == 200
+    assert set(by_group(plan(Study(out=tmp_path, full=True), m=30))) == {"results", *SWEEPS}
+    assert set(by_group(plan(Study(out=tmp_path)))) == {"results"}
     assert (SWEEPS["m"][0], SWEEPS["m"][-1], SWEEPS["d"][-1]) == (10, 100, 510)
     assert (min(SWEEPS["sigma"]), max(SWEEPS["sigma"])) == (1e-7, 1e4)
     assert (min(SWEEPS["lambda"]), max(SWEEPS["lambda"])) == (1e-2, 1e5)

@@ -29,53 +29,53 @@ def counted(monkeypatch):
 
 def test_finished_settings_are_not_run_again(tmp_path, counted):
     study = Study(out=tmp_path, progress=False)
-    first = study.run([A])
-    both = study.run([A, B])
+    first = study.run({"a": A})
+    both = study.run({"a": A, "b": B})
     assert counted == ["CombLinTS", "RandomChoice"]
-    np.testing.assert_array_equal(first[A].expected, both[A].expected)
+    np.testing.assert_array_equal(first["a"].expected, both["a"].expected)
 
 
 def test_fewer_replicates_of_a_finished_setting_are_its_first(tmp_path, counted):
     study = Study(out=tmp_path, progress=False)
     few = A._replace(replicates=2)
-    traces = study.run([few, A])
+    traces = study.run({"few": few, "all": A})
+    assert list(traces) == ["few", "all"]
     assert counted == ["CombLinTS"]
-    assert traces[few].expected.shape == (1, 2, 5)
-    assert traces[A].expected.shape == (1, 3, 5)
-    assert (traces[few].settings["replicates"], traces[A].settings["replicates"]) == (2, 3)
+    assert traces["few"].expected.shape == (1, 2, 5)
+    assert traces["all"].expected.shape == (1, 3, 5)
+    assert (traces["few"].settings["replicates"], traces["all"].settings["replicates"]) == (2, 3)
     np.testing.assert_array_equal(
-        traces[few].regret("CombLinTS"), traces[A].regret("CombLinTS")[:2]
+        traces["few"].regret("CombLinTS"), traces["all"].regret("CombLinTS")[:2]
     )
-    alone = Study(out=tmp_path / "alone", progress=False).run([few])
-    np.testing.assert_array_equal(alone[few].expected, traces[few].expected)
-    study.run([few])
-    study.run([A])
+    alone = Study(out=tmp_path / "alone", progress=False).run({"few": few})
+    np.testing.assert_array_equal(alone["few"].expected, traces["few"].expected)
+    study.run({"few": few})
+    study.run({"all": A})
     assert len(counted) == 2
 
 
 def test_a_changed_setting_or_a_damaged_file_is_run_again(tmp_path, counted):
-    Study(out=tmp_path, progress=False).run([A])
-    Study(out=tmp_path, progress=False, seed=1).run([A])
-    Study(out=tmp_path, progress=False, seed=1).run([A._replace(replicates=4)])
-    Study(out=tmp_path, progress=False, seed=1).run(
-        [A._replace(learner=CombLinTS(lam=1.0, sigma=1.0))]
-    )
+    Study(out=tmp_path, progress=False).run({"a": A})
+    Study(out=tmp_path, progress=False, seed=1).run({"a": A})
+    Study(out=tmp_path, progress=False, seed=1).run({"a": A._replace(replicates=4)})
+    other = A._replace(learner=CombLinTS(lam=1.0, sigma=1.0))
+    Study(out=tmp_path, progress=False, seed=1).run({"a": other})
     assert len(counted) == 4
     (tmp_path / "traces" / "a.npz").write_bytes(b"broken")
-    Study(out=tmp_path, progress=False).run([A])
+    Study(out=tmp_path, progress=False).run({"a": A})
     assert len(counted) == 5
 
 
 def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch, counted):
     study = Study(out=tmp_path, progress=False)
-    study.run([A])
+    study.run({"a": A})
 
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "simulate", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        study.run([A, B])
+        study.run({"a": A, "b": B})
     assert (tmp_path / "traces" / "a.npz").exists()
     assert not (tmp_path / "traces" / "b.npz").exists()
 
@@ -90,25 +90,27 @@ def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
     original = module.simulate
     monkeypatch.setattr(module, "simulate", simulate)
     monkeypatch.setattr(module, "versions", lambda device=None: {})
-    Study(out=tmp_path, progress=False, device="cuda:1").run([A, B._replace(on_device=False)])
+    settings = {"a": A, "b": B._replace(on_device=False)}
+    Study(out=tmp_path, progress=False, device="cuda:1").run(settings)
     assert asked == ["cuda:1", None]
     names = sorted(path.name for path in (tmp_path / "traces").iterdir())
     assert names == ["a cuda-1.npz", "b.npz"]
 
 
 def test_progress_names_the_setting(tmp_path, capsys):
-    Study(out=tmp_path).run([A, B])
+    Study(out=tmp_path).run({"a": A, "b": B})
     assert "[2/2] b" in capsys.readouterr().err
 
 
 def test_files(tmp_path):
     study = Study(out=tmp_path, seed=4)
-    content = json.loads(study.write_json("thing", {"x": 1}).read_text())
+    study.write_json("thing", {"x": 1})
+    content = json.loads((tmp_path / "thing.json").read_text())
     assert (content["experiment"], content["x"], content["seed"]) == ("thing", 1, 4)
     assert "numpy" in content["versions"]
     values = np.array([[1.0, 2.0], [3.0, 6.0]])
-    path = study.write_curves("thing", {"regret": {"L": values}, "other": {"L": values + 1}})
-    assert path.read_text().splitlines() == [
+    study.write_curves("thing", {"regret": {"L": values}, "other": {"L": values + 1}})
+    assert (tmp_path / "thing.csv").read_text().splitlines() == [
         "learner,quantity,episode,mean,standard error",
         "L,regret,1,2.0,1.0",
         "L,regret,2,4.0,2.0",

@@ -50,23 +50,24 @@ class Trace:
     exact: bool  # whether A^opt is exact: the gap is 0, or an exact oracle was given
     settings: Mapping[str, Any]
 
-    def _of(self, values: Array, learner: str) -> Array:
+    def _index(self, learner: str) -> int:
         if learner not in self.learners:
             raise ParameterError(
                 f"no learner {learner!r} in this trace, only {', '.join(self.learners)}"
             )
-        of: Array = values[self.learners.index(learner)]
-        return of
+        return self.learners.index(learner)
 
     def regret(self, learner: str) -> Array:
         """Expected cumulative regret R(t) against A*."""
-        best = self._of(self.oracle_expected, learner)
-        return np.cumsum(best - self._of(self.expected, learner), axis=-1)
+        j = self._index(learner)
+        lost = self.oracle_expected[j] - self.expected[j]
+        return np.cumsum(lost, axis=-1)
 
     def realized_regret(self, learner: str) -> Array:
         """Realized cumulative regret against A*."""
-        best = self._of(self.oracle_realized, learner)
-        return np.cumsum(best - self._of(self.realized, learner), axis=-1)
+        j = self._index(learner)
+        lost = self.oracle_realized[j] - self.realized[j]
+        return np.cumsum(lost, axis=-1)
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
         """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
@@ -81,17 +82,17 @@ class Trace:
                 f"scaled regret needs a gamma in [0, 1), got {gamma}: "
                 f"the oracle's gap is {self.gap}"
             )
-        optimum = self._of(self.optimum_expected, learner)
-        earned = self._of(self.expected, learner) / (1 - gamma)
-        return np.cumsum(optimum - earned, axis=-1)
+        j = self._index(learner)
+        lost = self.optimum_expected[j] - self.expected[j] / (1 - gamma)
+        return np.cumsum(lost, axis=-1)
 
     def per_step_return(self, learner: str) -> Array:
         """Expected return per episode, averaged over the episodes so far."""
-        return _running_mean(self._of(self.expected, learner))
+        return _running_mean(self.expected[self._index(learner)])
 
     def per_step_optimum(self, learner: str) -> Array:
         """Expected return of A^opt per episode of the learner's: what its own approaches."""
-        return _running_mean(self._of(self.optimum_expected, learner))
+        return _running_mean(self.optimum_expected[self._index(learner)])
 
     def first(self, replicates: int) -> "Trace":
         """The trace of the first replicates alone; replicate i is the same however many there
@@ -104,13 +105,18 @@ class Trace:
     def __str__(self) -> str:
         _, replicates, n = self.expected.shape
         width = max(map(len, self.learners))
-        lines = [f"{'learner':{width}}  {f'regret R({n})':>20}  {'return / optimum':>20}"]
+        rows = [("learner", f"regret R({n})", "return / optimum")]
         for learner in self.learners:
             regret, regret_se = mean_se(self.regret(learner)[:, -1])
-            optimum = self.per_step_optimum(learner)[:, -1]
-            share, share_se = mean_se(self.per_step_return(learner)[:, -1] / optimum)
-            cells = [f"{regret:.4g} ± {regret_se:.2g}", f"{share:.1%} ± {share_se:.1%}"]
-            lines.append(f"{learner:{width}}  {cells[0]:>20}  {cells[1]:>20}")
+            share, share_se = mean_se(share_of_optimum(self, learner)[:, -1])
+            rows.append(
+                (
+                    learner,
+                    f"{regret:.4g} ± {regret_se:.2g}",
+                    f"{share:.1%} ± {share_se:.1%}",
+                )
+            )
+        lines = [f"{name:{width}}  {left:>20}  {right:>20}" for name, left, right in rows]
         plural = "" if replicates == 1 else "s"
         return "\n".join([*lines, f"mean ± standard error over {replicates} replicate{plural}"])
 
@@ -143,8 +149,14 @@ class Trace:
 
 
 def _running_mean(x: Array) -> Array:
-    mean: Array = np.cumsum(x, axis=-1) / np.arange(1, x.shape[-1] + 1)
-    return mean
+    episodes = np.arange(1, x.shape[-1] + 1)
+    return np.asarray(np.cumsum(x, axis=-1) / episodes)
+
+
+def share_of_optimum(trace: Trace, learner: str) -> Array:
+    """Per-step return over per-step optimum (replicates, episodes)."""
+    optimum = trace.per_step_optimum(learner)
+    return np.asarray(trace.per_step_return(learner) / optimum)
 
 
 def mean_se(x: Array) -> tuple[Array, Array]:

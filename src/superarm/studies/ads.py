@@ -3,31 +3,25 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array
 from superarm.contracts import Problem
 from superarm.oracles import Quota
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import adult
 from superarm.studies.report import Outcome, Row, percent
+from superarm.studies.returns import Catalogue
 from superarm.studies.study import Content, Study
 
-
-class People(NamedTuple):
-    """Whom an offer can be shown to."""
-
-    Phi: Array  # (32,561, 10)
-    female: Array  # (32,561,) bool
-    mean: Array  # (32,561,) the probability of acceptance
+FEMALE = 7
+"""The feature that says so."""
 
 
 @functools.cache
-def people() -> People:
-    """The people of Adult: features, sex, and the probability that they accept.
+def people() -> Catalogue:
+    """The 32,561 people of Adult, with the probability that they accept.
 
     The features: one of seven age groups (17-26, 27-36, ..., 77 and more), female, more than 40
     hours a week, and years of education as a share of 16.
@@ -42,7 +36,7 @@ def people() -> People:
             data.education / 16,
         ]
     )
-    return People(Phi, data.female, np.where(data.rich, 0.15, 0.05))
+    return Catalogue(Phi, np.where(data.rich, 0.15, 0.05))
 
 
 @dataclass(frozen=True)
@@ -63,13 +57,9 @@ class Ads:
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance."""
-        adults = people()
-        order = rng.permutation(len(adults.mean))
-        oracle = Quota(adults.female[order], {True: 50, False: 50})
-        return (
-            Problem(adults.Phi[order], oracle),
-            BernoulliEnvironment(adults.mean[order]),
-        )
+        adults = people().shuffled(rng)
+        oracle = Quota(adults.Phi[:, FEMALE] == 1, {True: 50, False: 50})
+        return Problem(adults.Phi, oracle), BernoulliEnvironment(adults.mean)
 
 
 PAPER = {100: 0.70, 1000: 0.80}

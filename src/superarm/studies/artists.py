@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,30 +15,29 @@ from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import lastfm
 from superarm.studies.report import Outcome, Row, percent
+from superarm.studies.returns import Catalogue
 from superarm.studies.study import Content, Study
 
 Likes = Literal["user mean", "user median", "global median"]
 """When a user likes an artist: the listening count is above this."""
-OTHER_READINGS: tuple[Likes, ...] = ("user median", "global median")
 TAGS = 20
 
 
 def _liked(plays: Array, likes: Likes) -> Array:
     """Whether each listening count says that the user likes the artist."""
+    from scipy import ndimage
+
     if likes not in get_args(Likes):
         raise ParameterError(
             f"likes must be 'user mean', 'user median' or 'global median', got {likes!r}"
         )
-    user = plays[:, 0]
     count = plays[:, 2]
+    who = np.unique(plays[:, 0], return_inverse=True)[1]
     if likes == "global median":
-        user = np.zeros_like(user)  # all of them as one
-    statistic = np.mean if likes == "user mean" else np.median
-    bar = np.zeros(user.max() + 1)
-    for u in np.unique(user):
-        bar[u] = statistic(count[user == u])
-    liked: Array = count > bar[user]
-    return liked
+        who[:] = 0  # all of them as one
+    statistic = ndimage.mean if likes == "user mean" else ndimage.median
+    bar = statistic(count, who, np.unique(who))
+    return np.asarray(count > bar[who])
 
 
 def _probabilities(plays: Array, liked: Array) -> Array:
@@ -60,16 +59,9 @@ def _probabilities(plays: Array, liked: Array) -> Array:
     return np.asarray(like / (score(~liked) + like))
 
 
-class Catalogue(NamedTuple):
-    """What can be recommended."""
-
-    Phi: Array  # (4,768, 20)
-    mean: Array  # (4,768,)
-
-
 @functools.cache
 def catalogue(likes: Likes = "user mean") -> Catalogue:
-    """The artists with two listeners and one of the twenty top tags.
+    """The 4,768 artists with two listeners and one of the twenty top tags.
 
     φ_e[j] is the share of those who tagged artist e that gave it tag j; w̄(e) is the mean over its
     listeners of the probability that they like it.
@@ -78,16 +70,15 @@ def catalogue(likes: Likes = "user mean") -> Catalogue:
     plays = data.plays
     tags = data.tags
     listened = plays[:, 1]
-    size = int(max(listened.max(), tags[:, 1].max())) + 1
-    listeners = np.bincount(listened, minlength=size)
-    taggers = np.bincount(np.unique(tags[:, :2], axis=0)[:, 1], minlength=size)
+    artists = max(listened.max(), tags[:, 1].max()) + 1
+    per_artist = functools.partial(np.bincount, minlength=artists)
+    listeners = per_artist(listened)
+    taggers = per_artist(np.unique(tags[:, :2], axis=0)[:, 1])
     top = np.argsort(-np.bincount(tags[:, 2]), kind="stable")[:TAGS]
-    assigned = np.column_stack(
-        [np.bincount(tags[tags[:, 2] == tag, 1], minlength=size) for tag in top]
-    )
+    assigned = np.column_stack([per_artist(tags[tags[:, 2] == tag, 1]) for tag in top])
     chosen = np.flatnonzero((listeners >= 2) & assigned.any(1))
     probability = _probabilities(plays, _liked(plays, likes))
-    liking = np.bincount(listened, probability, minlength=size)
+    liking = per_artist(listened, probability)
     return Catalogue(
         assigned[chosen] / taggers[chosen, None],
         liking[chosen] / listeners[chosen],
@@ -101,13 +92,9 @@ class Artists:
     likes: Likes = "user mean"
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance; the artists come in random order, as ties go to the first."""
-        artists = catalogue(self.likes)
-        order = rng.permutation(len(artists.mean))
-        return (
-            Problem(artists.Phi[order], TopK(10)),
-            BernoulliEnvironment(artists.mean[order]),
-        )
+        """One instance."""
+        artists = catalogue(self.likes).shuffled(rng)
+        return Problem(artists.Phi, TopK(10)), BernoulliEnvironment(artists.mean)
 
 
 def run(study: Study) -> Outcome:
@@ -119,13 +106,11 @@ def run(study: Study) -> Outcome:
     baselines = {name: learners[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
     del learners["CombLinTS, logit"]
     readings = {}
-    for likes in OTHER_READINGS:
+    for likes in get_args(Likes)[1:]:
         part = replace(study, out=study.out / "readings" / likes.replace(" ", "-"))
         found = returns.run(part, "artists", Artists(likes=likes), baselines, 8, {})
         readings[likes] = found.content["results"]
-    found = returns.run(study, "artists", Artists(), learners, 8, {})
-    found.content["readings"] = readings
-    study.write_json("artists", found.content)
+    found = returns.run(study, "artists", Artists(), learners, 8, {}, readings=readings)
     return found._replace(claims=claims(found.content))
 
 

@@ -52,22 +52,12 @@ def compare(
     return found
 
 
-def run(
-    study: Study,
-    *,
-    problems: explore.Problems | None = None,
-    grid: int | None = None,
-) -> Outcome:
-    """Run drift, clicks, `explore` on the problems, and `grid` replicates of fixed scales on ads;
-    writes beyond.json, drift.csv and clicks.csv.
-
-    By default the problems are those whose data is there, and the grid runs at full scale only.
+def run(study: Study) -> Outcome:
+    """Run drift, clicks, and `explore` on the problems whose data is there; at full scale also the
+    grid of fixed scales on ads. Writes beyond.json, drift.csv and clicks.csv.
     """
     replicates = study.count(quick=4)
-    if problems is None:
-        problems = explore.problems_at_hand()
-    if grid is None:
-        grid = min(replicates, 20) if study.full else 0
+    grid = min(replicates, 20) if study.full else 0
     run_on = partial(compare, study, replicates)
     wandering = run_on(
         "drift",
@@ -78,7 +68,7 @@ def run(
     clicking = run_on("clicks", clicks.Clicks(), clicks.LEARNERS, clicks.EPISODES)
     explored = {
         name: run_on(name, instance, explore.LEARNERS, episodes).results
-        for name, (instance, episodes) in problems.items()
+        for name, (instance, episodes) in explore.problems_at_hand().items()
     }
     scales = {}
     if grid:
@@ -142,7 +132,6 @@ def draw(content: Content, wandering: Curves, clicking: Curves) -> Figures:
         for i, (label, values) in enumerate(figures.from_the_top(curves)):
             ours = "forgetting" in label or "logit" in label
             figures.draw_band(axes, values, label, f"C{i}", "-" if ours else "--")
-        figures.finish(axes, **figures.REGRET, legend=9, title=title)
-        axes.margins(x=0)
+        figures.finish(axes, **figures.REGRET, legend=9, title=title, xmargin=0)
     figure.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
     return {"beyond": figure, **explore.draw(content["explore"], replicates)}

@@ -35,10 +35,10 @@ class People(NamedTuple):
     """Adult's 32,561 people, one entry per person, sorted."""
 
     age: Array
-    female: Array  # bool
-    long_hours: Array  # bool: more than 40 a week
+    female: Array  # 0 or 1
+    long_hours: Array  # 0 or 1: more than 40 a week
     education: Array  # education-num, 1..16
-    rich: Array  # bool: more than 50K a year
+    rich: Array  # 0 or 1: more than 50K a year
 
 
 class Listening(NamedTuple):
@@ -70,8 +70,7 @@ def adult() -> People:
     """
     content = resources.files("superarm.studies.data").joinpath("adult.csv").read_bytes()
     table = _numbers(content, ADULT_SHA256, "adult.csv", delimiter=",")
-    people = np.repeat(table[:, :5], table[:, 5], axis=0).T
-    return People(people[0], people[1] == 1, people[2] == 1, people[3], people[4] == 1)
+    return People(*np.repeat(table[:, :5], table[:, 5], axis=0).T)
 
 
 @functools.cache

@@ -2,19 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, matvec
-from superarm.checks import require_count, require_positive
-from superarm.contracts import Feedback, Problem
-from superarm.errors import ParameterError
-from superarm.gaussian import condition, prior, sample
+from superarm.contracts import Problem
 from superarm.learners import CombLinTS
 from superarm.oracles import GridPath
 from superarm.simulation.worlds import DriftingEnvironment
 from superarm.studies.report import Row, number
+from superarm.studies.rivals import WindowCombLinTS
 from superarm.studies.study import Content, Learners
 
 
@@ -44,64 +40,6 @@ class Drift:
             rng=rng,
         )
         return Problem(Phi, oracle), world
-
-
-class Window(NamedTuple):
-    """The feedback of the last episodes, the oldest first; zero rows before there is any."""
-
-    rows: Array  # (*B, size K, d)
-    w: Array  # (*B, size K)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowCombLinTS:
-    """CombLinTS on the feedback of the last `size` episodes: the usual remedy for drift, to compare
-    with.
-    """
-
-    lam: float
-    sigma: float
-    size: int
-    per_item: ClassVar[tuple[str, ...]] = ()
-    uses_features: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_positive(lam=self.lam, sigma=self.sigma)
-        require_count(size=self.size)
-
-    @property
-    def model(self) -> "WindowCombLinTS":
-        """The window itself."""
-        return self
-
-    def prior(self, problem: Problem) -> Window:
-        """Nothing observed."""
-        if problem.oracle.K is None:
-            raise ParameterError("a sliding window needs an oracle that knows its K")
-        shape = (*problem.batch, self.size * problem.oracle.K)
-        return Window(np.zeros((*shape, problem.d)), np.zeros(shape))
-
-    def weights(self, belief: Window, problem: Problem, rng: Rng) -> Array:
-        """θ_t ~ N(θ̄_t, Σ_t) given the window;  Φθ_t."""
-        before = prior(problem.d, self.lam, problem.batch)
-        posterior = condition(before, belief.rows, belief.w, self.sigma)
-        return matvec(problem.Phi, sample(posterior, rng))
-
-    def learn(self, belief: Window, problem: Problem, feedback: Feedback) -> Window:
-        """Put in the new episode, drop the oldest."""
-        K = belief.w.shape[-1] // self.size
-        n = feedback.w.shape[-1]  # the set may have fewer than K items: zeros fill it up
-        rows = [
-            belief.rows[..., K:, :],
-            feedback.rows,
-            np.zeros_like(belief.rows[..., n:K, :]),
-        ]
-        w = [
-            belief.w[..., K:],
-            np.where(feedback.A >= 0, feedback.w, 0.0),
-            np.zeros_like(belief.w[..., n:K]),
-        ]
-        return Window(np.concatenate(rows, axis=-2), np.concatenate(w, axis=-1))
 
 
 EPISODES = Drift.episodes

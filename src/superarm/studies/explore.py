@@ -36,7 +36,7 @@ def problems_at_hand() -> Problems:
     try:
         artists.catalogue()
     except DataError:
-        del problems["artists"]
+        problems.pop("artists", None)
     return problems
 
 

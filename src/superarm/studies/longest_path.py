@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import row_norms
+from superarm.arrays import Array, row_norms
 from superarm.bounds import comblints_bound
 from superarm.checks import require_count, require_positive
 from superarm.contracts import Learner, Problem
 from superarm.errors import ParameterError
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
-from superarm.simulation.trace import Trace
 from superarm.simulation.worlds import GaussianEnvironment
-from superarm.studies.literal import LiteralCombLinTS
 from superarm.studies.report import Figures, Outcome, Row, number
+from superarm.studies.rivals import LiteralCombLinTS
 from superarm.studies.study import PAPER_REPLICATES, Content, Curves, Setting, Study, estimate
 
 if TYPE_CHECKING:
@@ -65,11 +64,9 @@ class LongestPath:
             world = replace(world, mean=world.mean + deviation)
         return Problem(Phi, oracle), world
 
-    def batch(self, streams: Any) -> tuple[Problem, GaussianEnvironment]:
-        """One instance per stream, as a batch of tensors on the device of the streams: Φ
-        (*B, L, d), w̄ (*B, L).
-        """
-        return self(streams)
+    batch = __call__
+    """One instance per stream, as a batch of tensors on the device of the streams: Φ (*B, L, d),
+    w̄ (*B, L)."""
 
 
 # What to run.
@@ -81,8 +78,8 @@ PAPER_REGRET = {LongestPath.m: 1.56e4, LARGEST: 6.56e4}
 """R(150) of CombLinTS, by m."""
 Sweeps: TypeAlias = Mapping[str, Sequence[float]]
 SWEEPS: Sweeps = {
-    "m": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
-    "d": [10, 60, 110, 160, 210, 260, 310, 360, 410, 460, 510],
+    "m": range(10, 101, 10),
+    "d": range(10, 511, 50),
     "sigma": [10.0**k for k in range(-7, 5)],
     "lambda": [10.0**k for k in range(-2, 6)],
 }
@@ -156,9 +153,9 @@ class Plan(NamedTuple):
     """The settings of a run."""
 
     case: Case
-    main: dict[str, Setting]  # of the case, by learner
-    largest: dict[str, Setting]  # of m = 250, by learner
-    points: dict[tuple[str, str, float], Setting]  # by sweep, learner and value
+    sweeps: Sweeps
+    # by sweep, learner and value; the case itself is "results", that of m = 250 is "m=250"
+    settings: dict[tuple[str, str, float], Setting]
 
 
 def plan(
@@ -174,103 +171,97 @@ def plan(
 
     `most` limits the replicates in sweeps, of CombLinTS and of the slower learners.
     """
-    case = Case(**parameters)
     replicates = study.count(quick=20)
-    episodes = study.episodes or EPISODES
+    everything = study.full and sweeps is None
+    planned = Plan(Case(**parameters), SWEEPS if everything else sweeps or {}, {})
 
-    def setting(case: Case, name: str, most: int) -> Setting:
-        return case.setting(name, episodes, min(replicates, most))
+    def add(group: str, name: str, most: int, value: float, sweep: str = "m") -> None:
+        case = planned.case.at(sweep, value)
+        planned.settings[group, name, value] = case.setting(
+            name,
+            study.episodes or EPISODES,
+            min(replicates, most),
+        )
 
-    planned = Plan(case, {}, {}, {})
     for name in learners:
-        planned.main[name] = setting(case, name, replicates)
-    if study.full and sweeps is None:
-        sweeps = SWEEPS
-        if not parameters:
-            limit = 20 if study.device is None else PAPER_REPLICATES
-            planned.largest[learners[0]] = setting(case.at("m", LARGEST), learners[0], limit)
-    for sweep, values in (sweeps or {}).items():
-        names = dict.fromkeys(learners)
+        add("results", name, replicates, planned.case.m)
+    for sweep, values in planned.sweeps.items():
+        names = list(learners)
         if sweep == "sigma" and "CombLinTS" in names:
-            names["LiteralCombLinTS"] = None
+            names.append("LiteralCombLinTS")
         for name in names:
             limit = most[0] if name == "CombLinTS" else most[1]
             for value in values:
-                planned.points[sweep, name, value] = setting(case.at(sweep, value), name, limit)
+                add(sweep, name, limit, value, sweep)
+    if everything and not parameters:
+        limit = 20 if study.device is None else PAPER_REPLICATES
+        add("m=250", learners[0], limit, LARGEST)
     return planned
 
 
 def run(study: Study, **options: Any) -> Outcome:
     """Run what `plan` makes of the options; writes longest-path.json and longest-path.csv."""
-    planned = plan(study, **options)
-    settings = [*planned.main.values(), *planned.points.values(), *planned.largest.values()]
-    traces = study.run(settings)
-    sweeps: Content = {}
-    for (sweep, name, value), setting in planned.points.items():
-        points = sweeps.setdefault(sweep, {}).setdefault(name, [])
-        points.append({"value": value, **_result(setting, traces)})
-    content = {
+    case, sweeps, settings = plan(study, **options)
+    first = next(iter(settings.values()))
+    content: Content = {
         "settings": {
-            **vars(planned.case),
-            "episodes": settings[0].episodes,
-            "replicates": settings[0].replicates,
+            **vars(case),
+            "episodes": first.episodes,
+            "replicates": first.replicates,
         },
-        "results": {name: _result(setting, traces) for name, setting in planned.main.items()},
-        "sweeps": sweeps,
-        "m=250": {name: _result(setting, traces) for name, setting in planned.largest.items()},
-        "bounds": bayes_bounds(planned.case, settings[0].episodes, study.seed, sweeps),
+        "results": {},
+        "sweeps": {},
+        "m=250": {},
+        "bounds": bayes_bounds(case, sweeps, first.episodes, study.seed),
     }
-    main = {name: traces[setting] for name, setting in planned.main.items()}
-    curves = {
-        "regret": {name: trace.regret(name) for name, trace in main.items()},
-        "realized regret": {name: trace.realized_regret(name) for name, trace in main.items()},
-    }
+    curves: dict[str, dict[str, Array]] = {"regret": {}, "realized regret": {}}
+    for (group, name, value), trace in study.run(settings).items():
+        regret = trace.regret(name)
+        realized = trace.realized_regret(name)
+        result = {
+            "learner": trace.settings["learners"][name],
+            "replicates": trace.settings["replicates"],
+            "regret": estimate(regret[:, -1]),
+            "realized_regret": estimate(realized[:, -1]),
+        }
+        if group in sweeps:
+            by_learner = content["sweeps"].setdefault(group, {})
+            by_learner.setdefault(name, []).append({"value": value, **result})
+            continue
+        content[group][name] = result
+        if group == "results":
+            curves["regret"][name] = regret
+            curves["realized regret"][name] = realized
     study.write_json("longest-path", content)
     study.write_curves("longest-path", curves)
     return Outcome(content, claims(content), draw=partial(draw, content, curves["regret"]))
 
 
-def _result(setting: Setting, traces: Mapping[Setting, Trace]) -> Content:
-    """What the JSON says about one setting."""
-    trace = traces[setting]
-    return {
-        "learner": repr(setting.learner),
-        "replicates": setting.replicates,
-        "regret": estimate(trace.regret(*trace.learners)[:, -1]),
-        "realized_regret": estimate(trace.realized_regret(*trace.learners)[:, -1]),
-    }
-
-
-def bayes_bounds(case: Case, episodes: int, seed: int, sweeps: Content) -> Content:
-    """The bounds of the case and along the sweeps over m and d, where the learner's λ and σ are the
-    true ones.
+def bayes_bounds(case: Case, sweeps: Sweeps, episodes: int, seed: int) -> Content:
+    """The refined bounds of the case and along the sweeps over m and d, where the learner's λ and σ
+    are the true ones; each with the largest norm of one instance's features.
     """
     if (case.lam, case.sigma) != (LongestPath.lam, LongestPath.sigma):
         return {}
-    bounds: Content = {"case": bayes_bound(case, episodes, seed)}
+
+    def bound(case: Case) -> float:
+        truth = LongestPath(m=case.m, d=case.d)
+        problem = truth(np.random.default_rng(seed))[0]
+        return comblints_bound(
+            episodes,
+            K=2 * case.m,
+            L=problem.L,
+            d=case.d,
+            lam=truth.lam,
+            sigma=truth.sigma,
+            max_norm=float(row_norms(np.asarray(problem.Phi)).max()),
+        )
+
+    bounds: Content = {"case": bound(case)}
     for sweep in ("m", "d"):
-        points: list[Content] = next(iter(sweeps.get(sweep, {}).values()), [])
-        bounds[sweep] = [
-            bayes_bound(case.at(sweep, point["value"]), episodes, seed) for point in points
-        ]
+        values = sweeps.get(sweep, [])
+        bounds[sweep] = [bound(case.at(sweep, value)) for value in values]
     return bounds
-
-
-def bayes_bound(case: Case, episodes: int, seed: int) -> float:
-    """The refined bound for a learner with the true λ and σ, with the largest norm of one
-    instance's features.
-    """
-    truth = LongestPath(m=case.m, d=case.d)
-    problem = truth(np.random.default_rng(seed))[0]
-    return comblints_bound(
-        episodes,
-        K=2 * case.m,
-        L=problem.L,
-        d=case.d,
-        lam=truth.lam,
-        sigma=truth.sigma,
-        max_norm=float(row_norms(np.asarray(problem.Phi)).max()),
-    )
 
 
 # What it claims.
@@ -278,33 +269,30 @@ def bayes_bound(case: Case, episodes: int, seed: int) -> float:
 
 def is_papers_case(content: Content) -> bool:
     """Whether a run is at the paper's parameters; c is not one of them."""
-    paper = {**vars(Case()), "episodes": EPISODES}
-    del paper["c"]
     settings: Content = content["settings"]
-    return paper.items() <= settings.items()
+    paper = Case(c=settings["c"])
+    return {**vars(paper), "episodes": EPISODES}.items() <= settings.items()
 
 
 def claims(content: Content) -> Iterator[Row]:
     """What the paper says about longest paths; nothing for other cases than its own."""
     if not is_papers_case(content):
         return
-    for case, m, results in (
-        ("default case", LongestPath.m, content["results"]),
-        ("m = 250", LARGEST, content["m=250"]),
+    for what, m, group in (
+        ("default case", LongestPath.m, "results"),
+        ("m = 250", LARGEST, "m=250"),
     ):
-        if "CombLinTS" in results:
-            what = f"longest path, {case}: R(150) of CombLinTS"
-            yield _regret_claim(what, PAPER_REGRET[m], results["CombLinTS"])
-    sweeps = content["sweeps"]
+        if "CombLinTS" in content[group]:
+            yield _regret_claim(what, PAPER_REGRET[m], content[group]["CombLinTS"])
     for sweep in ("m", "d"):
-        points = _points(sweeps, sweep, "CombLinTS")
+        points = _points(content, sweep)
         if len(points) >= 3:
             yield _growth_claim(sweep, points)
     for name, what, otherwise in (
         ("CombLinTS", "square-root belief", "differs: the cliff is rounding"),
         ("LiteralCombLinTS", "literal recursion", "differs"),
     ):
-        points = _points(sweeps, "sigma", name)
+        points = _points(content, "sigma", name)
         at = {point["value"]: point["regret"]["mean"] for point in points}
         if TINY in at and 1.0 in at:
             ratio = at[TINY] / at[1.0]
@@ -316,25 +304,20 @@ def claims(content: Content) -> Iterator[Row]:
             )
 
 
-def _points(sweeps: Content, sweep: str, learner: str) -> Sequence[Content]:
+def _points(content: Content, sweep: str, learner: str = "CombLinTS") -> list[Content]:
     """What a learner came to along a sweep; empty if it was not run."""
-    points: Sequence[Content] = sweeps.get(sweep, {}).get(learner, [])
-    return points
+    return list(content["sweeps"].get(sweep, {}).get(learner, []))
 
 
-def _regret_claim(what: str, paper: float, result: Content) -> Row:
+def _regret_claim(case: str, paper: float, result: Content) -> Row:
     found = result["regret"]
-    printed = f"{paper:.3g}"
-    if found["se"] is None:
-        return Row(what, printed, number(found), "one replicate: no verdict")
-    distance = abs(found["mean"] - paper) / found["se"]
-    verdict = "agrees" if distance <= 3 else "differs"
-    return Row(
-        what,
-        printed,
-        f"{number(found)} ({result['replicates']} replicates)",
-        f"{verdict}: {distance:.1f} standard errors",
-    )
+    here = number(found)
+    verdict = "one replicate: no verdict"
+    if found["se"] is not None:
+        distance = abs(found["mean"] - paper) / found["se"]
+        here += f" ({result['replicates']} replicates)"
+        verdict = f"{'agrees' if distance <= 3 else 'differs'}: {distance:.1f} standard errors"
+    return Row(f"longest path, {case}: R(150) of CombLinTS", f"{paper:.3g}", here, verdict)
 
 
 def _growth_claim(sweep: str, points: Sequence[Content]) -> Row:
@@ -358,6 +341,8 @@ AXIS = {
     "sigma": "σ of the learner",
     "lambda": "λ of the learner",
 }
+LINEAR = {"ylim": (0, None)}
+LOGARITHMIC = {"xscale": "log", "yscale": "log"}
 
 
 def draw(content: Content, curves: Curves) -> Figures:
@@ -377,11 +362,10 @@ def draw(content: Content, curves: Curves) -> Figures:
         title=f"longest path, {size}: {settings['replicates']} replicates, 95 % intervals",
     )
     drawn = {"longest-path": figure}
-    sweeps = content["sweeps"]
-    if sweeps:
+    if content["sweeps"]:
         star = (LongestPath.m, PAPER_REGRET[LongestPath.m], "k*")
         drawn["longest-path-sweeps"] = _draw_sweeps(
-            sweeps,
+            content["sweeps"],
             {"m": star} if is_papers_case(content) else {},
             "paper",
             5.6,
@@ -390,7 +374,7 @@ def draw(content: Content, curves: Curves) -> Figures:
     bounded = {}
     lines = {}
     for sweep, bounds in content["bounds"].items():
-        points = _points(sweeps, sweep, "CombLinTS")
+        points = _points(content, sweep)
         if points:
             bounded[sweep] = {"CombLinTS": points}
             lines[sweep] = ([point["value"] for point in points], bounds, "k--")
@@ -422,28 +406,18 @@ def _draw_sweeps(
     figure = figures.panels((width * columns, 4.2 * rows), rows, columns)
     for axes, (sweep, by_learner) in zip(figure.axes, sweeps.items(), strict=False):
         for label, points in by_learner.items():
-            replicates = sorted({point["replicates"] for point in points})
             figures.draw_points(
                 axes,
                 [point["value"] for point in points],
                 [point["regret"] for point in points],
-                f"{label} ({'/'.join(map(str, replicates))} replicates)",
+                f"{label} ({points[0]['replicates']} replicates)",
                 figures.color_of(label),
                 "s--" if label == "LiteralCombLinTS" else "o-",
             )
         if sweep in beside:
             axes.plot(*beside[sweep], markersize=11, label=beside_label)
-        scale = "linear" if sweep in linear else "log"
-        figures.finish(
-            axes,
-            legend=9,
-            xlabel=AXIS[sweep],
-            ylabel="regret R(n)",
-            xscale=scale,
-            yscale=scale,
-        )
-        if sweep in linear:
-            axes.set_ylim(0, None)
+        scales = LINEAR if sweep in linear else LOGARITHMIC
+        figures.finish(axes, legend=9, xlabel=AXIS[sweep], ylabel="regret R(n)", **scales)
     for axes in figure.axes[n:]:
         axes.set_visible(False)
     return figure

@@ -4,7 +4,11 @@ and 1,000 episodes.
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import NamedTuple
 
+import numpy as np
+
+from superarm.arrays import Array
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.simulation.lockstep import Instance
 from superarm.studies.report import Figures, Outcome, Row, percent
@@ -34,6 +38,18 @@ OURS_IN_WORDS = {
 }
 
 
+class Catalogue(NamedTuple):
+    """What can be chosen, and the probability of a success."""
+
+    Phi: Array  # (L, d)
+    mean: Array  # (L,)
+
+    def shuffled(self, rng: np.random.Generator) -> "Catalogue":
+        """In random order, as ties go to the first."""
+        order = rng.permutation(len(self.mean))
+        return Catalogue(self.Phi[order], self.mean[order])
+
+
 def run(
     study: Study,
     name: str,
@@ -41,9 +57,10 @@ def run(
     learners: Learners,
     quick: int,
     paper: Mapping[int, float],
+    **more: Content,
 ) -> Outcome:
     """Run the learners on the instance, `quick` replicates if not told otherwise; writes
-    `name`.json and `name`.csv. The figure shows the paper's numbers.
+    `name`.json, which holds `more` too, and `name`.csv. The figure shows the paper's numbers.
     """
     episodes = study.episodes or EPISODES
     replicates = study.count(quick)
@@ -70,6 +87,7 @@ def run(
         "settings": settings,
         "optimum": estimate(first.per_step_optimum(*first.learners)[:, -1])["mean"],
         "results": results,
+        **more,
     }
     study.write_json(name, content)
     study.write_curves(name, {"return / optimum": shares})
@@ -111,9 +129,8 @@ def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float
 
     figure = figures.panels((9, 4.8))
     axes = figure.axes[0]
-    both = not shares.keys().isdisjoint(OURS)
     for label, values in figures.from_the_top(shares):
-        style = "--" if both and label not in OURS else "-"
+        style = "-" if label in OURS else "--"
         figures.draw_band(axes, values, label, style=style)
     figures.draw_optimum(axes)
     reached = [t for t in paper if t <= settings["episodes"]]
@@ -128,7 +145,7 @@ def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float
     figures.finish(
         axes,
         xlabel="episode",
-        ylabel="per-step return / optimum",
+        ylabel=figures.SHARE,
         title=f"{name}: {settings['replicates']} replicates, 95 % intervals",
         xscale="log",
         ylim=(None, 1.03),

@@ -2,10 +2,11 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from superarm.errors import FileError
 from superarm.simulation import simulate
 from superarm.simulation.lockstep import Instance
 from superarm.simulation.replicates import versions
-from superarm.simulation.trace import Trace, mean_se
+from superarm.simulation.trace import Trace, mean_se, share_of_optimum
 
 Content: TypeAlias = dict[str, Any]
 """A part of an experiment's JSON."""
@@ -23,6 +24,8 @@ Learners: TypeAlias = Mapping[str, Learner]
 """Learners by the label that tables and figures give them."""
 Curves: TypeAlias = Mapping[str, Array]
 """One quantity (replicates, episodes) per label."""
+
+Key = TypeVar("Key")
 
 PAPER_REPLICATES = 200
 
@@ -62,16 +65,17 @@ class Study:
         """Episodes: these, or as asked for if that is fewer."""
         return min(episodes, self.episodes or episodes)
 
-    def run(self, settings: Iterable[Setting]) -> dict[Setting, Trace]:
-        """The trace of every setting."""
+    def run(self, settings: Mapping[Key, Setting]) -> dict[Key, Trace]:
+        """The trace of every setting, by its key."""
         (self.out / "traces").mkdir(parents=True, exist_ok=True)
         # a setting with fewer replicates is then found in what was kept of the larger one
-        most_first = sorted(settings, key=lambda setting: -setting.replicates)
+        most_first = sorted(settings, key=lambda key: -settings[key].replicates)
         traces = {}
-        for i, setting in enumerate(most_first, 1):
-            text = f"[{i}/{len(most_first)}] {setting.name}"
-            traces[setting] = self._trace(setting, text).first(setting.replicates)
-        return traces
+        for i, key in enumerate(most_first, 1):
+            setting = settings[key]
+            trace = self._trace(setting, f"[{i}/{len(settings)}] {setting.name}")
+            traces[key] = trace.first(setting.replicates)
+        return {key: traces[key] for key in settings}
 
     def compare(
         self,
@@ -82,15 +86,15 @@ class Study:
         replicates: int,
     ) -> dict[str, Trace]:
         """The trace of every learner on the same instances, by its label."""
-        settings = {
-            label: Setting(f"{name} {label}", instance, learner, episodes, replicates)
-            for label, learner in learners.items()
-        }
-        traces = self.run(settings.values())
-        return {label: traces[setting] for label, setting in settings.items()}
+        return self.run(
+            {
+                label: Setting(f"{name} {label}", instance, learner, episodes, replicates)
+                for label, learner in learners.items()
+            }
+        )
 
     def _trace(self, setting: Setting, text: str) -> Trace:
-        """The trace of one setting, kept or new."""
+        """The trace of one setting: the one kept, if it has as many replicates or more, or new."""
         device = self.device if setting.on_device else None
         name = setting.name
         if self.seed:
@@ -106,9 +110,11 @@ class Study:
             "versions": versions(device),
             "device": device,
         }
-        kept = _kept(path, asked, setting.replicates)
-        if kept is not None:
-            return kept
+        with suppress(FileNotFoundError, FileError):
+            kept = Trace.load(path)
+            found = {"device": None, **kept.settings}
+            if asked.items() <= found.items() and found["replicates"] >= setting.replicates:
+                return kept
         trace = simulate(
             setting.instance,
             [setting.learner],
@@ -122,41 +128,24 @@ class Study:
         trace.save(path)
         return trace
 
-    def write_json(self, name: str, content: Content) -> Path:
-        """Write `name`.json: the content, with seed and versions; returns its path."""
-        path = self.out / f"{name}.json"
+    def write_json(self, name: str, content: Content) -> None:
+        """Write `name`.json: the content, with seed and versions."""
         text = json.dumps(
             {"experiment": name, **content, "seed": self.seed, "versions": versions()},
             indent=2,
             allow_nan=False,
         )
-        path.write_text(f"{text}\n")
-        return path
+        (self.out / f"{name}.json").write_text(f"{text}\n")
 
-    def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> Path:
-        """Write `name`.csv: mean and standard error by label, quantity and episode; returns its
-        path.
-        """
-        path = self.out / f"{name}.csv"
-        with path.open("w", newline="") as file:
+    def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> None:
+        """Write `name`.csv: mean and standard error by label, quantity and episode."""
+        with (self.out / f"{name}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["learner", "quantity", "episode", "mean", "standard error"])
             for label in next(iter(quantities.values())):
                 for quantity, curves in quantities.items():
                     for t, pair in enumerate(zip(*mean_se(curves[label]), strict=True), 1):
                         writer.writerow([label, quantity, t, *pair])
-        return path
-
-
-def _kept(path: Path, asked: Content, replicates: int) -> Trace | None:
-    """The finished trace of what is asked, with as many replicates or more, if there is one."""
-    try:
-        trace = Trace.load(path)
-    except (FileNotFoundError, FileError):
-        return None
-    found = trace.settings
-    same = all(found.get(key) == value for key, value in asked.items())
-    return trace if same and found["replicates"] >= replicates else None
 
 
 def regret(trace: Trace) -> Array:
@@ -168,7 +157,7 @@ def share(trace: Trace) -> Array:
     """Per-step return over per-step optimum (replicates, episodes) of the one learner in a
     trace.
     """
-    return trace.per_step_return(*trace.learners) / trace.per_step_optimum(*trace.learners)
+    return share_of_optimum(trace, *trace.learners)
 
 
 def estimate(values: Array) -> dict[str, float | None]:

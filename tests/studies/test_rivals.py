@@ -1,11 +1,13 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
 from reference import kalman
-from superarm import CombLinTS, Problem, TopK, gaussian, mean_se, simulate
+from superarm import CombLinTS, Problem, TopK, as_oracle, gaussian, mean_se, simulate
 from superarm.errors import ParameterError
-from superarm.studies.literal import LiteralCombLinTS
 from superarm.studies.longest_path import LongestPath
+from superarm.studies.rivals import LiteralCombLinTS, WindowCombLinTS
 from superarm.testing import check_learner
 from support import update
 
@@ -40,3 +42,24 @@ def test_it_falls_off_the_cliff_at_tiny_sigma_and_the_square_root_belief_does_no
     literal, literal_se = mean_se(trace.regret("LiteralCombLinTS")[:, -1])
     assert literal - stable > 5 * np.hypot(se, literal_se)
     assert literal > 3 * stable
+
+
+def test_window():
+    learner = WindowCombLinTS(lam=1.0, sigma=0.5, size=2)
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.standard_normal((6, 2)), TopK(2))
+    belief, feedback = learner.model.prior(problem), []
+    for _ in range(5):
+        feedback.append((rng.permutation(6)[:2], rng.standard_normal(2)))
+        belief = update(learner, belief, problem, *feedback[-1])
+    last = gaussian.prior(2, 1.0)
+    for A, w in feedback[-2:]:
+        last = gaussian.condition(last, problem.Phi[A], w, 0.5)
+    expected = problem.Phi @ gaussian.sample(last, np.random.default_rng(1))
+    np.testing.assert_allclose(
+        learner.weights(belief, problem, np.random.default_rng(1)), expected, rtol=1e-9
+    )
+    with pytest.raises(ParameterError, match="needs an oracle that knows its K"):
+        learner.model.prior(problem._replace(oracle=as_oracle(lambda w: [0])))
+    with pytest.raises(ParameterError, match="size"):
+        dataclasses.replace(learner, size=0)
