@@ -30,7 +30,7 @@ from superarm.agent.saving import (
     saved_ids,
     saved_learner,
 )
-from superarm.arrays import Array, Features, Product, take_rows, to_array
+from superarm.arrays import Array, Features, Product, take_rows
 from superarm.beliefs.changes import moved
 from superarm.checks import as_features, check_features, is_whole, require_count
 from superarm.contracts import Feedback, Learner, Oracle, Problem, method_of, require_learner
@@ -238,7 +238,7 @@ class Agent:
             importance: how often each row counts, as in `observe`.
         """
         self._require_features()
-        table = as_table(to_array(rows) if isinstance(rows, Product) else rows)
+        table = as_table(np.asarray(rows) if isinstance(rows, Product) else rows)
         values = aligned(table._replace(ids=None), self._items, self.names)
         try:
             shape = np.shape(values)
@@ -353,7 +353,7 @@ class Agent:
                 "merging what was learned of items needs the same items in the same order"
             )
         deviates = model.per_item and model.uses_features
-        if deviates and not np.array_equal(to_array(self.problem.Phi), to_array(other.problem.Phi)):
+        if deviates and not np.array_equal(self.problem.Phi, other.problem.Phi):
             raise FeaturesError(
                 "merging how items deviate from their features needs the same features"
             )
