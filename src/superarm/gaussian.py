@@ -33,6 +33,7 @@ from superarm.arrays import (
     scaled_identity,
     solve,
     solved_row_norms,
+    stacked_rows,
     where,
     with_column,
 )
@@ -171,7 +172,7 @@ def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | fl
     batch = belief.log_scale.shape
     _check_scale("sigma", sigma, batch)
     scaled = data / full(batch, sigma, data)[..., None, None]
-    factor = qr_update(belief.factor, scaled, nonzero_rows(scaled))
+    factor = stacked_rows(belief.factor, scaled)
     return Gaussian(factor, belief.log_scale - rows * log(sigma * math.sqrt(2 * math.pi)))
 
 
@@ -192,8 +193,7 @@ def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
     """
     if not (is_real(keep) and 0 < keep <= 1):
         raise ParameterError(f"keep must lie in (0, 1], where 1 forgets nothing, got {keep!r}")
-    rows = math.sqrt(1 - keep) * start.factor
-    factor = qr_update(math.sqrt(keep) * belief.factor, rows, nonzero_rows(rows))
+    factor = stacked_rows(math.sqrt(keep) * belief.factor, math.sqrt(1 - keep) * start.factor)
     return Gaussian(factor, keep * belief.log_scale + (1 - keep) * start.log_scale)
 
 
@@ -212,7 +212,7 @@ def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:
     >>> bool(np.allclose(gaussian.merge(here, there, prior).factor, both.factor, rtol=1e-12))
     True
     """
-    factor = qr_update(belief.factor, other.factor, nonzero_rows(other.factor))
+    factor = stacked_rows(belief.factor, other.factor)
     log_scale = belief.log_scale + other.log_scale - start.log_scale
     return Gaussian(qr_downdate(factor, start.factor), log_scale)
 

@@ -36,8 +36,6 @@ CASES = [
     *(("all_finite", (with_gap(ROWS, x),)) for x in (np.nan, np.inf, -np.inf)),
     ("below_infinity", (NONE,)),
     *(("below_infinity", (with_gap(ROWS, x),)) for x in (0.0, np.nan, np.inf, -np.inf)),
-    ("max_abs", (ROWS,)),
-    ("max_abs", (NONE,)),
     ("flatnonzero", (np.array([0.0, 2.0, 0.0, -1.0]),)),
     ("log", (abs(ROWS),)),
     ("log", (abs(SINGLE),)),

@@ -83,8 +83,6 @@ def test_numbers_become_float64():
     )
     assert_alike(arrays.flatnonzero(torch.tensor([0.0, 2.0])), np.array([1]))
     assert arrays.matvec(torch.eye(3), torch.ones(3).double()).dtype == torch.float32
-    assert arrays.max_abs(torch.tensor([-3.0, 2.0])) == 3.0
-    assert arrays.max_abs(torch.empty(0)) == 0.0
     assert arrays.all_finite(torch.ones(2)) and not arrays.all_finite(torch.tensor([1, 2]))
     assert not arrays.below_infinity(torch.tensor([torch.nan]))
 

@@ -11,7 +11,7 @@ from superarm.agent import saving
 from superarm.agent.catalogue import Catalogue, Names, as_table, by_item, columns_of, in_order
 from superarm.agent.decisions import REMEMBERED, Decision, Ledger, as_time
 from superarm.agent.explain import Explanation, explain, propensities
-from superarm.arrays import Array, Features, take_rows, to_array
+from superarm.arrays import Array, Features, take_rows
 from superarm.beliefs.changes import moved
 from superarm.checks import (
     as_features,
@@ -404,7 +404,9 @@ class Agent:
                 "merging what was learned of items needs the same items in the same order"
             )
         deviates = model.per_item and model.uses_features
-        if deviates and not np.array_equal(to_array(self.problem.Phi), to_array(other.problem.Phi)):
+        if deviates and not np.array_equal(
+            np.asarray(self.problem.Phi), np.asarray(other.problem.Phi)
+        ):
             raise FeaturesError(
                 "merging how items deviate from their features needs the same features"
             )

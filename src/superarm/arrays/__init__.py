@@ -2,8 +2,8 @@
 operators.
 
 What the array-API standard covers is written once, here, on a namespace `xp` of the standard's
-functions. `arrays.numpy` and `arrays.torch` hold the rest: LAPACK, random draws, gather and
-scatter.
+functions. `arrays.numpy` and `arrays.torch` hold the rest: LAPACK, hashes and scatter;
+`arrays.draws` the random draws.
 
 Shapes carry a leading batch `*B` (a single run has `B = ()`), and `-1` in `A` pads sets of fewer
 than K items.
@@ -19,96 +19,41 @@ from collections.abc import Callable
 
 import numpy as np
 
+from superarm.arrays.draws import (
+    beta as beta,
+    normal as normal,
+    seeds as seeds,
+    spawn as spawn,
+    uniform as uniform,
+)
 from superarm.arrays.kinds import (
-    Array,
-    Features,
-    Product,
-    Rng,
-    is_product,
-    is_tensor,
+    Array as Array,
+    Features as Features,
+    Product as Product,
+    Rng as Rng,
+    is_product as is_product,
+    is_tensor as is_tensor,
     namespace,
 )
 from superarm.arrays.numpy import (
-    add_at,
-    as_like,
-    beta,
-    full,
-    hashed_uniform,
-    log_sigmoid,
-    normal,
-    qr_update,
-    row_norms,
+    add_at as add_at,
+    as_like as as_like,
+    flat,
+    full as full,
+    hashed_uniform as hashed_uniform,
+    log_sigmoid as log_sigmoid,
+    qr_update as qr_update,
+    row_norms as row_norms,
     rows_per_part,
-    seeds,
-    sigmoid,
-    solve,
-    solve_rows,
-    spawn,
-    take_rows,
-    to_numpy,
+    sigmoid as sigmoid,
+    solve_rows as solve_rows,
+    to_numpy as to_numpy,
     triangle,
-    uniform,
-    where,
-    with_column,
+    where as where,
 )
 from superarm.errors import NumericalError
 
-__all__ = [
-    "Array",
-    "Features",
-    "Product",
-    "Rng",
-    "add_at",
-    "all_finite",
-    "as_float64",
-    "as_like",
-    "below_infinity",
-    "beta",
-    "flatnonzero",
-    "full",
-    "hashed_uniform",
-    "is_product",
-    "is_steep",
-    "is_tensor",
-    "log",
-    "log_det",
-    "log_sigmoid",
-    "matvec",
-    "max_abs",
-    "namespace",
-    "nonzero_rows",
-    "normal",
-    "probe",
-    "probe_direction",
-    "product_norms",
-    "qr_downdate",
-    "qr_update",
-    "row_norms",
-    "scaled_identity",
-    "seeds",
-    "shrinkage",
-    "sigmoid",
-    "solve",
-    "solve_rows",
-    "solved_row_norms",
-    "spawn",
-    "take",
-    "take_rows",
-    "to_array",
-    "to_numpy",
-    "uniform",
-    "where",
-    "where_features",
-    "with_column",
-]
-
-
 # --- conversions and checks -----------------------------------------------------------------------
-
-
-def to_array(Phi: Features) -> Array:
-    """The rows themselves: a product is multiplied out."""
-    return np.asarray(Phi)
 
 
 def as_float64(x: Array) -> Array:
@@ -136,14 +81,6 @@ def below_infinity(x: Array) -> bool:
     return bool(largest < math.inf)
 
 
-def max_abs(x: Array) -> float:
-    """The largest absolute value, 0 if there are no numbers."""
-    if 0 in x.shape:
-        return 0.0
-    xp = namespace(x)
-    return float(xp.max(xp.abs(x)))
-
-
 def flatnonzero(x: Array) -> Array:
     """The places at which a flat array is not zero: (L,) -> (n,) int."""
     places: Array = namespace(x).nonzero(x)[0]
@@ -151,6 +88,28 @@ def flatnonzero(x: Array) -> Array:
 
 
 # --- rows -----------------------------------------------------------------------------------------
+
+
+def take_rows(Phi: Features, A: Array) -> Array:
+    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
+
+    Example:
+        >>> take_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1]))
+        array([[3., 4.],
+               [0., 0.]])
+    """
+    if is_product(Phi):
+        left = np.broadcast_to(
+            Phi.left,
+            A.shape[:-1] + Phi.left.shape[-2:],
+        )
+        product: Array = take_rows(left, A) @ Phi.right
+        return product
+    *batch, L, d = Phi.shape
+    every_row = Phi.reshape(L * math.prod(batch), d)
+    rows: Array = every_row[flat(A, L)]
+    rows[A < 0] = 0
+    return rows
 
 
 def take(v: Array, A: Array) -> Array:
@@ -192,6 +151,20 @@ def nonzero_rows(M: Array) -> Array:
     return namespace(M).any(M, axis=-1)
 
 
+def with_column(M: Array, v: Array, scale: Array | float) -> Array:
+    """[M v] / scale, as rows for `qr_update`, which refuses what overflows:
+    (*B, K, d), (*B, K) -> (*B, K, d+1).
+    """
+    rows = namespace(M).concat(
+        [M, v[..., None]],
+        axis=-1,
+    )
+    # on a GPU never by one number: that is as if times its reciprocal, which rounds twice
+    scales = full(v.shape, scale, v) if is_tensor(v) else np.asarray(scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return rows / scales[..., None]
+
+
 def where_features(condition: Array, x: Features, y: Features) -> Features:
     """The features x of the entries for which the condition (*B) holds, y of the others:
     (*B, L, d).
@@ -204,8 +177,8 @@ def where_features(condition: Array, x: Features, y: Features) -> Features:
         )
     return np.where(
         holds,
-        to_array(x),
-        to_array(y),
+        x,
+        y,
     )
 
 
@@ -219,6 +192,14 @@ def _by_parts(Phi: Array, function: Callable[[Array], Array]) -> Array:
     if len(parts) == 1:
         return parts[0]
     return namespace(Phi).concat(parts, axis=-1)
+
+
+def solve(factor: Array, b: Array) -> Array:
+    """X with R x = b, where R is the leading block of `factor` of b's length:
+    (*B, D, D), (*B, d) -> (*B, d).
+    """
+    x = solve_rows(factor, b[..., None, :], True)
+    return x[..., 0, :]
 
 
 def solved_row_norms(factor: Array, Phi: Features) -> Array:
@@ -347,6 +328,13 @@ def shrinkage(factor: Array, rows: Array) -> Array:
     Ct = triangle(stacked)
     W = solve_rows(Ct, V.mT).mT
     return solve_rows(factor, W, True)
+
+
+def stacked_rows(factor: Array, rows: Array) -> Array:
+    """The triangular factor of `factor` stacked on rows, of which those that are zero are padding:
+    (*B, D, D), (*B, K, D) -> (*B, D, D).
+    """
+    return qr_update(factor, rows, nonzero_rows(rows))
 
 
 def qr_downdate(factor: Array, rows: Array) -> Array:

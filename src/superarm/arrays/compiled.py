@@ -49,21 +49,18 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
             jitted = compile_()(source)
         return jitted
 
+    by_rows = "prange" in code.co_names
+
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        result: T = kernel()(*args, **kwargs)
-        return result
-
-    @functools.wraps(function)
-    def call_by_rows(*args: P.args, **kwargs: P.kwargs) -> T:
         # the first argument of a kernel with prange is an array, which ParamSpec cannot say
-        if len(args[0]) == 1:  # type: ignore[arg-type]
-            return call(*args, **kwargs)
-        with _one_parallel_call:
-            result: T = kernel(parallel=True)(*args, **kwargs)
+        if by_rows and len(args[0]) > 1:  # type: ignore[arg-type]
+            with _one_parallel_call:
+                result: T = kernel(parallel=True)(*args, **kwargs)
+        else:
+            result = kernel()(*args, **kwargs)
         return result
 
-    chosen = call_by_rows if "prange" in code.co_names else call
     # functions take attributes, which their type does not know
-    chosen.kernel = kernel  # type: ignore[attr-defined]
-    return chosen
+    call.kernel = kernel  # type: ignore[attr-defined]
+    return call

@@ -1,17 +1,17 @@
-"""What the array-API standard leaves out, for NumPy arrays: LAPACK, random draws, gather and
-scatter. Each function that meets a tensor is its namesake in `arrays.torch`.
+"""What the array-API standard leaves out, for NumPy arrays: LAPACK, hashes and scatter. Each
+function that meets a tensor is its namesake in `arrays.torch`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 from scipy.special import expit, log_expit
 
-from superarm.arrays.kinds import Array, Features, Rng, is_product, or_torch
-from superarm.errors import NumericalError, ParameterError
+from superarm.arrays.kinds import Array, Features, namespace, or_torch
+from superarm.errors import NumericalError
 
 PART = 2**18
 """Numbers in a part of the features that stays in the cache."""
@@ -80,21 +80,6 @@ def row_norms(M: Array) -> Array:
 
 
 @or_torch
-def with_column(M: Array, v: Array, scale: Array | float) -> Array:
-    """[M v] / scale, as rows for `qr_update`, which refuses what overflows:
-    (*B, K, d), (*B, K) -> (*B, K, d+1).
-    """
-    rows = np.concatenate(
-        [M, v[..., None]],
-        axis=-1,
-    )
-    scales = np.asarray(scale)[..., None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled: Array = rows / scales
-    return scaled
-
-
-@or_torch
 def rows_per_part(Phi: Array) -> int:
     """How many rows of the features to work on at a time."""
     d: int = Phi.shape[-1]
@@ -104,34 +89,15 @@ def rows_per_part(Phi: Array) -> int:
 # --- gather and scatter ---------------------------------------------------------------------------
 
 
-def _flat(A: Array, L: int) -> Array:
+def flat(A: Array, L: int) -> Array:
     """The places of the items in a batch laid end to end: (*B, K)."""
     batch = A.shape[:-1]
-    first = L * np.arange(math.prod(batch))
-    return A + first.reshape(*batch, 1)
-
-
-@or_torch
-def take_rows(Phi: Features, A: Array) -> Array:
-    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
-
-    Example:
-        >>> take_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1]))
-        array([[3., 4.],
-               [0., 0.]])
-    """
-    if is_product(Phi):
-        left = np.broadcast_to(
-            Phi.left,
-            A.shape[:-1] + Phi.left.shape[-2:],
-        )
-        product: Array = take_rows(left, A) @ Phi.right
-        return product
-    *batch, L, d = Phi.shape
-    every_row = Phi.reshape(L * math.prod(batch), d)
-    rows: Array = every_row[_flat(A, L)]
-    rows[A < 0] = 0
-    return rows
+    first = namespace(A).arange(
+        math.prod(batch),
+        device=A.device,
+    )
+    places: Array = A + L * first.reshape(*batch, 1)
+    return places
 
 
 @or_torch
@@ -146,86 +112,13 @@ def add_at(v: Array, A: Array, x: Array) -> Array:
     chosen = A >= 0
     np.add.at(
         out.reshape(-1),
-        _flat(A, v.shape[-1])[chosen],
+        flat(A, v.shape[-1])[chosen],
         np.broadcast_to(x, A.shape)[chosen],
     )
     return out
 
 
-# --- draws ----------------------------------------------------------------------------------------
-
-
-def _draw(rng: Rng, draw: Callable[..., Array], *parameters: Array) -> Array:
-    if isinstance(rng, np.random.Generator):
-        return draw(rng, *parameters)
-    n = len(parameters[0])
-    if len(rng) != n:
-        raise ParameterError(
-            f"a batch of {n} needs one generator per entry, got {len(rng)}",
-        )
-    entries = zip(rng, *parameters, strict=True)
-    return np.stack([draw(*entry) for entry in entries])
-
-
-@or_torch
-def normal(rng: Rng, like: Array) -> Array:
-    """Independent draws from N(0, 1), in the shape of `like`."""
-    return _draw(
-        rng,
-        lambda g, x: g.standard_normal(x.shape),
-        like,
-    )
-
-
-@or_torch
-def uniform(rng: Rng, like: Array) -> Array:
-    """Independent uniforms on [0, 1), in the shape of `like`."""
-    return _draw(
-        rng,
-        lambda g, x: g.random(x.shape),
-        like,
-    )
-
-
-@or_torch
-def beta(rng: Rng, a: Array, b: Array) -> Array:
-    """Independent draws from Beta(a, b), in the shape of a and b."""
-    return _draw(
-        rng,
-        np.random.Generator.beta,
-        a,
-        b,
-    )
-
-
-def seeds(rng: Rng, like: Array) -> Array:
-    """Random 64-bit seeds for kernels, in the shape of `like`."""
-    return _draw(
-        rng,
-        lambda g, x: g.integers(
-            2**64,
-            size=np.shape(x),
-            dtype=np.uint64,
-        ),
-        like,
-    )
-
-
-def spawn(rng: Any, n: int) -> list[Any]:
-    """N independent streams, each shaped like `rng`: a generator, one per entry of a batch, or
-    streams on a device.
-
-    Generators are seeded by draws, because Generator.spawn counts children on a SeedSequence that
-    the caller may use again.
-    """
-    if isinstance(rng, np.random.Generator):
-        seeds = rng.integers(2**63, size=(n, 4))
-        return [np.random.default_rng(seed) for seed in seeds]
-    if isinstance(rng, Sequence):
-        each = [spawn(g, n) for g in rng]
-        return list(zip(*each, strict=True))
-    streams: list[Any] = rng.spawn(n)
-    return streams
+# --- bits -----------------------------------------------------------------------------------------
 
 
 @or_torch
@@ -255,43 +148,19 @@ def _slices(factor: Array) -> Array:
 
 
 @or_torch
-def solve(factor: Array, b: Array) -> Array:
-    """X with R x = b, where R is the leading block of `factor` of b's length:
-    (*B, D, D), (*B, d) -> (*B, d).
-    """
-    x = np.empty(b.shape)
-    d = b.shape[-1]
-    entries = zip(
-        x.reshape(-1, d),
-        _slices(factor),
-        b.reshape(-1, d),
-        strict=True,
-    )
-    for out, F, rhs in entries:
-        out[:] = dtrtrs(F[:d].T, rhs)[0]
-    return x
-
-
-@or_torch
 def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
     """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
     L, d = Phi.shape[-2:]
-    shape = (*factor.shape[:-2], L, d)
-    entries = zip(
-        _slices(factor),
-        np.broadcast_to(Phi, shape).reshape(-1, L, d),
-        strict=True,
-    )
+    triangles = _slices(factor)[:, :d].mT
+    columns = Phi.reshape(-1, L, d).mT
+    lower = 0
+    trans = int(not transposed)
     X = [
-        dtrtrs(
-            F[:d].T,
-            rows.T,
-            trans=not transposed,
-        )[0].T
-        for F, rows in entries
+        dtrtrs(R, rhs, lower, trans)[0].T  # by position, which is faster
+        for R, rhs in zip(triangles, columns, strict=True)
     ]
-    together = X[0] if len(X) == 1 else np.stack(X)
-    return together.reshape(shape)
+    together = X[0] if len(X) == 1 else np.concatenate(X)
+    return together.reshape(Phi.shape)
 
 
 @or_torch

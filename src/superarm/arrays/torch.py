@@ -1,8 +1,7 @@
 """What the array-API standard leaves out, for Torch tensors: batches in lock-step on a GPU. Each
 function does what its namesake in `arrays.numpy` does.
 
-Random numbers are drawn where the tensors are, by `Streams`, or on the host by NumPy generators,
-then moved.
+`Streams` draw random numbers where the tensors are.
 """
 
 import functools
@@ -16,20 +15,23 @@ import numpy as np
 import torch
 
 from superarm.arrays import as_float64
-from superarm.arrays import numpy as on_host
 from superarm.arrays.kinds import Array
-from superarm.arrays.triangles import ROUNDING, Tensor
-from superarm.arrays.triangles import qr_update as qr_update
-from superarm.arrays.triangles import solve as solve
-from superarm.arrays.triangles import solve_rows as solve_rows
-from superarm.arrays.triangles import triangle as triangle
+from superarm.arrays.triangles import (
+    ROUNDING,
+    Tensor,
+    qr_update as qr_update,
+    solve_rows as solve_rows,
+    triangle as triangle,
+)
 from superarm.errors import ParameterError
 
 Shape: TypeAlias = int | Sequence[int]
 
 PART = 2**27
 """Numbers in a temporary tensor that need not hold all of them: a gigabyte in float64."""
-GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = -0x61C8864680B583EB
+"""0x9E3779B97F4A7C15 of SplitMix64 as int64."""
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 # --- the array-API standard -----------------------------------------------------------------------
@@ -77,23 +79,9 @@ def free_bytes(device: Tensor) -> int:
     return int(psutil.virtual_memory().available)
 
 
-@functools.cache
-def _kernels() -> Any:
-    if importlib.util.find_spec("triton") is None:
-        return None
-    from superarm.arrays import triton
-
-    return triton
-
-
-def fused(x: Tensor) -> Any:
-    """The module of kernels for what is on a GPU, if Triton is installed; None otherwise."""
-    return _kernels() if x.is_cuda else None
-
-
-def moved(x: Array, device: Tensor) -> Tensor:
-    """A copy of a NumPy array as a tensor on the device."""
-    return torch.tensor(np.asarray(x), device=device)
+def fused(x: Tensor) -> bool:
+    """Whether there are kernels for what is on this device: on a GPU, if Triton is installed."""
+    return HAS_TRITON and x.is_cuda
 
 
 # --- conversions ----------------------------------------------------------------------------------
@@ -115,21 +103,13 @@ def full(shape: Sequence[int], value: Any, like: Tensor | None = None) -> Tensor
 
     Whole numbers are int64, all others float64.
     """
-    device = (value if like is None else like).device
-    if isinstance(value, int | float):
-        dtype = torch.int64 if isinstance(value, int) else torch.float64
-        return torch.full(
-            shape,
-            value,
-            dtype=dtype,
-            device=device,
-        )
-    values = torch.as_tensor(
-        value,
-        dtype=torch.float64,
-        device=device,
+    out = torch.empty(
+        shape,
+        dtype=torch.int64 if isinstance(value, int) else torch.float64,
+        device=(value if like is None else like).device,
     )
-    return values.expand(shape).clone()
+    out[...] = torch.as_tensor(value, dtype=out.dtype)
+    return out
 
 
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
@@ -162,36 +142,13 @@ log_sigmoid = torch.nn.functional.logsigmoid
 row_norms = functools.partial(torch.linalg.vector_norm, dim=-1)
 
 
-def with_column(M: Tensor, v: Tensor, scale: Any) -> Tensor:
-    """[M v] / scale, as rows for `qr_update`: (*B, K, d), (*B, K) -> (*B, K, d+1)."""
-    rows = torch.cat([M, v[..., None]], -1)
-    # by a tensor, because a GPU divides by a number as if times its reciprocal, which rounds twice
-    scales = full(v.shape, scale, v)
-    return as_float64(rows) / scales[..., None]
-
-
 def rows_per_part(Phi: Tensor) -> int:
     """How many rows of the features to work on at a time."""
-    L = Phi.shape[-2]
-    numbers = max(1, Phi.numel())
-    return max(
-        1,
-        int(PART * L // numbers),
-    )
+    rows: int = PART * Phi.shape[-2] // max(1, Phi.numel())
+    return max(1, rows)
 
 
-# --- gather and scatter ---------------------------------------------------------------------------
-
-
-def take_rows(Phi: Tensor, A: Tensor) -> Tensor:
-    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
-    item = A[..., None]
-    places = item.clamp(min=0).expand(
-        *A.shape,
-        Phi.shape[-1],
-    )
-    rows = Phi.gather(-2, places)
-    return torch.where(item >= 0, rows, 0)
+# --- scatter ---------------------------------------------------------------------------
 
 
 def add_at(v: Tensor, A: Tensor, x: Tensor) -> Tensor:
@@ -224,12 +181,12 @@ class Streams:
         """One stream per seed."""
         states = [seed.generate_state(1, np.uint64) for seed in seeds]
         keys = np.concatenate(states).view(np.int64)
-        return cls(moved(keys, device))
+        return cls(torch.tensor(keys, device=device))
 
     def _salt(self) -> int:
         """What tells the next draw from those before."""
         self.count += 1
-        return _signed(self.count * GOLDEN % 2**64)
+        return (self.count * GOLDEN + 2**63) % 2**64 - 2**63  # wraps around as int64 does
 
     def spawn(self, n: int) -> list["Streams"]:
         """N independent streams per entry."""
@@ -242,8 +199,11 @@ class Streams:
         """Uniforms on (0, 1): (*B, *shape)."""
         if isinstance(shape, int):
             shape = (shape,)
-        kernels = fused(self.keys)
-        draw = plain_uniform if kernels is None else kernels.uniform
+        draw = plain_uniform
+        if fused(self.keys):
+            from superarm.arrays import triton
+
+            draw = triton.uniform
         u = draw(
             self.keys.reshape(-1),
             self._salt(),
@@ -257,6 +217,39 @@ class Streams:
         for part in x.reshape(-1).split(PART):
             torch.special.ndtri(part, out=part)
         return x
+
+    def beta(self, a: Tensor, b: Tensor, shape: Shape) -> Tensor:
+        """Draws from Beta(a, b): X/(X + Y) with X ~ Gamma(a) and Y ~ Gamma(b), by their logarithms,
+        which do not underflow: (*B, *shape).
+        """
+        return torch.sigmoid(
+            self._log_gamma(a, shape) - self._log_gamma(b, shape),
+        )
+
+    def _log_gamma(self, a: Tensor, shape: Shape) -> Tensor:
+        """The logarithm of Gamma(a), by Marsaglia and Tsang: d v with v = (1 + c z)³, where it is
+        accepted.
+
+        For a < 1 it is that of Gamma(a+1) U^(1/a).
+        """
+        # a stream of its own: how often the slowest entry tries must not move those of the others
+        rng = self.spawn(1)[0]
+        small = a < 1
+        d = torch.where(small, a + 1, a) - 1 / 3
+        out = torch.full_like(d, torch.nan)
+        power = rng.random(shape)
+        while out.isnan().any():  # all but a twentieth are accepted at once
+            z = rng.standard_normal(shape)
+            u = rng.random(shape)
+            v = (1 + z / (9 * d).sqrt()) ** 3
+            bound = z**2 / 2 + d * (1 - v + v.log())  # NaN, so never passed, where v < 0
+            accepted = out.isnan() & (u.log() < bound)
+            out = torch.where(
+                accepted,
+                (d * v).log(),
+                out,
+            )
+        return torch.where(small, out + power.log() / a, out)
 
     def shape_per_entry(self, like: Tensor) -> Shape:
         """The shape of each entry of `like`, whose batch must be that of the streams."""
@@ -294,13 +287,6 @@ def plain_uniform(keys: Tensor, salt: int, n: int) -> Tensor:
     return out
 
 
-def _signed(x: int) -> int:
-    """The int64 of these 64 bits."""
-    if x < 2**63:
-        return x
-    return x - 2**64
-
-
 def _shifted(h: Tensor, n: int) -> Tensor:
     """A logical shift to the right: that of Torch keeps the sign."""
     return (h >> n) & (2 ** (64 - n) - 1)
@@ -308,82 +294,10 @@ def _shifted(h: Tensor, n: int) -> Tensor:
 
 def _mixed(h: Tensor) -> Tensor:
     """One round of SplitMix64 on int64, whose arithmetic wraps around."""
-    h = h + _signed(GOLDEN)
-    h = (h ^ _shifted(h, 30)) * _signed(0xBF58476D1CE4E5B9)
-    h = (h ^ _shifted(h, 27)) * _signed(0x94D049BB133111EB)
+    h = h + GOLDEN
+    h = (h ^ _shifted(h, 30)) * -0x40A7B892E31B1A47
+    h = (h ^ _shifted(h, 27)) * -0x6B2FB644ECCEEE15
     return h ^ _shifted(h, 31)
-
-
-def normal(rng: Any, like: Tensor) -> Tensor:
-    """Independent draws from N(0, 1), in the shape of `like`."""
-    if isinstance(rng, Streams):
-        return rng.standard_normal(
-            rng.shape_per_entry(like),
-        )
-    return moved(
-        on_host.normal(rng, _empty(like)),
-        like.device,
-    )
-
-
-def uniform(rng: Any, like: Tensor) -> Tensor:
-    """Independent uniforms on [0, 1), in the shape of `like`."""
-    if isinstance(rng, Streams):
-        return rng.random(
-            rng.shape_per_entry(like),
-        )
-    return moved(
-        on_host.uniform(rng, _empty(like)),
-        like.device,
-    )
-
-
-def _empty(like: Tensor) -> Array:
-    """A NumPy array of the same shape, whose numbers nobody reads."""
-    return np.broadcast_to(0.0, tuple(like.shape))
-
-
-def beta(rng: Any, a: Tensor, b: Tensor) -> Tensor:
-    """Independent draws from Beta(a, b): X/(X + Y) with X ~ Gamma(a) and Y ~ Gamma(b), by their
-    logarithms, which do not underflow.
-    """
-    if isinstance(rng, Streams):
-        return torch.sigmoid(
-            _log_gamma(rng, a) - _log_gamma(rng, b),
-        )
-    return moved(
-        on_host.beta(rng, to_numpy(a), to_numpy(b)),
-        a.device,
-    )
-
-
-def _log_gamma(rng: Streams, a: Tensor) -> Tensor:
-    """The logarithm of Gamma(a), by Marsaglia and Tsang: d v with v = (1 + c z)³, where it is
-    accepted.
-
-    For a < 1 it is that of Gamma(a+1) U^(1/a).
-    """
-    # a stream of its own: how often the slowest entry tries must not move the streams of the others
-    rng = rng.spawn(1)[0]
-    small = a < 1
-    d = torch.where(small, a + 1, a) - 1 / 3
-    out = torch.zeros_like(d)
-    waiting = torch.ones_like(d, dtype=torch.bool)
-    power = uniform(rng, d)
-    while waiting.any():  # all but a twentieth are accepted at once
-        z = normal(rng, d)
-        u = uniform(rng, d)
-        v = (1 + z / (9 * d).sqrt()) ** 3
-        log_v = v.clamp(min=1e-300).log()
-        bound = z**2 / 2 + d * (1 - v + log_v)
-        accepted = waiting & (v > 0) & (u.log() < bound)
-        out = torch.where(
-            accepted,
-            (d * v).log(),
-            out,
-        )
-        waiting = waiting & ~accepted
-    return torch.where(small, out + power.log() / a, out)
 
 
 def hashed_uniform(*keys: Tensor) -> Tensor:

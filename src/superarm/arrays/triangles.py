@@ -23,19 +23,6 @@ LARGEST = 1e300
 """What can be added up without leaving the range of float64."""
 
 
-def solve(factor: Tensor, b: Tensor) -> Tensor:
-    """X with R x = b, where R is the leading block of `factor` of b's length:
-    (*B, D, D), (*B, d) -> (*B, d).
-    """
-    d = b.shape[-1]
-    x = torch.linalg.solve_triangular(
-        factor[..., :d, :d],
-        b[..., None],
-        upper=True,
-    )
-    return x[..., 0]
-
-
 def solve_rows(factor: Tensor, Phi: Tensor, transposed: bool = False) -> Tensor:
     """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
     d = Phi.shape[-1]
@@ -89,7 +76,7 @@ def triangle(A: Tensor) -> Tensor:
     scale = _power_of_two(A, -2)  # so that scaling does not round
     scaled = A / scale
     shifted = scaled.mT @ scaled
-    diagonal = shifted.diagonal(dim1=-2, dim2=-1)
+    diagonal = torch.linalg.diagonal(shifted)
     trace = diagonal.sum(-1, keepdim=True)
     diagonal.add_(2 * (M + N + 1) * ROUNDING * trace)
     R = cholesky(shifted)
@@ -172,7 +159,7 @@ def _power_of_two(x: Tensor, dim: int) -> Tensor:
 def _reflected(A: Tensor) -> Tensor:
     """R of A by Householder's reflections, with positive diagonal."""
     R = torch.linalg.qr(A, mode="r").R
-    diagonal = R.diagonal(dim1=-2, dim2=-1)
+    diagonal = torch.linalg.diagonal(R)
     require_finite(diagonal)
     sign = torch.where(
         torch.signbit(diagonal),

@@ -33,6 +33,7 @@ from superarm.arrays import (
     matvec,
     nonzero_rows,
     seeds,
+    stacked_rows,
     take,
     take_rows,
     where,
@@ -42,7 +43,7 @@ from superarm.arrays.normals import fill_normal
 from superarm.beliefs.changes import gathered
 from superarm.beliefs.linear import observed
 from superarm.beliefs.scales import best_scales, refit_where, require_squares, summary_of_items
-from superarm.beliefs.tuned import WIDE, doubled, no_rows, stacked_rows, with_rows
+from superarm.beliefs.tuned import WIDE, doubled, no_rows, with_rows
 from superarm.contracts import Feedback, Problem
 from superarm.errors import ParameterError
 

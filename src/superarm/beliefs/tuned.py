@@ -15,8 +15,7 @@ from superarm.arrays import (
     Features,
     full,
     nonzero_rows,
-    qr_update,
-    scaled_identity,
+    stacked_rows,
     where,
 )
 from superarm.beliefs.linear import FactoredModel, observed
@@ -42,7 +41,7 @@ class Tuned(NamedTuple):
 
 def no_rows(d: int, batch: tuple[int, ...], like: Features | None = None) -> Array:
     """The factor of [φ w] before any row."""
-    return scaled_identity(0.0, 0, d + 1, batch, like)
+    return full((*batch, d + 1, d + 1), 0.0, like)
 
 
 def with_rows(data: Array, feedback: Feedback) -> Array:
@@ -50,11 +49,6 @@ def with_rows(data: Array, feedback: Feedback) -> Array:
     require_squares(feedback.rows, where(nonzero_rows(feedback.rows), feedback.w, 0.0))
     unscaled = Gaussian(data, full(data.shape[:-2], 0.0, data))
     return observed(unscaled, feedback, 1.0).factor
-
-
-def stacked_rows(data: Array, other: Array) -> Array:
-    """The factor of the rows of two factors."""
-    return qr_update(data, other, nonzero_rows(other))
 
 
 def doubled(t: Array) -> Array:

@@ -163,7 +163,7 @@ def longest_paths(w: Tensor, network: Any, K: int) -> tuple[Tensor, Tensor]:
 def _longest(w: Tensor, network: Levels, K: int) -> Paths:
     """The longest paths, each from source to target with -1 after it."""
     sweep = plain_sweep
-    if fused(w) is not None:
+    if fused(w):
         from superarm.oracles.sweep import sweep
     backwards = sweep(w.contiguous(), network, K)
     at = backwards.size[:, None] - 1 - torch.arange(K, device=w.device)

@@ -14,6 +14,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
+from superarm.arrays.normals import next_bits
 from superarm.checks import check_weights, is_whole, require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, feasible
@@ -48,12 +49,9 @@ class _Queue(NamedTuple):
 
 @compiled
 def _draw(state: Array, n: int) -> int:
-    """A whole number below n, by SplitMix64."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return int(np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(2)) % n)
+    """A whole number below n, from the stream of bits that goes on from `state`."""
+    state[0], bits = next_bits(state[0])
+    return int(np.int64(bits >> np.uint64(2)) % n)
 
 
 @compiled

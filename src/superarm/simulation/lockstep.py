@@ -116,7 +116,9 @@ def _stacked_problem(problems: Sequence[Problem], device: Any) -> Problem:
     each = [checked(problem) for problem in problems]
     if any(problem.batch for problem in each):
         raise ParameterError("simulate plays one problem per replicate, got a batch: use episodes")
-    Phi = torch_arrays.moved(_stacked([problem.Phi for problem in each], "features"), device)
+    Phi = torch_arrays.xp.asarray(
+        _stacked([problem.Phi for problem in each], "features"), device=device
+    )
     return Problem(Phi, _oracle([problem.oracle for problem in each]))
 
 

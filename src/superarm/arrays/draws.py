@@ -1,0 +1,89 @@
+"""Random draws for arrays of any kind: by NumPy's generators, or by streams on a device."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays.kinds import Array, Rng
+from superarm.arrays.numpy import as_like, to_numpy
+from superarm.errors import ParameterError
+
+
+def normal(rng: Rng, like: Array) -> Array:
+    """Independent draws from N(0, 1), in the shape of `like`."""
+    return _draw(
+        rng,
+        lambda g, shape: g.standard_normal(shape),
+        like,
+    )
+
+
+def uniform(rng: Rng, like: Array) -> Array:
+    """Independent uniforms on [0, 1), in the shape of `like`."""
+    return _draw(
+        rng,
+        lambda g, shape: g.random(shape),
+        like,
+    )
+
+
+def beta(rng: Rng, a: Array, b: Array) -> Array:
+    """Independent draws from Beta(a, b), in the shape of a and b."""
+    return _draw(
+        rng,
+        lambda g, shape, *ab: g.beta(*ab, shape),
+        a,
+        a,
+        b,
+    )
+
+
+def seeds(rng: Rng, like: Array) -> Array:
+    """Random 64-bit seeds for kernels, in the shape of `like`."""
+    return _draw(
+        rng,
+        lambda g, shape: g.integers(
+            2**64,
+            size=shape,
+            dtype=np.uint64,
+        ),
+        like,
+    )
+
+
+def _draw(rng: Any, draw: Callable[..., Array], like: Array, *parameters: Array) -> Array:
+    """What `draw(generator, shape, *parameters)` gives, in the shape of `like`. Generators draw on
+    the host, one per entry if they are many; streams draw where the parameters are.
+    """
+    if isinstance(rng, np.random.Generator):
+        drawn = draw(rng, like.shape, *map(to_numpy, parameters))
+        return as_like(like, drawn)
+    if not isinstance(rng, Sequence):
+        return draw(rng, rng.shape_per_entry(like), *parameters)
+    n = len(like)
+    if len(rng) != n:
+        raise ParameterError(
+            f"a batch of {n} needs one generator per entry, got {len(rng)}",
+        )
+    shapes = [like.shape[1:]] * n
+    entries = zip(rng, shapes, *map(to_numpy, parameters), strict=True)
+    drawn = np.stack([draw(*entry) for entry in entries])
+    return as_like(like, drawn)
+
+
+def spawn(rng: Any, n: int) -> list[Any]:
+    """N independent streams, each shaped like `rng`: a generator, one per entry of a batch, or
+    streams on a device.
+
+    Generators are seeded by draws, because Generator.spawn counts children on a SeedSequence that
+    the caller may use again.
+    """
+    if isinstance(rng, np.random.Generator):
+        seeds = rng.integers(2**63, size=(n, 4))
+        return [np.random.default_rng(seed) for seed in seeds]
+    if isinstance(rng, Sequence):
+        each = [spawn(g, n) for g in rng]
+        return list(zip(*each, strict=True))
+    streams: list[Any] = rng.spawn(n)
+    return streams
