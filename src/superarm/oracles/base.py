@@ -91,6 +91,12 @@ class BaseOracle:
         This one solves on the CPU and says so once; subclasses with kernels for tensors override.
         """
         self._said_where  # noqa: B018  the warning is in the asking
+        return self.solve_on_host(rows)
+
+    def solve_on_host(self, rows: Array) -> Array:
+        """The best set for each row of a tensor (n, L), found on the CPU, as a tensor on its
+        device.
+        """
         on_host = np.ascontiguousarray(to_numpy(rows))
         return as_like(rows, self.solve(on_host))
 

@@ -1,6 +1,5 @@
 """Longest paths across a grid: the paper's synthetic problem."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +7,8 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import refuse_weights, require_count
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import feasible
+from superarm.oracles.path import DagPath, LongestPath, Network
 
 
 @compiled
@@ -126,7 +126,7 @@ def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class GridPath(BaseOracle):
+class GridPath(LongestPath):
     """Longest monotone paths on a grid of (m+1) x (m+1) nodes, from the upper left to the lower
     right corner.
 
@@ -166,21 +166,17 @@ class GridPath(BaseOracle):
         down = np.stack([node[:-1], node[1:]], axis=2)
         return np.concatenate([right.reshape(-1, 2, 2), down.reshape(-1, 2, 2)])
 
-    def solve_tensors(self, rows: Array) -> Array:
-        """The edges of a longest path for each row of a tensor (n, L), on its device: (n, 2m)."""
-        from superarm.oracles import gpu
+    @property
+    def network(self) -> Network:
+        """The grid as a network."""
+        ends = self.edges @ [self.m + 1, 1]
+        return DagPath(ends, source=0, target=int(ends.max())).network
 
-        return self.solve(rows, gpu.longest_grid_paths)
-
-    def solve(
-        self,
-        rows: Array,
-        longest: Callable[[Array, int], tuple[Array, Array]] = longest_grid_paths,
-    ) -> Array:
+    def solve(self, rows: Array) -> Array:
         """The edges of a longest path for each row of weights (n, L): (n, 2m)."""
-        A, length = longest(rows, self.m)
+        A, length = longest_grid_paths(rows, self.m)
         if not (length > -np.inf).all():
-            if (length != length).any():
+            if np.isnan(length).any():
                 refuse_weights(rows)
             feasible(False, self)
         return A

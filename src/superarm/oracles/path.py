@@ -3,15 +3,13 @@ not negative.
 """
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import is_whole
+from superarm.checks import check_weights, is_whole
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.oracles.base import BaseOracle, feasible
 from superarm.oracles.edges import as_pairs, is_repeated, number_nodes, refuse_pairs
@@ -52,7 +50,7 @@ def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array)
 
 
 @compiled
-def _longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> tuple[Array, Array]:
+def longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> tuple[Array, Array]:
     """The edges of a longest path from source to target, and how many they are, -1 if there is
     none, for each row of w (n, E).
     """
@@ -74,8 +72,7 @@ def _longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> 
     return A, size
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
+class Network(NamedTuple):
     """Nodes along the arrows, the source first and the target last, and the edges into each node v:
     start[v] to start[v+1].
     """
@@ -85,17 +82,26 @@ class Network:
     item: Array  # (E,)
 
 
-def longest_paths(w: Array, network: Network, K: int) -> tuple[Array, Array]:
-    """The edges (n, K) of a longest path, and how many they are, -1 if there is none, for each row
-    of w (n, E).
-    """
-    return _longest_paths(
-        w,
-        network.start,
-        network.tail,
-        network.item,
-        K,
-    )
+class LongestPath(BaseOracle):
+    """An oracle over the paths through a network; longest ones on a GPU are found by Triton."""
+
+    network: Any  # a Network, as an attribute or a property
+
+    def solve_tensors(self, rows: Any) -> Any:
+        """The edges of a longest path for each row of a tensor (n, L), on its device: (n, K)."""
+        from superarm.arrays.torch import fused
+
+        if rows.is_cpu:  # NumPy can share its memory
+            return self.solve_on_host(rows)
+        if fused(rows) is None:
+            return super().solve_tensors(rows)
+        from superarm.oracles.sweep import longest_paths
+
+        if self.checks_weights:
+            check_weights(rows)
+        A, exists = longest_paths(rows, self)
+        feasible(bool(exists.all()), self)
+        return A
 
 
 class _Graph(NamedTuple):
@@ -187,7 +193,7 @@ def _from_networkx(cls: type[Path], graph: Any, source: Any, target: Any) -> Pat
     return oracle
 
 
-class DagPath(BaseOracle):
+class DagPath(LongestPath):
     """Longest paths from source to target in a directed graph without cycles; weights of any sign.
 
     The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
@@ -203,6 +209,7 @@ class DagPath(BaseOracle):
     """
 
     K: int  # the most edges of a path
+    network: Network
     gap = 0.0
 
     def __init__(self, edges: Any, source: int, target: int) -> None:
@@ -218,12 +225,12 @@ class DagPath(BaseOracle):
         tail, head = position[graph.pairs].T
         used = np.flatnonzero((tail >= 0) & (head >= 0))
         item = used[np.argsort(head[used], kind="stable")].astype(np.int32)
-        self._network = Network(
+        self.network = Network(
             start=np.searchsorted(head[item], np.arange(len(order) + 1)),
             tail=tail[item].astype(np.int32),
             item=item,
         )
-        _, size = longest_paths(np.ones((1, self.L)), self._network, len(order))
+        _, size = longest_paths(np.ones((1, self.L)), *self.network, len(order))
         self.K = int(size[0])
 
     @classmethod
@@ -239,23 +246,9 @@ class DagPath(BaseOracle):
     def __repr__(self) -> str:
         return f"DagPath({self.L} edges, at most {self.K} per path)"
 
-    def solve_tensors(self, rows: Array) -> Array:
-        """The edges of a longest path for each row of a tensor (n, L), on its device: (n, K)."""
-        from superarm.oracles import gpu
-
-        return self.solve(rows, gpu.longest_paths)
-
-    def solve(
-        self,
-        rows: Array,
-        longest: Callable[[Array, Network, int], tuple[Array, Array]] = longest_paths,
-    ) -> Array:
+    def solve(self, rows: Array) -> Array:
         """The edges of a longest path for each row of weights (n, L): (n, K), -1 pads."""
-        A, size = longest(
-            rows,
-            self._network,
-            self.K,
-        )
+        A, size = longest_paths(rows, *self.network, self.K)
         feasible(bool((size >= 0).all()), self)
         return A
 
