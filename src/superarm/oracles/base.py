@@ -224,17 +224,23 @@ def as_oracle(
     return CheckedOracle(oracle, K, gap)
 
 
-@dataclass(frozen=True, eq=False)
-class Masked(BaseOracle):
-    """An oracle that chooses among the available items only."""
+@dataclass(frozen=True)
+class _Around(BaseOracle):
+    """An oracle made from another one."""
 
     oracle: Oracle
-    available: Array  # (*B, L) bool
 
     @property
     def K(self) -> int | None:
         """The most items the oracle itself returns."""
         return self.oracle.K
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(_Around):
+    """An oracle that chooses among the available items only."""
+
+    available: Array  # (*B, L) bool
 
     @property
     def gap(self) -> float | None:
@@ -252,13 +258,7 @@ class Masked(BaseOracle):
 
 
 @dataclass(frozen=True)
-class _Minimize(BaseOracle):
-    oracle: Oracle
-
-    @property
-    def K(self) -> int | None:
-        return self.oracle.K
-
+class _Minimize(_Around):
     @property
     def gap(self) -> float | None:
         return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
@@ -291,14 +291,9 @@ def minimize(oracle: Oracle) -> Oracle:
 
 
 @dataclass(frozen=True)
-class _WithGap(BaseOracle):
-    oracle: Oracle
+class _WithGap(_Around):
     gap: float
     seed: int = 0
-
-    @property
-    def K(self) -> int | None:
-        return self.oracle.K
 
     def solve(self, rows: Array) -> Array:
         L = rows.shape[-1]

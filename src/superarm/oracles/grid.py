@@ -77,7 +77,7 @@ def _two_rows(length: Array, right: Array, down: Array, from_left: Array) -> Non
 
 @compiled
 def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
-    """Fill `edges` with a longest path and return its length, NaN if a weight is NaN or +inf."""
+    """Fill `edges` with a longest path and return its length."""
     m = len(down)
     from_left = np.empty((m + 1, m + 1), np.bool_)
     length = np.zeros(m + 1)  # along a row of nodes
@@ -85,11 +85,8 @@ def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
         length[c + 1] = length[c] + right[0, c]
         from_left[0, c + 1] = True
 
-    unbounded = _count_unbounded(right[0])
-    for r in range(1, m + 1):
-        unbounded += _count_unbounded(right[r]) + _count_unbounded(down[r - 1])
-        if r % 2 == 0:
-            _two_rows(length, right[r - 1 : r + 1], down[r - 2 : r], from_left[r - 1 : r + 1])
+    for r in range(1, m, 2):
+        _two_rows(length, right[r : r + 2], down[r - 1 : r + 1], from_left[r : r + 2])
     if m % 2 == 1:
         _one_row(length, right[m], down[m - 1], from_left[m])
 
@@ -101,7 +98,8 @@ def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
         else:
             r -= 1
             edges[k] = m * (m + 1) + r * (m + 1) + c
-    return length[m] if unbounded == 0 else np.nan
+    longest: float = length[m]
+    return longest
 
 
 @compiled
@@ -122,6 +120,8 @@ def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
             down.reshape(m, m + 1),
             A[b],
         )
+        if _count_unbounded(w[b]) > 0:
+            length[b] = np.nan
     return A, length
 
 

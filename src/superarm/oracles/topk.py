@@ -1,13 +1,13 @@
 """The best k items, over all or by group."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, is_tensor, namespace, take, where
+from superarm.arrays import Array, as_like, namespace, take, where
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import as_weights, is_whole, refuse_weights, require_count
 from superarm.errors import InfeasibleError, ParameterError
@@ -124,11 +124,10 @@ def select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, A
 
 def best_by_group(rows: Array, group: Array, start: Array, floor: float) -> Array:
     """The items (n, k) that `select` finds, of tensors too; weights not below +inf are refused."""
-    find: Callable[..., tuple[Array, Array]] = select
-    if is_tensor(rows):
-        from superarm.oracles import gpu
-
-        find = gpu.select
+    if isinstance(rows, np.ndarray):
+        find = select
+    else:
+        from superarm.oracles.gpu import select as find
     A, valid = find(rows, group, start, floor)
     if not valid.all():
         refuse_weights(rows)
