@@ -117,6 +117,19 @@ def feasible(found: bool, oracle: object) -> None:
         )
 
 
+def require_whole(value: Any, name: str) -> None:
+    """Refuse a value that is not a whole number of at least 0, by its name."""
+    if not (is_whole(value) and value >= 0):
+        raise ParameterError(f"{name} must be a whole number, 0 or more, got {value!r}")
+
+
+def starts(sizes: Array) -> Array:
+    """Where parts of these sizes (n,) start, one after the other, and where the last one ends:
+    (n + 1,).
+    """
+    return np.append(0, np.cumsum(sizes))
+
+
 def is_full(A: Array) -> bool:
     """Whether no place of A is padding: each row has as many items as it has places."""
     return 0 in A.shape or bool(A.min() >= 0)

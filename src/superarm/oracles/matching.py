@@ -26,7 +26,7 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.checks import require_count
 from superarm.errors import ParameterError
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import BaseOracle, feasible, starts
 from superarm.oracles.edges import EdgeOracle, is_repeated, number
 
 
@@ -354,8 +354,8 @@ class BipartiteMatching(EdgeOracle):
         self._graph = _Graph(
             left[self._order].astype(np.uint32),
             (self.n_left + right)[self._order].astype(np.uint32),
-            np.append(0, degree.cumsum()),
-            np.append(0, slots.cumsum()),
+            starts(degree),
+            starts(slots),
         )
         self.K = int(min(self._capacity.sum(), slots.sum()))
 

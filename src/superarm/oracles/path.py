@@ -17,8 +17,7 @@ from superarm.oracles.edges import EdgeOracle, is_repeated, number
 
 @compiled
 def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array) -> int:
-    """Fill `path` with the edges of a longest path, from its end, and return their number; -1 if
-    there is none.
+    """Fill `path` with the edges of a longest path and return their number; -1 if there is none.
 
     Nodes are numbered along the arrows, the source first and the target last; the edges into node v
     are item[start[v]:start[v+1]], and the first of the longest wins.
@@ -46,6 +45,7 @@ def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array)
         path[size] = item[into[v]]
         size += 1
         v = tail[into[v]]
+    path[:size] = path[:size][::-1].copy()
     return size
 
 
@@ -59,16 +59,13 @@ def longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> t
     size = np.empty(n, np.int64)
 
     for b in prange(n):
-        path = np.empty(K, np.int64)
         size[b] = _longest_path(
             w[b],
             start,
             tail,
             item,
-            path,
+            A[b],
         )
-        if size[b] > 0:
-            A[b, : size[b]] = path[: size[b]][::-1]
     return A, size
 
 
@@ -91,9 +88,9 @@ class LongestPath(BaseOracle):
         """The edges of a longest path for each row of a tensor (n, L), on its device: (n, K)."""
         from superarm.arrays.torch import fused
 
-        if rows.is_cpu:  # NumPy can share its memory
-            return self.solve_on_host(rows)
         if fused(rows) is None:
+            if rows.is_cpu:  # NumPy can share its memory
+                return self.solve_on_host(rows)
             return super().solve_tensors(rows)
         from superarm.oracles.sweep import longest_paths
 

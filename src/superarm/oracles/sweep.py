@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from superarm.oracles.base import starts
 from superarm.oracles.path import LongestPath
 
 Tensor: TypeAlias = Any
@@ -44,11 +45,11 @@ def levels(oracle: LongestPath, device: Tensor) -> Levels:
     edges = np.argsort(number[head], kind="stable")
     degree = degree[order]
     sizes = np.bincount(level)
-    first = np.append(0, np.cumsum(sizes))
+    first = starts(sizes)
     arrays = (
         first,
         np.maximum.reduceat(degree, first[:-1]),
-        np.append(0, np.cumsum(degree)),
+        starts(degree),
         number[tail[edges]],
         item[edges],
     )

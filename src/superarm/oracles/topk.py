@@ -9,9 +9,9 @@ import numpy as np
 
 from superarm.arrays import Array, as_like, namespace, take, where
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import as_weights, is_whole, refuse_weights, require_count
+from superarm.checks import as_weights, refuse_weights, require_count
 from superarm.errors import InfeasibleError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible, is_full
+from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
 
 BLOCK = 64  # items looked at together
 FEW = 16  # groups whose lowest bar is worth knowing
@@ -185,10 +185,7 @@ def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -
     if unnamed := [label for label in labels if label not in numbers]:
         raise ParameterError(f"{what} must name every group; missing: {unnamed[0]!r}")
     for label, number in numbers.items():
-        if not (is_whole(number) and number >= 0):
-            raise ParameterError(
-                f"{what} of group {label!r} must be a whole number, 0 or more, got {number!r}"
-            )
+        require_whole(number, f"{what} of group {label!r}")
         if number and label not in labels and what in ("count", "minimum"):
             raise ParameterError(f"{what} names group {label!r}, which has no items")
     return [int(numbers[label]) for label in labels]
@@ -328,13 +325,11 @@ class Quota(BaseOracle):
         self._check(low, high)
         spare = self.K - sum(low)
         sizes = np.minimum(np.add(low, spare), high)
-        self._start = np.append(0, np.cumsum(sizes))
+        self._start = starts(sizes)
         self._needed = np.concatenate([np.arange(n) < a for a, n in zip(low, sizes, strict=True)])
 
     def _check(self, low: list[int], high: list[int]) -> None:
-        if not (is_whole(self.K) and self.K >= 0):
-            raise ParameterError(f"total must be a whole number, 0 or more, got {self.K!r}")
-
+        require_whole(self.K, "total")
         labels, _, sizes = self._groups
         for label, least, most, size in zip(labels, low, high, sizes, strict=True):
             if least > size:

@@ -14,9 +14,9 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.checks import check_weights, is_whole, require_count
+from superarm.checks import check_weights, require_count
 from superarm.errors import ParameterError
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import BaseOracle, feasible, require_whole
 
 NEAR = 7  # cities considered as the next one of a chain
 DEPTH = 6  # edges exchanged by a chain, at most
@@ -354,8 +354,7 @@ class Tour(BaseOracle):
         )
         if self.n_cities < 3:
             raise ParameterError(f"a tour needs at least 3 cities, got n_cities={self.n_cities}")
-        if not (is_whole(self.seed) and self.seed >= 0):
-            raise ParameterError(f"seed must be a whole number, 0 or more, got {self.seed!r}")
+        require_whole(self.seed, "seed")
 
     @property
     def L(self) -> int:
