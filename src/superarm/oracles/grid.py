@@ -8,7 +8,7 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import refuse_weights, require_count
 from superarm.oracles.base import feasible
-from superarm.oracles.path import DagPath, LongestPath, Network
+from superarm.oracles.path import DagPath, Network, NetworkOracle
 
 
 @compiled
@@ -126,7 +126,7 @@ def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class GridPath(LongestPath):
+class GridPath(NetworkOracle):
     """Longest monotone paths on a grid of (m+1) x (m+1) nodes, from the upper left to the lower
     right corner.
 

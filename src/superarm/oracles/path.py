@@ -79,7 +79,7 @@ class Network(NamedTuple):
     item: Array  # (E,)
 
 
-class LongestPath(BaseOracle):
+class NetworkOracle(BaseOracle):
     """An oracle over the paths through a network; longest ones on a GPU are found by Triton."""
 
     network: Any  # a Network, as an attribute or a property
@@ -180,7 +180,7 @@ def _along_the_arrows(pairs: Array, N: int) -> Array:
     return np.array(order)
 
 
-class DagPath(LongestPath, _GraphPath):
+class DagPath(NetworkOracle, _GraphPath):
     """Longest paths from source to target in a directed graph without cycles; weights of any sign.
 
     The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from superarm.oracles.base import starts
-from superarm.oracles.path import LongestPath
+from superarm.oracles.path import NetworkOracle
 
 Tensor: TypeAlias = Any
 
@@ -31,7 +31,7 @@ class Levels(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def levels(oracle: LongestPath, device: Tensor) -> Levels:
+def levels(oracle: NetworkOracle, device: Tensor) -> Levels:
     """The levels of an oracle's network on the device, its nodes numbered anew."""
     start, tail, item = oracle.network
     N = len(start) - 1
@@ -126,7 +126,7 @@ def _sweep(  # type: ignore[no-untyped-def]
     tl.store(size + b, n)
 
 
-def longest_paths(w: Tensor, oracle: LongestPath) -> tuple[Tensor, Tensor]:
+def longest_paths(w: Tensor, oracle: NetworkOracle) -> tuple[Tensor, Tensor]:
     """The edges (n, K) of a longest path through the oracle's network, -1 pads, and whether there
     is one, for each row of w (n, E): one program per row goes through the levels and back.
     """
