@@ -1,4 +1,4 @@
-"""In Triton's interpreter where there is no GPU; `sweep` is tested beside `plain_sweep`, with the
+"""In Triton's interpreter where there is no GPU; the sweep for longest paths is tested with the
 oracles."""
 
 import numpy as np

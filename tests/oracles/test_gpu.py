@@ -18,10 +18,7 @@ from superarm.errors import InfeasibleError, WeightsError
 from superarm.oracles.base import BaseOracle, Masked
 
 torch = pytest.importorskip("torch")
-from superarm.oracles import gpu  # noqa: E402  only where Torch is, which the line above has asked
-
 torch.set_num_threads(1)
-CPU = torch.device("cpu")
 FUSED = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 LADDER = [(i, j) for i in range(12) for j in range(i + 1, min(12, i + 4)) if (i, j) != (3, 4)] + [
     (0, 13),
@@ -82,37 +79,30 @@ def test_masks_and_bad_weights(oracle):
             oracle(torch.tensor(w))
 
 
-@pytest.mark.parametrize("m", [1, 3, 6])
-def test_the_kernel_sweeps_as_plain_torch_does(m):
-    fused_sweep = pytest.importorskip("superarm.oracles.sweep", exc_type=ImportError)
-    rng = np.random.default_rng(m)
-    W = rng.integers(-2, 3, (5, GridPath(m).L)).astype(float)
-    W[rng.random(W.shape) < 0.1] = -np.inf
-    ladder = DagPath(LADDER, source=0, target=11)
-    networks = (
-        (W, gpu.grid_levels(m, FUSED), 2 * m),
-        (
-            rng.standard_normal((5, ladder.L)),
-            gpu.levels(ladder._network, FUSED),
-            ladder.K,
-        ),
-    )
-    for weights, network, K in networks:
-        w = torch.tensor(weights, device=FUSED)
-        sweeps = (fused_sweep.sweep, gpu.plain_sweep)
-        fused, plain = ([x.cpu().numpy() for x in sweep(w, network, K)] for sweep in sweeps)
-        np.testing.assert_array_equal(fused[2], plain[2])
-        for b in np.flatnonzero(fused[2] > -np.inf):
-            assert fused[1][b] == plain[1][b]
-            np.testing.assert_array_equal(fused[0][b, : fused[1][b]], plain[0][b, : plain[1][b]])
+@pytest.mark.parametrize("oracle", ORACLES[6:10], ids=repr)
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_kernel_sweeps_as_numpy_does(oracle, ties, monkeypatch):
+    sweep = pytest.importorskip("superarm.oracles.sweep", exc_type=ImportError)
+    monkeypatch.setattr("superarm.arrays.torch.fused", lambda x: True)
+    rng = np.random.default_rng(oracle.L)
+    shape = (5, oracle.L)
+    w = rng.integers(-2, 3, shape).astype(float) if ties else rng.standard_normal(shape)
+    np.testing.assert_array_equal(oracle(torch.tensor(w, device=FUSED)).cpu(), oracle(w))
+    for row in w:
+        row[rng.random(len(row)) < 0.1] = -np.inf
+        assert answer(oracle, torch.tensor(row, device=FUSED)) == answer(oracle, row)
+    w[3, 2] = np.nan
+    with pytest.raises(WeightsError, match="item 2 is nan"):
+        oracle(torch.tensor(w, device=FUSED))
 
 
 def test_levels_of_a_grid_are_its_antidiagonals():
-    m = 3
-    oracle, network = GridPath(m), gpu.grid_levels(m, CPU)
-    as_dag = DagPath(oracle.edges @ [m + 1, 1], source=0, target=(m + 1) ** 2 - 1)
-    for x, y in zip(network, gpu.levels(as_dag._network, CPU), strict=True):
-        assert x == y if isinstance(x, int) else torch.equal(x, y)
+    sweep = pytest.importorskip("superarm.oracles.sweep", exc_type=ImportError)
+    network = sweep.levels(GridPath(3), FUSED)
+    assert network.widest == 4
+    assert network.first.tolist() == [0, 1, 3, 6, 10, 13, 15, 16]
+    assert network.degree.tolist() == [0, 1, 2, 2, 2, 2, 2]
+    assert network.item.tolist()[:6] == [0, 12, 1, 3, 13, 16]  # right before down, row by row
 
 
 def test_an_oracle_without_kernels_solves_on_the_cpu_and_says_so():

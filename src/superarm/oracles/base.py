@@ -91,6 +91,12 @@ class BaseOracle:
         This one solves on the CPU and says so once; subclasses with kernels for tensors override.
         """
         self._said_where  # noqa: B018  the warning is in the asking
+        return self.solve_on_host(rows)
+
+    def solve_on_host(self, rows: Array) -> Array:
+        """The best set for each row of a tensor (n, L), found on the CPU, as a tensor on its
+        device.
+        """
         on_host = np.ascontiguousarray(to_numpy(rows))
         return as_like(rows, self.solve(on_host))
 
@@ -109,6 +115,19 @@ def feasible(found: bool, oracle: object) -> None:
         raise InfeasibleError(
             f"{oracle}: no feasible set among the items that are available (weight above -inf)"
         )
+
+
+def require_whole(value: Any, name: str) -> None:
+    """Refuse a value that is not a whole number of at least 0, by its name."""
+    if not (is_whole(value) and value >= 0):
+        raise ParameterError(f"{name} must be a whole number, 0 or more, got {value!r}")
+
+
+def starts(sizes: Array) -> Array:
+    """Where parts of these sizes (n,) start, one after the other, and where the last one ends:
+    (n + 1,).
+    """
+    return np.append(0, np.cumsum(sizes))
 
 
 def is_full(A: Array) -> bool:
@@ -218,17 +237,23 @@ def as_oracle(
     return CheckedOracle(oracle, K, gap)
 
 
-@dataclass(frozen=True, eq=False)
-class Masked(BaseOracle):
-    """An oracle that chooses among the available items only."""
+@dataclass(frozen=True)
+class _Around(BaseOracle):
+    """An oracle made from another one."""
 
     oracle: Oracle
-    available: Array  # (*B, L) bool
 
     @property
     def K(self) -> int | None:
         """The most items the oracle itself returns."""
         return self.oracle.K
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(_Around):
+    """An oracle that chooses among the available items only."""
+
+    available: Array  # (*B, L) bool
 
     @property
     def gap(self) -> float | None:
@@ -246,13 +271,7 @@ class Masked(BaseOracle):
 
 
 @dataclass(frozen=True)
-class _Minimize(BaseOracle):
-    oracle: Oracle
-
-    @property
-    def K(self) -> int | None:
-        return self.oracle.K
-
+class _Minimize(_Around):
     @property
     def gap(self) -> float | None:
         return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
@@ -285,14 +304,9 @@ def minimize(oracle: Oracle) -> Oracle:
 
 
 @dataclass(frozen=True)
-class _WithGap(BaseOracle):
-    oracle: Oracle
+class _WithGap(_Around):
     gap: float
     seed: int = 0
-
-    @property
-    def K(self) -> int | None:
-        return self.oracle.K
 
     def solve(self, rows: Array) -> Array:
         L = rows.shape[-1]

@@ -1,15 +1,53 @@
-"""Edge lists: what the graph oracles take, checked once."""
+"""Oracles over the edges of a graph, which are checked once."""
 
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.errors import ParameterError
+from superarm.oracles.base import BaseOracle
+
+Numbers: TypeAlias = dict[Hashable, int]
+"""The number of each node."""
 
 
-def as_pairs(edges: Any) -> Array:
+class EdgeOracle(BaseOracle):
+    """An oracle whose items are the edges of a graph; `items` lists them."""
+
+    items: list[tuple[Any, Any]]
+    gap = 0.0
+
+    def __init__(self, edges: Any) -> None:
+        self._pairs = _as_pairs(edges)
+        self.items = list(map(tuple, self._pairs.tolist()))
+        self.L = len(self.items)
+
+    @classmethod
+    def _of_nodes(
+        cls,
+        items: Iterable[tuple[Any, Any]],
+        first: Numbers,
+        second: Numbers,
+        *args: Any,
+        **options: Any,
+    ) -> Self:
+        """The oracle over edges between nodes of any kind, given the numbers of their ends."""
+        items = list(items)
+        oracle = cls([(first[u], second[v]) for u, v in items], *args, **options)
+        oracle.items = items
+        return oracle
+
+    def _refuse(self, bad: Array, why: str) -> None:
+        """Raise for the first bad edge, if there is one."""
+        if not bad.any():
+            return
+        e = int(bad.argmax())
+        raise ParameterError(f"edge {e}, {self.items[e]}, {why}")
+
+
+def _as_pairs(edges: Any) -> Array:
     """Edges as integers (E, 2)."""
     try:
         pairs: Array = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
@@ -38,26 +76,6 @@ def is_repeated(pairs: Array) -> Array:
     return repeated
 
 
-def refuse_pairs(bad: Array, pairs: Array, why: str) -> None:
-    """Raise for the first bad edge, if there is one."""
-    if not bad.any():
-        return
-    e = int(bad.argmax())
-    edge = tuple(pairs[e].tolist())
-    raise ParameterError(f"edge {e}, {edge}, {why}")
-
-
-class NumberedGraph(NamedTuple):
-    """A networkx graph with numbers for its nodes."""
-
-    number: dict[Hashable, int]  # of each node
-    items: list[tuple[Hashable, Hashable]]  # its edges
-    pairs: Array  # (E, 2) its edges by node number
-
-
-def number_nodes(graph: Any) -> NumberedGraph:
-    """The nodes and edges of a networkx graph, numbered in its own order."""
-    number = {node: i for i, node in enumerate(graph.nodes)}
-    items = [(u, v) for u, v, *_ in graph.edges]
-    pairs = [(number[u], number[v]) for u, v in items]
-    return NumberedGraph(number, items, as_pairs(pairs))
+def number(nodes: Iterable[Hashable]) -> Numbers:
+    """Numbers for the nodes, in their order; a node that comes again keeps its number."""
+    return {node: i for i, node in enumerate(dict.fromkeys(nodes))}

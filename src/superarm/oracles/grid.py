@@ -1,6 +1,5 @@
 """Longest paths across a grid: the paper's synthetic problem."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +7,8 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import refuse_weights, require_count
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import feasible
+from superarm.oracles.path import DagPath, Network, NetworkOracle
 
 
 @compiled
@@ -77,7 +77,7 @@ def _two_rows(length: Array, right: Array, down: Array, from_left: Array) -> Non
 
 @compiled
 def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
-    """Fill `edges` with a longest path and return its length, NaN if a weight is NaN or +inf."""
+    """Fill `edges` with a longest path and return its length."""
     m = len(down)
     from_left = np.empty((m + 1, m + 1), np.bool_)
     length = np.zeros(m + 1)  # along a row of nodes
@@ -85,11 +85,8 @@ def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
         length[c + 1] = length[c] + right[0, c]
         from_left[0, c + 1] = True
 
-    unbounded = _count_unbounded(right[0])
-    for r in range(1, m + 1):
-        unbounded += _count_unbounded(right[r]) + _count_unbounded(down[r - 1])
-        if r % 2 == 0:
-            _two_rows(length, right[r - 1 : r + 1], down[r - 2 : r], from_left[r - 1 : r + 1])
+    for r in range(1, m, 2):
+        _two_rows(length, right[r : r + 2], down[r - 1 : r + 1], from_left[r : r + 2])
     if m % 2 == 1:
         _one_row(length, right[m], down[m - 1], from_left[m])
 
@@ -101,7 +98,8 @@ def _longest_grid_path(right: Array, down: Array, edges: Array) -> float:
         else:
             r -= 1
             edges[k] = m * (m + 1) + r * (m + 1) + c
-    return length[m] if unbounded == 0 else np.nan
+    longest: float = length[m]
+    return longest
 
 
 @compiled
@@ -122,11 +120,13 @@ def longest_grid_paths(w: Array, m: int) -> tuple[Array, Array]:
             down.reshape(m, m + 1),
             A[b],
         )
+        if _count_unbounded(w[b]) > 0:
+            length[b] = np.nan
     return A, length
 
 
 @dataclass(frozen=True)
-class GridPath(BaseOracle):
+class GridPath(NetworkOracle):
     """Longest monotone paths on a grid of (m+1) x (m+1) nodes, from the upper left to the lower
     right corner.
 
@@ -166,21 +166,17 @@ class GridPath(BaseOracle):
         down = np.stack([node[:-1], node[1:]], axis=2)
         return np.concatenate([right.reshape(-1, 2, 2), down.reshape(-1, 2, 2)])
 
-    def solve_tensors(self, rows: Array) -> Array:
-        """The edges of a longest path for each row of a tensor (n, L), on its device: (n, 2m)."""
-        from superarm.oracles import gpu
+    @property
+    def network(self) -> Network:
+        """The grid as a network."""
+        ends = self.edges @ [self.m + 1, 1]
+        return DagPath(ends, source=0, target=int(ends.max())).network
 
-        return self.solve(rows, gpu.longest_grid_paths)
-
-    def solve(
-        self,
-        rows: Array,
-        longest: Callable[[Array, int], tuple[Array, Array]] = longest_grid_paths,
-    ) -> Array:
+    def solve(self, rows: Array) -> Array:
         """The edges of a longest path for each row of weights (n, L): (n, 2m)."""
-        A, length = longest(rows, self.m)
+        A, length = longest_grid_paths(rows, self.m)
         if not (length > -np.inf).all():
-            if (length != length).any():
+            if np.isnan(length).any():
                 refuse_weights(rows)
             feasible(False, self)
         return A

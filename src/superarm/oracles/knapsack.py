@@ -140,15 +140,6 @@ class _Rules(NamedTuple):
     effort: int  # states to look at
 
 
-class _Flip(NamedTuple):
-    """An item that is flipped, and what flipping it adds."""
-
-    item: int
-    weight: float
-    cost: float
-    items: int  # 1: the item enters; -1: it leaves
-
-
 class _Hope(NamedTuple):
     """What a state may still come to, and what it needs."""
 
@@ -174,26 +165,28 @@ def _flip(
     merged: Array,
     trail: Array,
     found: _Found,
-    flip: _Flip,
+    item: int,
+    added: tuple[float, float, float],
     hope: _Hope,
     counted: bool,
 ) -> tuple[int, _Found]:
-    """Merge the states with those that flip one item, most slack first. Returns their number, and
-    what is found.
+    """Merge the states with those that flip an item, which adds a cost, a weight and a number of
+    items, most slack first. Returns their number, and what is found.
 
     Left out are states that are dominated, and those that cannot come to more than `need`.
     """
     nodes, best, at = found
     lam, mu, need, adds, cuts = hope
+    cost, weight, items = added
     # the most value seen, by the room it comes with at least
     top = np.full(adds + cuts + 1, -np.inf)
     states[size, 0] = -np.inf
 
     i = j = m = 0
     for _ in range(2 * size):
-        slack = states[j, 0] - flip.cost
-        value = states[j, 1] + flip.weight
-        room = states[j, 2] - flip.items
+        slack = states[j, 0] - cost
+        value = states[j, 1] + weight
+        room = states[j, 2] - items
         node = states[j, 3]
         kept = states[i]
         flipped = slack > kept[0] or (slack == kept[0] and value > kept[1])
@@ -217,17 +210,13 @@ def _flip(
             continue
 
         if flipped:
-            trail[nodes, 0] = node
-            trail[nodes, 1] = flip.item
+            trail[nodes] = (int(node), item)
             node = nodes
             nodes += 1
         if better:
             best = value
             at = int(node)
-        merged[m, 0] = slack
-        merged[m, 1] = value
-        merged[m, 2] = room
-        merged[m, 3] = node
+        merged[m] = (slack, value, room, node)
         m += 1
     return m, _Found(nodes, best, at)
 
@@ -251,8 +240,9 @@ def _search(w: Array, c: Array, fit: int, rules: _Rules) -> tuple[Array, bool]:
     found = _Found(2, 0.0, -1)
     if slack >= 0 and room >= 0:
         found = _Found(2, value, 0)
+    sign = np.where(x, -1, 1)
     for j in range(len(w)):
-        n = -1 if x[j] else 1
+        n = sign[j]
         flipped = value + n * w[j]
         if flipped > found.best and slack >= n * c[j] and (room >= n or not counted):
             found = _Found(2, flipped, 1)
@@ -267,13 +257,10 @@ def _search(w: Array, c: Array, fit: int, rules: _Rules) -> tuple[Array, bool]:
     states = np.empty((64, 4))
     merged = np.empty((64, 4))
     size = 1
-    states[0, 0] = slack
-    states[0, 1] = value
-    states[0, 2] = room
-    states[0, 3] = 0
+    states[0] = (slack, value, float(room), 0.0)
     for step in range(len(core)):
         e = core[step]
-        n = -1 if x[e] else 1
+        n = sign[e]
         cuts -= n < 0
         adds -= n > 0
         most_adds = 0
@@ -290,9 +277,9 @@ def _search(w: Array, c: Array, fit: int, rules: _Rules) -> tuple[Array, bool]:
 
         merged = _space(merged, 2 * size + 1)
         trail = _space(trail, found.nodes + size)
-        flip = _Flip(e, n * w[e], n * c[e], n)
+        added = (n * c[e], n * w[e], float(n))
         hope = _Hope(lam, mu, need, most_adds, most_cuts)
-        size, found = _flip(states, size, merged, trail, found, flip, hope, counted)
+        size, found = _flip(states, size, merged, trail, found, e, added, hope, counted)
         states, merged = merged, states
 
     at = found.at

@@ -18,7 +18,7 @@ shortest path from there says who makes room.
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.checks import require_count
 from superarm.errors import ParameterError
-from superarm.oracles.base import BaseOracle, feasible
-from superarm.oracles.edges import as_pairs, is_repeated, refuse_pairs
+from superarm.oracles.base import BaseOracle, feasible, starts
+from superarm.oracles.edges import EdgeOracle, is_repeated, number
 
 
 @functools.cache
@@ -304,7 +304,7 @@ def _match(w: Array, order: Array, graph: _Graph, capacity: Array, K: int) -> Ar
     return A
 
 
-class BipartiteMatching(BaseOracle):
+class BipartiteMatching(EdgeOracle):
     """Matchings of a bipartite graph: at most `left_capacity` and `right_capacity` edges at a node.
 
     The items are the edges (left node, right node), in the given order; `items` lists them. They
@@ -322,7 +322,6 @@ class BipartiteMatching(BaseOracle):
     """
 
     K: int  # the most edges that the capacities allow
-    gap = 0.0
 
     def __init__(
         self,
@@ -333,17 +332,15 @@ class BipartiteMatching(BaseOracle):
         left_capacity: Any = 1,
         right_capacity: Any = 1,
     ) -> None:
-        pairs = as_pairs(edges)
-        left, right = pairs.T
+        super().__init__(edges)
+        left, right = self._pairs.T
         self.n_left = int(left.max(initial=-1)) + 1 if n_left is None else n_left
         self.n_right = int(right.max(initial=-1)) + 1 if n_right is None else n_right
         require_count(n_left=self.n_left, n_right=self.n_right)
         for side, nodes, n in (("left", left, self.n_left), ("right", right, self.n_right)):
             outside = (nodes < 0) | (nodes >= n)
-            refuse_pairs(outside, pairs, f"has its {side} node outside 0..{n - 1}")
-        refuse_pairs(is_repeated(pairs), pairs, "repeats an earlier edge")
-        self.items: list[tuple[Any, Any]] = list(map(tuple, pairs.tolist()))
-        self.L = len(pairs)
+            self._refuse(outside, f"has its {side} node outside 0..{n - 1}")
+        self._refuse(is_repeated(self._pairs), "repeats an earlier edge")
 
         self._order = np.argsort(left, kind="stable")
         degree = np.bincount(left, minlength=self.n_left)
@@ -357,8 +354,8 @@ class BipartiteMatching(BaseOracle):
         self._graph = _Graph(
             left[self._order].astype(np.uint32),
             (self.n_left + right)[self._order].astype(np.uint32),
-            np.append(0, degree.cumsum()),
-            np.append(0, slots.cumsum()),
+            starts(degree),
+            starts(slots),
         )
         self.K = int(min(self._capacity.sum(), slots.sum()))
 
@@ -368,25 +365,28 @@ class BipartiteMatching(BaseOracle):
         graph: Any,
         left: Iterable[Any],
         **capacities: Any,
-    ) -> "BipartiteMatching":
+    ) -> Self:
         """The matchings of a networkx graph; `items` are its own edges, from `left` to the other
         nodes.
 
         Capacities one per node follow the order of `left`, and on the right that of the graph.
         """
-        number = {node: i for i, node in enumerate(dict.fromkeys(left))}
-        others = [node for node in graph.nodes if node not in number]
-        other = {node: j for j, node in enumerate(others)}
-        items = [(a, b) if a in number else (b, a) for a, b in graph.edges()]
+        numbers = number(left)
+        others = number(node for node in graph.nodes if node not in numbers)
+        items = [(a, b) if a in numbers else (b, a) for a, b in graph.edges()]
         for e, (a, b) in enumerate(items):
-            if a not in number or b not in other:
+            if a not in numbers or b not in others:
                 raise ParameterError(
                     f"edge {e}, {(a, b)}, must join a node in left with one that is not"
                 )
-        pairs = [(number[a], other[b]) for a, b in items]
-        oracle = cls(pairs, len(number), len(other), **capacities)
-        oracle.items = items
-        return oracle
+        return cls._of_nodes(
+            items,
+            numbers,
+            others,
+            len(numbers),
+            len(others),
+            **capacities,
+        )
 
     def __repr__(self) -> str:
         return f"BipartiteMatching({self.n_left} + {self.n_right} nodes, {self.L} edges)"

@@ -11,9 +11,9 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import find_fault, is_whole, refuse_weights, require_count
+from superarm.checks import find_fault, refuse_weights, require_count
 from superarm.errors import ItemsError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible, is_full
+from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
 from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
 
 
@@ -47,7 +47,7 @@ class PartitionMatroid(BaseOracle):
         labels, self._group, sizes = index_groups(groups)
         capacity = numbers_by_group(capacities, labels, "capacity")
         most = np.minimum(capacity, sizes).astype(np.int64)
-        self._start = np.append(0, np.cumsum(most))
+        self._start = starts(most)
         self.L = len(self._group)
         self.K = int(most.sum())
         self.bases = bases
@@ -180,8 +180,7 @@ class LaminarMatroid(BaseOracle):
         for s in order[::-1].tolist():
             _nest(s, np.asarray(sets[s]), owner, parent)
         holds = _ranks(capacities, owner, parent, order)
-        start = np.append(0, np.cumsum(holds))
-        self._family = _Family(owner, parent, order, start)
+        self._family = _Family(owner, parent, order, starts(holds))
         self.K = int((owner < 0).sum() + holds[parent < 0].sum())
 
     def __repr__(self) -> str:
@@ -227,11 +226,7 @@ def _ranks(capacities: Sequence[int], owner: Array, parent: Array, order: Array)
     holds = np.bincount(owner[owner >= 0], minlength=len(parent))
     for s in order:
         capacity = capacities[s]
-        if not (is_whole(capacity) and capacity >= 0):
-            raise ParameterError(
-                f"the capacity of set {s} must be a whole number, 0 or more, got {capacity!r}"
-            )
-
+        require_whole(capacity, f"the capacity of set {s}")
         holds[s] = min(int(capacity), holds[s])
         if parent[s] >= 0:
             holds[parent[s]] += holds[s]

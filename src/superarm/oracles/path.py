@@ -3,24 +3,21 @@ not negative.
 """
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import is_whole
+from superarm.checks import check_weights, is_whole
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.oracles.base import BaseOracle, feasible
-from superarm.oracles.edges import as_pairs, is_repeated, number_nodes, refuse_pairs
+from superarm.oracles.edges import EdgeOracle, is_repeated, number
 
 
 @compiled
 def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array) -> int:
-    """Fill `path` with the edges of a longest path, from its end, and return their number; -1 if
-    there is none.
+    """Fill `path` with the edges of a longest path and return their number; -1 if there is none.
 
     Nodes are numbered along the arrows, the source first and the target last; the edges into node v
     are item[start[v]:start[v+1]], and the first of the longest wins.
@@ -48,11 +45,12 @@ def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array)
         path[size] = item[into[v]]
         size += 1
         v = tail[into[v]]
+    path[:size] = path[:size][::-1].copy()
     return size
 
 
 @compiled
-def _longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> tuple[Array, Array]:
+def longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> tuple[Array, Array]:
     """The edges of a longest path from source to target, and how many they are, -1 if there is
     none, for each row of w (n, E).
     """
@@ -61,21 +59,17 @@ def _longest_paths(w: Array, start: Array, tail: Array, item: Array, K: int) -> 
     size = np.empty(n, np.int64)
 
     for b in prange(n):
-        path = np.empty(K, np.int64)
         size[b] = _longest_path(
             w[b],
             start,
             tail,
             item,
-            path,
+            A[b],
         )
-        if size[b] > 0:
-            A[b, : size[b]] = path[: size[b]][::-1]
     return A, size
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
+class Network(NamedTuple):
     """Nodes along the arrows, the source first and the target last, and the edges into each node v:
     start[v] to start[v+1].
     """
@@ -85,57 +79,74 @@ class Network:
     item: Array  # (E,)
 
 
-def longest_paths(w: Array, network: Network, K: int) -> tuple[Array, Array]:
-    """The edges (n, K) of a longest path, and how many they are, -1 if there is none, for each row
-    of w (n, E).
-    """
-    return _longest_paths(
-        w,
-        network.start,
-        network.tail,
-        network.item,
-        K,
-    )
+class NetworkOracle(BaseOracle):
+    """An oracle over the paths through a network; longest ones on a GPU are found by Triton."""
+
+    network: Any  # a Network, as an attribute or a property
+
+    def solve_tensors(self, rows: Any) -> Any:
+        """The edges of a longest path for each row of a tensor (n, L), on its device: (n, K)."""
+        from superarm.arrays.torch import fused
+
+        if not fused(rows):
+            if rows.is_cpu:  # NumPy can share its memory
+                return self.solve_on_host(rows)
+            return super().solve_tensors(rows)
+        from superarm.oracles.sweep import longest_paths
+
+        if self.checks_weights:
+            check_weights(rows)
+        A, exists = longest_paths(rows, self)
+        feasible(bool(exists.all()), self)
+        return A
 
 
-class _Graph(NamedTuple):
-    """A directed graph in which a path leads from source to target."""
+class _GraphPath(EdgeOracle):
+    """Paths from source to target in a directed graph."""
 
-    pairs: Array  # (E, 2) tail and head of each edge
-    adjacency: Any  # (N, N) as a SciPy matrix
-    source: int
-    target: int
+    def __init__(self, edges: Any, source: int, target: int) -> None:
+        from scipy.sparse import csr_array
 
-    @property
-    def N(self) -> int:
-        """Number of nodes."""
-        return int(self.adjacency.shape[0])
+        super().__init__(edges)
+        tail, head = self._pairs.T
+        self._refuse(self._pairs.min(1) < 0, "has a negative node")
+        self._refuse(tail == head, "leads from a node to itself")
+        self._refuse(is_repeated(self._pairs), "is given twice")
+        N = int(self._pairs.max(initial=-1)) + 1
 
-    def items(self) -> list[Any]:
-        """The edges, as pairs of node numbers."""
-        return list(map(tuple, self.pairs.tolist()))
+        for name, node in (("source", source), ("target", target)):
+            if not (is_whole(node) and 0 <= node < N):
+                raise ParameterError(f"the {name} {node!r} is not one of the nodes 0..{N - 1}")
+        if source == target:
+            raise ParameterError(f"source and target are the same node, {source}")
 
+        self._adjacency = csr_array((np.ones(self.L), (tail, head)), shape=(N, N))
+        self._source = source
+        self._target = target
+        self._n_nodes = N
+        if not _reached(self._adjacency, source)[target]:
+            raise InfeasibleError(f"no path leads from source {source} to target {target}")
 
-def _checked_graph(edges: Any, source: int, target: int) -> _Graph:
-    """The graph with these edges, each refused by number if it makes no sense."""
-    from scipy.sparse import csr_array
-
-    pairs = as_pairs(edges)
-    refuse_pairs(pairs.min(1) < 0, pairs, "has a negative node")
-    refuse_pairs(pairs[:, 0] == pairs[:, 1], pairs, "leads from a node to itself")
-    refuse_pairs(is_repeated(pairs), pairs, "is given twice")
-    N = int(pairs.max(initial=-1)) + 1
-
-    for name, node in (("source", source), ("target", target)):
-        if not (is_whole(node) and 0 <= node < N):
-            raise ParameterError(f"the {name} {node!r} is not one of the nodes 0..{N - 1}")
-    if source == target:
-        raise ParameterError(f"source and target are the same node, {source}")
-
-    adjacency = csr_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(N, N))
-    if not _reached(adjacency, source)[target]:
-        raise InfeasibleError(f"no path leads from source {source} to target {target}")
-    return _Graph(pairs, adjacency, source, target)
+    @classmethod
+    def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
+        """The paths in a networkx DiGraph, without cycles if `DagPath` is to find them; `items` are
+        its own edges.
+        """
+        if not graph.is_directed():
+            raise ParameterError(
+                "paths need a directed graph: graph.to_directed() has each edge both ways"
+            )
+        numbers = number(graph.nodes)
+        for name, node in (("source", source), ("target", target)):
+            if node not in numbers:
+                raise ParameterError(f"the {name} {node!r} is not a node of the graph")
+        return cls._of_nodes(
+            graph.edges(),
+            numbers,
+            numbers,
+            numbers[source],
+            numbers[target],
+        )
 
 
 def _reached(adjacency: Any, node: int) -> Array:
@@ -169,25 +180,7 @@ def _along_the_arrows(pairs: Array, N: int) -> Array:
     return np.array(order)
 
 
-Path = TypeVar("Path", bound="DagPath | ShortestPath")
-
-
-def _from_networkx(cls: type[Path], graph: Any, source: Any, target: Any) -> Path:
-    """The oracle over the edges of a networkx DiGraph, which are its `items`."""
-    if not graph.is_directed():
-        raise ParameterError(
-            "paths need a directed graph: graph.to_directed() has each edge both ways"
-        )
-    number, items, pairs = number_nodes(graph)
-    for name, node in (("source", source), ("target", target)):
-        if node not in number:
-            raise ParameterError(f"the {name} {node!r} is not a node of the graph")
-    oracle = cls(pairs, number[source], number[target])
-    oracle.items = items
-    return oracle
-
-
-class DagPath(BaseOracle):
+class DagPath(NetworkOracle, _GraphPath):
     """Longest paths from source to target in a directed graph without cycles; weights of any sign.
 
     The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
@@ -203,64 +196,38 @@ class DagPath(BaseOracle):
     """
 
     K: int  # the most edges of a path
-    gap = 0.0
+    network: Network
 
     def __init__(self, edges: Any, source: int, target: int) -> None:
-        graph = _checked_graph(edges, source, target)
-        self.items = graph.items()
-        self.L = len(self.items)
-        order = _along_the_arrows(graph.pairs, graph.N)
-        ahead = _reached(graph.adjacency, source)
-        behind = _reached(graph.adjacency.T.tocsr(), target)
+        super().__init__(edges, source, target)
+        order = _along_the_arrows(self._pairs, self._n_nodes)
+        ahead = _reached(self._adjacency, source)
+        behind = _reached(self._adjacency.T.tocsr(), target)
         order = order[(ahead & behind)[order]]
-        position = np.full(graph.N, -1)
+        position = np.full(self._n_nodes, -1)
         position[order] = np.arange(len(order))
-        tail, head = position[graph.pairs].T
+        tail, head = position[self._pairs].T
         used = np.flatnonzero((tail >= 0) & (head >= 0))
         item = used[np.argsort(head[used], kind="stable")].astype(np.int32)
-        self._network = Network(
+        self.network = Network(
             start=np.searchsorted(head[item], np.arange(len(order) + 1)),
             tail=tail[item].astype(np.int32),
             item=item,
         )
-        _, size = longest_paths(np.ones((1, self.L)), self._network, len(order))
+        _, size = longest_paths(np.ones((1, self.L)), *self.network, len(order))
         self.K = int(size[0])
-
-    @classmethod
-    def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
-        """The longest paths in a networkx DiGraph without cycles; `items` are its own edges."""
-        return _from_networkx(
-            cls,
-            graph,
-            source,
-            target,
-        )
 
     def __repr__(self) -> str:
         return f"DagPath({self.L} edges, at most {self.K} per path)"
 
-    def solve_tensors(self, rows: Array) -> Array:
-        """The edges of a longest path for each row of a tensor (n, L), on its device: (n, K)."""
-        from superarm.oracles import gpu
-
-        return self.solve(rows, gpu.longest_paths)
-
-    def solve(
-        self,
-        rows: Array,
-        longest: Callable[[Array, Network, int], tuple[Array, Array]] = longest_paths,
-    ) -> Array:
+    def solve(self, rows: Array) -> Array:
         """The edges of a longest path for each row of weights (n, L): (n, K), -1 pads."""
-        A, size = longest(
-            rows,
-            self._network,
-            self.K,
-        )
+        A, size = longest_paths(rows, *self.network, self.K)
         feasible(bool((size >= 0).all()), self)
         return A
 
 
-class ShortestPath(BaseOracle):
+class ShortestPath(_GraphPath):
     """Cheapest paths from source to target in any directed graph, by SciPy's Dijkstra.
 
     The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
@@ -275,31 +242,17 @@ class ShortestPath(BaseOracle):
     """
 
     K: int  # the most edges of a path without a cycle
-    gap = 0.0
 
     def __init__(self, edges: Any, source: int, target: int) -> None:
-        self._graph = _checked_graph(edges, source, target)
-        self.items = self._graph.items()
-        self.L = len(self.items)
-        N = self._graph.N
-        self.K = min(self.L, N - 1)
+        super().__init__(edges, source, target)
+        self.K = min(self.L, self._n_nodes - 1)
 
         # one number per edge; sorted by it, they come in the order of the matrix
-        self._key = self._graph.pairs @ [N, 1]
+        self._key = self._pairs @ [self._n_nodes, 1]
         self._by_key = np.argsort(self._key)
 
-    @classmethod
-    def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
-        """The cheapest paths in a networkx DiGraph; `items` are its own edges."""
-        return _from_networkx(
-            cls,
-            graph,
-            source,
-            target,
-        )
-
     def __repr__(self) -> str:
-        return f"ShortestPath({self.L} edges, {self._graph.N} nodes)"
+        return f"ShortestPath({self.L} edges, {self._n_nodes} nodes)"
 
     def solve(self, rows: Array) -> Array:
         """The edges of a cheapest path for each row of weights (n, L): (n, K), -1 pads."""
@@ -316,19 +269,19 @@ class ShortestPath(BaseOracle):
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import dijkstra
 
-        _, adjacency, source, target = self._graph
+        adjacency = self._adjacency
         costs = csr_array(
             (-w[self._by_key], adjacency.indices, adjacency.indptr),
             shape=adjacency.shape,
         )
-        distance, before = dijkstra(costs, indices=source, return_predecessors=True)
-        feasible(bool(distance[target] < np.inf), self)
+        distance, before = dijkstra(costs, indices=self._source, return_predecessors=True)
+        feasible(bool(distance[self._target] < np.inf), self)
 
-        nodes = [target]
-        while nodes[-1] != source:
+        nodes = [self._target]
+        while nodes[-1] != self._source:
             nodes.append(int(before[nodes[-1]]))
 
         steps = np.array(list(itertools.pairwise(nodes[::-1])))
-        keys = steps @ [self._graph.N, 1]
+        keys = steps @ [self._n_nodes, 1]
         items: Array = self._by_key[np.searchsorted(self._key, keys, sorter=self._by_key)]
         return items

@@ -1,21 +1,21 @@
 """The best k items, over all or by group."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, take
+from superarm.arrays import Array, as_like, take, where
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import as_weights, is_whole, refuse_weights, require_count
+from superarm.arrays.kinds import namespace
+from superarm.checks import as_weights, refuse_weights, require_count
 from superarm.errors import InfeasibleError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible, is_full
+from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
 
 BLOCK = 64  # items looked at together
 FEW = 16  # groups whose lowest bar is worth knowing
-Select: TypeAlias = Callable[[Array, Array, Array, float], tuple[Array, Array]]
 
 
 @compiled
@@ -123,15 +123,13 @@ def select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, A
     return A, valid
 
 
-def best_by_group(
-    rows: Array,
-    group: Array,
-    start: Array,
-    floor: float,
-    select: Select = select,
-) -> Array:
-    """The items (n, k) that `select` finds; weights not below +inf are refused."""
-    A, valid = select(rows, group, start, floor)
+def best_by_group(rows: Array, group: Array, start: Array, floor: float) -> Array:
+    """The items (n, k) that `select` finds, of tensors too; weights not below +inf are refused."""
+    if isinstance(rows, np.ndarray):
+        find = select
+    else:
+        from superarm.oracles.gpu import select as find
+    A, valid = find(rows, group, start, floor)
     if not valid.all():
         refuse_weights(rows)
     return A
@@ -141,18 +139,12 @@ def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
     """Of the best of each group (n, k): what the minimum asks for first, then the best of the rest,
     (n, total).
     """
-    value = np.where(
-        A < 0,
-        -np.inf,
-        take(w, A),
-    )
-    order = np.argsort(
-        -np.where(needed, np.inf, value),
-        axis=-1,
-        kind="stable",
-    )
-    first = np.sort(order[..., :total], axis=-1)
-    return np.take_along_axis(A, first, axis=-1)
+    xp = namespace(w)
+    value = where(A < 0, -np.inf, take(w, A))
+    value = where(as_like(A, needed), np.inf, value)
+    order = xp.argsort(-value, stable=True)
+    rank = xp.argsort(order)
+    return A[rank < total].reshape(len(A), total)
 
 
 class Groups(NamedTuple):
@@ -194,10 +186,7 @@ def numbers_by_group(numbers: Mapping[Any, int], labels: list[Any], what: str) -
     if unnamed := [label for label in labels if label not in numbers]:
         raise ParameterError(f"{what} must name every group; missing: {unnamed[0]!r}")
     for label, number in numbers.items():
-        if not (is_whole(number) and number >= 0):
-            raise ParameterError(
-                f"{what} of group {label!r} must be a whole number, 0 or more, got {number!r}"
-            )
+        require_whole(number, f"{what} of group {label!r}")
         if number and label not in labels and what in ("count", "minimum"):
             raise ParameterError(f"{what} names group {label!r}, which has no items")
     return [int(numbers[label]) for label in labels]
@@ -239,7 +228,7 @@ class TopK(BaseOracle):
         """Where the only group starts and ends."""
         return np.array([0, self.k])
 
-    def solve(self, rows: Array, select: Select = select) -> Array:
+    def solve(self, rows: Array) -> Array:
         """The best items of each row of weights (n, L): (n, k), -1 pads."""
         L = rows.shape[-1]
         if self.k > L and not self.at_most:
@@ -250,17 +239,12 @@ class TopK(BaseOracle):
             _NO_GROUPS,
             self._start,
             0.0 if self.at_most else -np.inf,
-            select,
         )
         if not self.at_most:
             feasible(is_full(A), self)
         return A
 
-    def solve_tensors(self, rows: Array) -> Array:
-        """The best items of each row of a tensor (n, L), on its device: (n, k), -1 pads."""
-        from superarm.oracles import gpu
-
-        return self.solve(rows, gpu.select)
+    solve_tensors = solve
 
     def of_parts(self, parts: Iterable[Array]) -> Array:
         """The best set (k,) for weights that come one part after the other, in one pass that keeps
@@ -342,13 +326,11 @@ class Quota(BaseOracle):
         self._check(low, high)
         spare = self.K - sum(low)
         sizes = np.minimum(np.add(low, spare), high)
-        self._start = np.append(0, np.cumsum(sizes))
+        self._start = starts(sizes)
         self._needed = np.concatenate([np.arange(n) < a for a, n in zip(low, sizes, strict=True)])
 
     def _check(self, low: list[int], high: list[int]) -> None:
-        if not (is_whole(self.K) and self.K >= 0):
-            raise ParameterError(f"total must be a whole number, 0 or more, got {self.K!r}")
-
+        require_whole(self.K, "total")
         labels, _, sizes = self._groups
         for label, least, most, size in zip(labels, low, high, sizes, strict=True):
             if least > size:
@@ -366,25 +348,13 @@ class Quota(BaseOracle):
     def __repr__(self) -> str:
         return f"Quota({self.L} items in {len(self._groups.labels)} groups, total={self.K})"
 
-    def solve_tensors(self, rows: Array) -> Array:
-        """The best items of each row of a tensor (n, L), on its device: (n, K)."""
-        from superarm.oracles import gpu
-
-        return self.solve(rows, gpu.select, gpu.best_of_total)
-
-    def solve(
-        self,
-        rows: Array,
-        select: Select = select,
-        best_of_total: Callable[[Array, Array, Array, int], Array] = best_of_total,
-    ) -> Array:
+    def solve(self, rows: Array) -> Array:
         """The best items of each row of weights (n, L), group by group: (n, K)."""
         A = best_by_group(
             rows,
             self._groups.group,
             self._start,
             -np.inf,
-            select,
         )
         if len(self._needed) > self.K:
             missing = as_like(A, self._needed) & (A < 0)
@@ -392,3 +362,5 @@ class Quota(BaseOracle):
             A = best_of_total(rows, A, self._needed, self.K)
         feasible(is_full(A), self)
         return A
+
+    solve_tensors = solve

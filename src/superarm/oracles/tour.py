@@ -15,9 +15,9 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.arrays.normals import next_bits
-from superarm.checks import check_weights, is_whole, require_count
+from superarm.checks import check_weights, require_count
 from superarm.errors import ParameterError
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import BaseOracle, feasible, require_whole
 
 NEAR = 7  # cities considered as the next one of a chain
 DEPTH = 6  # edges exchanged by a chain, at most
@@ -124,9 +124,7 @@ def _chain(t1: int, ahead: bool, path: _Path, atlas: _Map, ends: Array) -> tuple
             break
 
         _exchange(t1, t2, t4, path)
-        ends[m, 0] = t2
-        ends[m, 1] = t3
-        ends[m, 2] = t4
+        ends[m] = (t2, t3, t4)
         m += 1
         gain += step
         removed += cost[t3, t4]
@@ -254,21 +252,16 @@ def _costs(w: Array, n: int) -> Array:
     """Costs (n, n) for the weights (L,): in [0, 2] where available, and else more than any tour
     that is.
     """
-    top = -np.inf
-    scale = 5e-324
-    for x in w:
-        if x > -np.inf:
-            top = max(top, x)
-            scale = max(scale, abs(x))
+    available = w > -np.inf
+    sizes = np.abs(np.where(available, w, 0.0))
+    scale = max(5e-324, sizes.max())
+    paid = np.where(available, w.max() / scale - w / scale, 2.0 * n + 1.0)
     cost = np.zeros((n, n))
     e = 0
     for i in range(n):
         for j in range(i + 1, n):
-            paid = 2.0 * n + 1.0
-            if w[e] > -np.inf:
-                paid = top / scale - w[e] / scale
-            cost[i, j] = paid
-            cost[j, i] = paid
+            cost[i, j] = paid[e]
+            cost[j, i] = paid[e]
             e += 1
     return cost
 
@@ -359,8 +352,7 @@ class Tour(BaseOracle):
         )
         if self.n_cities < 3:
             raise ParameterError(f"a tour needs at least 3 cities, got n_cities={self.n_cities}")
-        if not (is_whole(self.seed) and self.seed >= 0):
-            raise ParameterError(f"seed must be a whole number, 0 or more, got {self.seed!r}")
+        require_whole(self.seed, "seed")
 
     @property
     def L(self) -> int:
@@ -386,16 +378,16 @@ class Tour(BaseOracle):
         w = check_weights(w, self.L)
         rows = np.ascontiguousarray(w.reshape(-1, self.L))
         seeds = rng.integers(2**64, size=len(rows), dtype=np.uint64)
-        return self._search(rows, seeds).reshape(*w.shape[:-1], self.K)
+        return self.solve(rows, seeds).reshape(*w.shape[:-1], self.K)
 
-    def solve(self, rows: Array) -> Array:
-        """The best tour found for each row of weights (n, L): (n, n_cities)."""
-        sequence = np.random.SeedSequence(self.seed)
-        seed = sequence.generate_state(1, np.uint64)
-        seeds = np.repeat(seed, len(rows))
-        return self._search(rows, seeds)
-
-    def _search(self, rows: Array, seeds: Array) -> Array:
+    def solve(self, rows: Array, seeds: Array | None = None) -> Array:
+        """The best tour found for each row of weights (n, L): (n, n_cities); seeds are one per
+        row.
+        """
+        if seeds is None:
+            sequence = np.random.SeedSequence(self.seed)
+            seed = sequence.generate_state(1, np.uint64)
+            seeds = np.repeat(seed, len(rows))
         A, found = _tours(
             rows,
             self.n_cities,

@@ -8,7 +8,7 @@ live                   the edges between components: the ends are their roots
 root        (N,)       the node that stands for the component of each node
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.checks import require_count
 from superarm.errors import InfeasibleError
-from superarm.oracles.base import BaseOracle, feasible, is_full
-from superarm.oracles.edges import as_pairs, is_repeated, number_nodes, refuse_pairs
+from superarm.oracles.base import feasible, is_full
+from superarm.oracles.edges import EdgeOracle, is_repeated, number
 
 
 class _Edges(NamedTuple):
@@ -27,13 +27,6 @@ class _Edges(NamedTuple):
     u: Array  # (E,) one end: a node, or the root of its component
     v: Array  # (E,) the other end
     item: Array  # (E,)
-
-
-class _Best(NamedTuple):
-    """The heaviest edge at each root."""
-
-    record: Array  # (N,) its weight, -inf without one
-    at: Array  # (N,) its place among the live edges
 
 
 @compiled
@@ -56,10 +49,10 @@ def _contract(edges: _Edges, m: int, lo: float, hi: float, root: Array, live: _E
 
 
 @compiled
-def _compare(live: _Edges, m: int, best: _Best) -> None:
-    """Find the heaviest live edge at each root; ties go to the lowest index."""
-    record, at = best
-
+def _compare(live: _Edges, m: int, record: Array, at: Array) -> None:
+    """Find the heaviest of the first m live edges at each root: its weight, and its place among
+    them; ties go to the lowest index.
+    """
     for i in range(m):
         x = live.weight[i]
         a = live.u[i]
@@ -80,11 +73,17 @@ def _climb(root: Array, x: int) -> None:
 
 
 @compiled
-def _join(roots: Array, live: _Edges, best: _Best, root: Array, chosen: Array) -> int:
+def _join(
+    roots: Array,
+    live: _Edges,
+    record: Array,
+    at: Array,
+    root: Array,
+    chosen: Array,
+) -> int:
     """Choose the heaviest edge at each root and join the components; returns how many are left,
     first in `roots`.
     """
-    record, at = best
     for r in roots:
         if record[r] > -np.inf:
             i = at[r]
@@ -121,19 +120,21 @@ def _bar(w: Array, N: int, least: float) -> float:
 
 
 @compiled
-def _forests(w: Array, ends: Array, items: Array, N: int, K: int, least: float) -> Array:
+def _forests(w: Array, ends: Array, N: int, K: int, least: float) -> Array:
     """The edges of a heaviest forest among those that weigh at least `least`, for each row of w,
     ascending, -1 pads.
 
     First come the edges above a bar, then what they left apart: no edge below can replace one
     above.
     """
-    E = len(items)
+    E = ends.shape[1]
     places = np.empty((3, E), np.int32)
-    A = np.empty((len(w), K), np.int64)
+    items = np.arange(E, dtype=np.int32)
+    A = np.full((len(w), K), -1)
     nodes = np.arange(N, dtype=np.int32)
     chosen = np.empty(E, np.bool_)
-    best = _Best(np.full(N, -np.inf), np.empty(N, np.int32))
+    record = np.full(N, -np.inf)
+    at = np.empty(N, np.int32)
     live = _Edges(np.empty(E), places[0], places[1], places[2])
     for b in range(len(w)):
         root = nodes.copy()
@@ -147,22 +148,18 @@ def _forests(w: Array, ends: Array, items: Array, N: int, K: int, least: float) 
             edges = _Edges(w[b], ends[0], ends[1], items)
             m = _contract(edges, E, lo, hi, root, live)
             while m > 0:
-                _compare(live, m, best)
-                left = _join(roots[:left], live, best, root, chosen)
+                _compare(live, m, record, at)
+                left = _join(roots[:left], live, record, at, root, chosen)
                 m = _contract(live, m, lo, hi, root, live)
             for x in range(N):
                 _climb(root, x)
 
-        found = 0
-        for e in range(E):
-            if found < K:
-                A[b, found] = e
-                found += chosen[e]
-        A[b, found:] = -1
+        found = np.flatnonzero(chosen)
+        A[b, : len(found)] = found
     return A
 
 
-class SpanningTree(BaseOracle):
+class SpanningTree(EdgeOracle):
     """Spanning trees of an undirected graph, or with `forest` all sets of edges without a cycle.
 
     The items are the edges, pairs of nodes 0..n_nodes-1, in the given order; `items` lists them.
@@ -179,25 +176,22 @@ class SpanningTree(BaseOracle):
     """
 
     K: int  # the number of edges of a tree, or the most of a forest
-    gap = 0.0
 
     def __init__(self, edges: Any, n_nodes: int | None = None, *, forest: bool = False) -> None:
-        pairs = as_pairs(edges)
+        super().__init__(edges)
+        pairs = self._pairs
         self.n_nodes = int(pairs.max(initial=-1)) + 1 if n_nodes is None else n_nodes
         require_count(n_nodes=self.n_nodes)
         outside = (pairs.min(1) < 0) | (pairs.max(1) >= self.n_nodes)
-        refuse_pairs(outside, pairs, f"has a node outside 0..{self.n_nodes - 1}")
-        refuse_pairs(pairs[:, 0] == pairs[:, 1], pairs, "is a loop: it joins a node with itself")
-        refuse_pairs(is_repeated(np.sort(pairs)), pairs, "repeats an earlier edge")
+        self._refuse(outside, f"has a node outside 0..{self.n_nodes - 1}")
+        self._refuse(pairs[:, 0] == pairs[:, 1], "is a loop: it joins a node with itself")
+        self._refuse(is_repeated(np.sort(pairs)), "repeats an earlier edge")
         self.forest = forest
-        self.items: list[tuple[Any, Any]] = list(map(tuple, pairs.tolist()))
-        self.L = len(pairs)
         self._ends = np.ascontiguousarray(pairs.T, np.int32)
-        self._items = np.arange(self.L, dtype=np.int32)
         self.K = self._rank()
 
     @classmethod
-    def from_networkx(cls, graph: Any, *, forest: bool = False) -> "SpanningTree":
+    def from_networkx(cls, graph: Any, *, forest: bool = False) -> Self:
         """The spanning trees of a networkx graph; `items` are its own edges.
 
         >>> import networkx as nx
@@ -208,10 +202,14 @@ class SpanningTree(BaseOracle):
         >>> [oracle.items[e] for e in oracle(np.array([0.1, 0.2, 0.3]))]
         [('ann', 'cid'), ('bob', 'cid')]
         """
-        nodes = number_nodes(graph)
-        oracle = cls(nodes.pairs, len(nodes.number), forest=forest)
-        oracle.items = nodes.items
-        return oracle
+        numbers = number(graph.nodes)
+        return cls._of_nodes(
+            graph.edges(),
+            numbers,
+            numbers,
+            len(numbers),
+            forest=forest,
+        )
 
     def _rank(self) -> int:
         from scipy.sparse import coo_array
@@ -239,7 +237,6 @@ class SpanningTree(BaseOracle):
         A = _forests(
             rows,
             self._ends,
-            self._items,
             self.n_nodes,
             self.K,
             least,
