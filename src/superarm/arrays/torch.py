@@ -103,13 +103,14 @@ def full(shape: Sequence[int], value: Any, like: Tensor | None = None) -> Tensor
 
     Whole numbers are int64, all others float64.
     """
-    out = torch.empty(
-        shape,
-        dtype=torch.int64 if isinstance(value, int) else torch.float64,
-        device=(value if like is None else like).device,
-    )
-    out[...] = torch.as_tensor(value, dtype=out.dtype)
-    return out
+    kind = {
+        "dtype": torch.int64 if isinstance(value, int) else torch.float64,
+        "device": (value if like is None else like).device,
+    }
+    if isinstance(value, int | float):
+        return torch.full(shape, value, **kind)
+    values = torch.as_tensor(value, **kind)
+    return values.expand(shape).clone()
 
 
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
