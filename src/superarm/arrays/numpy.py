@@ -209,11 +209,7 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
     diagonal = out.diagonal(axis1=-2, axis2=-1)
     require_finite(diagonal)
     if not (diagonal > 0).all():
-        out *= np.where(
-            np.signbit(diagonal),
-            -1.0,
-            1.0,
-        )[..., None, :]
+        out *= np.copysign(1.0, diagonal)[..., None, :]
     return out.mT
 
 

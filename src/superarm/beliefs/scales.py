@@ -148,11 +148,12 @@ def summary_of_items(
     around[d, d] = max(within, 0.0)
     of_items = _by_count(n, np.column_stack([phi, mean]), around)
     of_rows = summary_of_rows(data, rows)
-    both = zip(of_items[1:4], of_rows[1:4], strict=True)
     return Summary(
         of_items.rows + rows,
-        *map(np.concatenate, both),
-        within=around,
+        np.concatenate([of_items.n, of_rows.n]),
+        np.concatenate([of_items.items, of_rows.items]),
+        np.concatenate([of_items.gram, of_rows.gram]),
+        around,
     )
 
 
