@@ -149,7 +149,18 @@ def rows_per_part(Phi: Tensor) -> int:
     return max(1, rows)
 
 
-# --- scatter ---------------------------------------------------------------------------
+# --- gather and scatter ---------------------------------------------------------------------------
+
+
+def take_rows(Phi: Tensor, A: Tensor) -> Tensor:
+    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
+    item = A[..., None]
+    places = item.clamp(min=0).expand(
+        *A.shape,
+        Phi.shape[-1],
+    )
+    rows = Phi.gather(-2, places)
+    return torch.where(item >= 0, rows, 0)
 
 
 def add_at(v: Tensor, A: Tensor, x: Tensor) -> Tensor:
