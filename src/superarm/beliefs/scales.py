@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from superarm.arrays import Array, as_like, to_numpy
+from superarm.arrays import Array, as_float64, as_like, to_numpy
 from superarm.checks import as_numbers, check_features
 from superarm.contracts import Belief
 from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
@@ -322,7 +322,7 @@ def _sizes(summary: Summary) -> tuple[float, float]:
 
 def require_squares(*values: Array) -> None:
     """Refuse numbers whose squares would leave the range of float64, before a belief holds them."""
-    if any((abs(value) > LARGEST).any() for value in values):
+    if any((abs(as_float64(value)) > LARGEST).any() for value in values):
         raise NumericalError(
             f"features or weights beyond {LARGEST:g} are too large to find scales for: "
             "use other units"
