@@ -2,9 +2,16 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from superarm import fit_scales
-from superarm.beliefs.scales import _inverse, maximize, summary_of_items, summary_of_rows
-from superarm.errors import FeaturesError, ItemsError, WeightsError
+from superarm import Feedback, Problem, TopK, fit_scales
+from superarm.beliefs.scales import (
+    _inverse,
+    maximize,
+    require_squares,
+    summary_of_items,
+    summary_of_rows,
+)
+from superarm.beliefs.tuned import TunedModel
+from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
 
 
 def data(seed, n, d, lam, sigma, tau=0.0, repeats=1):
@@ -175,3 +182,26 @@ def test_refusals():
         fit_scales(rows, w, items[:3])
     with pytest.raises(FeaturesError, match="features must be finite"):
         fit_scales(rows * np.inf, w)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_beliefs_in_tensors_find_the_scales_of_those_in_arrays(batch):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    Phi, w = rng.standard_normal((*batch, 40, 3)), rng.standard_normal((*batch, 40))
+    A = np.broadcast_to(np.arange(40), w.shape)
+    model = TunedModel(known={})
+    found = []
+    for kind in (np.array, torch.tensor):
+        problem = Problem(kind(Phi), TopK(2))
+        feedback = Feedback.of(problem, kind(A), kind(w))
+        found.append(model.learn(model.prior(problem), problem, feedback))
+    for x, y in zip(*found, strict=True):
+        np.testing.assert_allclose(y.numpy(), x, rtol=1e-9, atol=1e-9)
+
+
+def test_squares_must_stay_in_the_range_of_float64_whatever_the_precision():
+    for fine in (np.empty(0), np.array([-3, 2]), np.float32([1e38, -1e38]), np.array([1e139])):
+        require_squares(fine)
+    with pytest.raises(NumericalError, match=r"beyond 1e\+140 are too large"):
+        require_squares(np.ones(2), np.array([[0.0, -1e141]]))

@@ -2,8 +2,8 @@
 operators.
 
 What the array-API standard covers is written once, here, on a namespace `xp` of the standard's
-functions. `arrays.numpy` and `arrays.torch` hold the rest: LAPACK, hashes and scatter;
-`arrays.draws` the random draws.
+functions. `arrays.numpy` and `arrays.torch` hold the rest: LAPACK, hashes, gather and
+scatter; `arrays.draws` holds the random draws.
 
 Shapes carry a leading batch `*B` (a single run has `B = ()`), and `-1` in `A` pads sets of fewer
 than K items.
@@ -38,7 +38,6 @@ from superarm.arrays.kinds import (
 from superarm.arrays.numpy import (
     add_at as add_at,
     as_like as as_like,
-    flat,
     full as full,
     hashed_uniform as hashed_uniform,
     log_sigmoid as log_sigmoid,
@@ -47,6 +46,7 @@ from superarm.arrays.numpy import (
     rows_per_part,
     sigmoid as sigmoid,
     solve_rows as solve_rows,
+    take_rows as take_rows,
     to_numpy as to_numpy,
     triangle,
     where as where,
@@ -69,16 +69,17 @@ def all_finite(x: Array) -> bool:
         return False
     if 0 in x.shape:
         return True
-    extremes = xp.stack([xp.min(x), xp.max(x)])  # NaN as soon as one of the numbers is
-    return bool(xp.all(xp.isfinite(extremes)))
+    # both are NaN as soon as one of the numbers is
+    inside = (xp.min(x) > -math.inf) & (xp.max(x) < math.inf)
+    return bool(inside)
 
 
 def below_infinity(x: Array) -> bool:
     """Whether none of the numbers is NaN or +inf."""
     if 0 in x.shape:
         return True
-    largest = namespace(x).max(x)  # NaN as soon as one of the numbers is
-    return bool(largest < math.inf)
+    # NaN as soon as one of the numbers is
+    return bool(namespace(x).max(x) < math.inf)
 
 
 def flatnonzero(x: Array) -> Array:
@@ -88,28 +89,6 @@ def flatnonzero(x: Array) -> Array:
 
 
 # --- rows -----------------------------------------------------------------------------------------
-
-
-def take_rows(Phi: Features, A: Array) -> Array:
-    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
-
-    Example:
-        >>> take_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1]))
-        array([[3., 4.],
-               [0., 0.]])
-    """
-    if is_product(Phi):
-        left = np.broadcast_to(
-            Phi.left,
-            A.shape[:-1] + Phi.left.shape[-2:],
-        )
-        product: Array = take_rows(left, A) @ Phi.right
-        return product
-    *batch, L, d = Phi.shape
-    every_row = Phi.reshape(L * math.prod(batch), d)
-    rows: Array = every_row[flat(A, L)]
-    rows[A < 0] = 0
-    return rows
 
 
 def take(v: Array, A: Array) -> Array:

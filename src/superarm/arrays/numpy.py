@@ -1,5 +1,5 @@
-"""What the array-API standard leaves out, for NumPy arrays: LAPACK, hashes and scatter. Each
-function that meets a tensor is its namesake in `arrays.torch`.
+"""What the array-API standard leaves out, for NumPy arrays: LAPACK, hashes, gather and
+scatter. Each function that meets a tensor is its namesake in `arrays.torch`.
 """
 
 import math
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 from scipy.special import expit, log_expit
 
-from superarm.arrays.kinds import Array, Features, namespace, or_torch
+from superarm.arrays.kinds import Array, Features, is_product, or_torch
 from superarm.errors import NumericalError
 
 PART = 2**18
@@ -89,15 +89,34 @@ def rows_per_part(Phi: Array) -> int:
 # --- gather and scatter ---------------------------------------------------------------------------
 
 
-def flat(A: Array, L: int) -> Array:
+def _flat(A: Array, L: int) -> Array:
     """The places of the items in a batch laid end to end: (*B, K)."""
     batch = A.shape[:-1]
-    first = namespace(A).arange(
-        math.prod(batch),
-        device=A.device,
-    )
-    places: Array = A + L * first.reshape(*batch, 1)
-    return places
+    first = L * np.arange(math.prod(batch))
+    return A + first.reshape(*batch, 1)
+
+
+@or_torch
+def take_rows(Phi: Features, A: Array) -> Array:
+    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
+
+    Example:
+        >>> take_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1]))
+        array([[3., 4.],
+               [0., 0.]])
+    """
+    if is_product(Phi):
+        left = np.broadcast_to(
+            Phi.left,
+            A.shape[:-1] + Phi.left.shape[-2:],
+        )
+        product: Array = take_rows(left, A) @ Phi.right
+        return product
+    *batch, L, d = Phi.shape
+    every_row = Phi.reshape(L * math.prod(batch), d)
+    rows: Array = every_row[_flat(A, L)]
+    rows[A < 0] = 0
+    return rows
 
 
 @or_torch
@@ -112,7 +131,7 @@ def add_at(v: Array, A: Array, x: Array) -> Array:
     chosen = A >= 0
     np.add.at(
         out.reshape(-1),
-        flat(A, v.shape[-1])[chosen],
+        _flat(A, v.shape[-1])[chosen],
         np.broadcast_to(x, A.shape)[chosen],
     )
     return out
@@ -209,11 +228,7 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
     diagonal = out.diagonal(axis1=-2, axis2=-1)
     require_finite(diagonal)
     if not (diagonal > 0).all():
-        out *= np.where(
-            np.signbit(diagonal),
-            -1.0,
-            1.0,
-        )[..., None, :]
+        out *= np.copysign(1.0, diagonal)[..., None, :]
     return out.mT
 
 

@@ -103,13 +103,14 @@ def full(shape: Sequence[int], value: Any, like: Tensor | None = None) -> Tensor
 
     Whole numbers are int64, all others float64.
     """
-    out = torch.empty(
-        shape,
-        dtype=torch.int64 if isinstance(value, int) else torch.float64,
-        device=(value if like is None else like).device,
-    )
-    out[...] = torch.as_tensor(value, dtype=out.dtype)
-    return out
+    kind = {
+        "dtype": torch.int64 if isinstance(value, int) else torch.float64,
+        "device": (value if like is None else like).device,
+    }
+    if isinstance(value, int | float):
+        return torch.full(shape, value, **kind)
+    values = torch.as_tensor(value, **kind)
+    return values.expand(shape).clone()
 
 
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
@@ -148,7 +149,18 @@ def rows_per_part(Phi: Tensor) -> int:
     return max(1, rows)
 
 
-# --- scatter ---------------------------------------------------------------------------
+# --- gather and scatter ---------------------------------------------------------------------------
+
+
+def take_rows(Phi: Tensor, A: Tensor) -> Tensor:
+    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d)."""
+    item = A[..., None]
+    places = item.clamp(min=0).expand(
+        *A.shape,
+        Phi.shape[-1],
+    )
+    rows = Phi.gather(-2, places)
+    return torch.where(item >= 0, rows, 0)
 
 
 def add_at(v: Tensor, A: Tensor, x: Tensor) -> Tensor:

@@ -161,9 +161,5 @@ def _reflected(A: Tensor) -> Tensor:
     R = torch.linalg.qr(A, mode="r").R
     diagonal = torch.linalg.diagonal(R)
     require_finite(diagonal)
-    sign = torch.where(
-        torch.signbit(diagonal),
-        -1.0,
-        1.0,
-    )
-    return R * sign.to(R.dtype)[..., None]
+    sign = torch.ones_like(diagonal).copysign(diagonal)
+    return R * sign[..., None]

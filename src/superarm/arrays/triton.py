@@ -1,12 +1,10 @@
 """Random numbers by a kernel for a GPU, where Torch alone would take many small calls."""
 
-from typing import Any, TypeAlias
-
 import torch
 import triton
 import triton.language as tl
 
-Tensor: TypeAlias = Any
+from superarm.arrays.triangles import Tensor
 
 # Triton compiles the functions under its decorator: their arguments are pointers and numbers of its
 # own, of which mypy knows nothing, whether Triton is installed or not.

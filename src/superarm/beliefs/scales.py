@@ -173,12 +173,6 @@ def _gram(rows: Array) -> Array:
     return gram
 
 
-def _weighted(summary: Summary, sigma2: float, tau2: float) -> Array:
-    """[M b; bᵀ q]."""
-    g = summary.n / (sigma2 + summary.n * tau2)
-    return summary.within / sigma2 + np.tensordot(g, summary.gram, axes=1)
-
-
 def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
     """Log p(w | λ, σ, τ), and its derivatives by the logarithms of the three."""
     lam2, sigma2, tau2 = (float(s) ** 2 for s in scales)
@@ -187,7 +181,7 @@ def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
     d = summary.gram.shape[-1] - 1
     v = sigma2 + n * tau2
     free = summary.rows - E.sum()
-    info = _weighted(summary, sigma2, tau2)
+    info = summary.within / sigma2 + np.tensordot(n / v, summary.gram, axes=1)  # [M b; bᵀ q]
     b = info[:d, d]
     Sigma, log_det = _inverse(info[:d, :d], lam2)
     theta = Sigma @ b
@@ -228,26 +222,20 @@ def maximize(summary: Summary, **known: float) -> Scales:
     """The scales of the largest marginal likelihood; those that are `known` stay as they are."""
     search = _Search(summary, known)
     x = search.best()
-    found = [*search.scales(x), *search.errors(x), search.log_evidence(x)]
-    return Scales(*(float(value) for value in found))
+    relative = search.relative(x)
+    value, _ = _evidence(search.summary, relative)
+    log_evidence = value - summary.rows * math.log(search.units[-1])
+    found = [*relative * search.units, *search.errors(x), log_evidence]
+    return Scales(*map(float, found))
 
 
-class BestScales(NamedTuple):
-    """Scales to go on with."""
-
-    lam: float
-    sigma: float
-    tau: float
-
-
-def best_scales(summary: Summary, **known: float) -> BestScales:
-    """The scales of the largest marginal likelihood, to three digits: more is noise, and the order
+def best_scales(summary: Summary, **known: float) -> list[float]:
+    """λ, σ and τ of the largest marginal likelihood, to three digits: more is noise, and the order
     of feedback must not matter.
     """
     search = _Search(summary, known)
-    found = search.scales(search.best())
-    rounded = {name: float(f"{x:.3g}") for name, x in zip(NAMES, found, strict=True)}
-    return BestScales(**(rounded | known))
+    found = search.relative(search.best()) * search.units
+    return [known.get(name, float(f"{x:.3g}")) for name, x in zip(NAMES, found, strict=True)]
 
 
 class _Search:
@@ -259,35 +247,26 @@ class _Search:
 
     def __init__(self, summary: Summary, known: Mapping[str, float]) -> None:
         size, length = _sizes(summary)
-        unit = np.append(np.full(summary.gram.shape[-1] - 1, 1 / length), 1 / size)
+        unit = np.full(summary.gram.shape[-1], 1 / length)
+        unit[-1] = 1 / size
         scaled = np.outer(unit, unit)
         self.summary = summary._replace(
             gram=summary.gram * scaled,
             within=summary.within * scaled,
         )
-        self.size = size
         self.units = np.array([size / length, size, size])
         self.known = np.array([known.get(name, np.nan) for name in NAMES]) / self.units
         self.free = np.isnan(self.known)
 
-    def _relative(self, x: Array) -> Array:
+    def relative(self, x: Array) -> Array:
+        """λ, σ and τ in their units."""
         scales: Array = self.known.copy()
         scales[self.free] = np.exp(x)
         return scales
 
-    def scales(self, x: Array) -> Array:
-        """λ, σ and τ."""
-        scales: Array = self._relative(x) * self.units
-        return scales
-
-    def log_evidence(self, x: Array) -> float:
-        """Log p(w)."""
-        value, _ = _evidence(self.summary, self._relative(x))
-        return value - self.summary.rows * math.log(self.size)
-
     def descend(self, x: Array) -> tuple[float, Array]:
         """Minus log p(w) and the log of the weak prior, and its gradient."""
-        value, gradient = _evidence(self.summary, self._relative(x))
+        value, gradient = _evidence(self.summary, self.relative(x))
         return float(x @ x) / (2 * WEAK**2) - value, x / WEAK**2 - gradient[self.free]
 
     def best(self) -> Array:
@@ -356,16 +335,10 @@ def refit_where(
     """The batch of beliefs with `refit(entry, its index)` in place of the entries that are due."""
     if not due.any():
         return belief
-    if due.shape == ():
-        return refit(belief, ())
-    due = to_numpy(due)
-    arrays = [to_numpy(x) for x in belief]
-    new = []
-    for b in np.ndindex(due.shape):
+    arrays = [to_numpy(x).copy("K") for x in belief]
+    for at in np.argwhere(to_numpy(due)):
+        b = tuple(at)
         entry = type(belief)(*(np.asarray(x[b]) for x in arrays))
-        new.append(refit(entry, b) if due[b] else entry)
-    fields = [
-        as_like(x, np.stack(entries).reshape(x.shape))
-        for x, entries in zip(belief, zip(*new, strict=True), strict=True)
-    ]
-    return type(belief)(*fields)
+        for x, new in zip(arrays, refit(entry, b), strict=True):
+            x[b] = new
+    return type(belief)(*map(as_like, belief, arrays))
