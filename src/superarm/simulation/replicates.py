@@ -229,9 +229,10 @@ def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
         for step in episode:
             if best is None or not _equal(best.mean, step.mean):
                 best = _best(step.mean, problem.oracle, exact)
-            earned.append(_earned(step, best))
-    # (episodes x learners, arrays, *B) -> (arrays, learners, replicates, episodes)
-    values: Array = np.array(earned)
+            earned += _earned(step, best)
+    # only now: to look at a result is to wait for the device
+    values: Array = np.array([to_numpy(x) for x in earned])
+    # (episodes x learners x arrays, *B) -> (arrays, learners, replicates, episodes)
     values = values.reshape(game.episodes, len(runs), len(ARRAYS), -1)
     return Result(values.transpose(2, 1, 3, 0), problem.oracle.gap)
 
@@ -244,14 +245,13 @@ def _best(mean: Array, oracle: Oracle, exact: Oracle) -> _Best:
 
 def _earned(step: Step, best: _Best) -> list[Array]:
     """What one episode adds to the arrays of a trace, in their order."""
-    sums = [
+    return [
         take(step.mean, step.A).sum(-1),
         step.w.sum(-1),
         best.expected,
         take(step.weights, best.star).sum(-1),
         best.optimum,
     ]
-    return [to_numpy(x) for x in sums]
 
 
 def _equal(x: Array, y: Array) -> bool:
