@@ -82,7 +82,7 @@ def test_masks_and_bad_weights(oracle):
 @pytest.mark.parametrize("oracle", ORACLES[6:10], ids=repr)
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_kernel_sweeps_as_numpy_does(oracle, ties, monkeypatch):
-    sweep = pytest.importorskip("superarm.oracles.sweep", exc_type=ImportError)
+    pytest.importorskip("superarm.oracles.sweep", exc_type=ImportError)
     monkeypatch.setattr("superarm.arrays.torch.fused", lambda x: True)
     rng = np.random.default_rng(oracle.L)
     shape = (5, oracle.L)

@@ -111,6 +111,11 @@ for _name, _ufunc in _REDUCTIONS.items():
     setattr(_NUMPY, _name, functools.partial(_ufunc.reduce, axis=None))
 
 
+@functools.cache
+def _torch_arrays() -> Any:
+    return importlib.import_module("superarm.arrays.torch")
+
+
 def namespace(x: Any) -> Standard:
     """The functions of the array-API standard for arrays of this kind.
 
@@ -124,7 +129,7 @@ def namespace(x: Any) -> Standard:
     if type(x) is np.ndarray:
         return xp
     if is_tensor(x):
-        xp = importlib.import_module("superarm.arrays.torch").xp
+        xp = _torch_arrays().xp
     elif hasattr(x, "__array_namespace__"):
         xp = x.__array_namespace__()
     return xp
@@ -139,8 +144,7 @@ def or_torch(function: Function) -> Function:
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         if "torch" in sys.modules and any(map(is_tensor, args)):
-            backend = importlib.import_module("superarm.arrays.torch")
-            return getattr(backend, function.__name__)(*args)
+            return getattr(_torch_arrays(), function.__name__)(*args)
         return function(*args)
 
     return cast(Function, call)
