@@ -38,6 +38,7 @@ def decide(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
         found = _decide_by_parts(learner, belief, problem, rng)
         if found is not None:
             return found
+
     return problem.oracle(learner.weights(belief, problem, rng))
 
 

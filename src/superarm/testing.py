@@ -132,6 +132,7 @@ def _check_batches(oracle: Oracle, weights: list[Array]) -> None:
     assert len(weights) >= 6, (
         f"only {len(weights)} trials had a feasible set, too few to check batches: raise trials"
     )
+
     batch = np.stack(weights[:6])
     rows = padded([oracle(w) for w in batch])
     for shape in ((6,), (2, 3), (1, 6, 1)):
@@ -149,6 +150,7 @@ def _check_refusals(oracle: Oracle, L: int) -> None:
     _assert_refuses(oracle, np.float64(1.0), "")
     if getattr(oracle, "L", None) is not None:
         _assert_refuses(oracle, np.zeros(L + 1), str(L))
+
     try:
         nothing = oracle(np.full(L, -np.inf))
     except InfeasibleError:
@@ -206,6 +208,7 @@ def _check_model(model: Model, problem: Problem) -> None:
     assert not unknown, f"per_item names {sorted(unknown)}, which beliefs do not have"
     if hasattr(model, "move"):
         return
+
     fewer = model.prior(problem._replace(Phi=problem.Phi[:-1]))
     for name in belief._fields:
         grows = np.shape(getattr(belief, name)) != np.shape(getattr(fewer, name))
@@ -247,6 +250,7 @@ def _check_batch(
 ) -> None:
     n = len(world.mean)
     side_by_side = list(episodes(learner, problem, world, rng=_generators(n, seed), n=20))
+
     for i, generator in enumerate(_generators(n, seed)):
         alone = episodes(
             learner,

@@ -32,6 +32,7 @@ def gathered(model: Model, belief: Any, to: Problem, source: Array) -> Any:
     """The belief with `per_item` fields from the places in `source`, or from the prior at -1."""
     start = model.prior(to)
     known = source >= 0
+
     changed = {}
     for name in model.per_item:
         values = np.array(getattr(start, name))

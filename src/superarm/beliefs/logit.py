@@ -64,6 +64,7 @@ def condition_logit(
             f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
         )
     w = where(present, w, 0.0)
+
     height = functools.partial(_log_posterior, belief, phi, w, importance)
     theta = gaussian.mean(belief)
     for _ in range(MAX_STEPS):
@@ -89,6 +90,7 @@ def _newton_step(
     eta = matvec(phi, theta)
     p = sigmoid(eta)
     q = sigmoid(-eta)
+
     slope = w * q - (1 - w) * p  # w - p, without cancellation
     if not (p * q > 0).all():
         raise NumericalError(
@@ -126,6 +128,7 @@ def _climbed(height: Callable[[Array], Array], theta: Array, direction: Array) -
     """
     least = height(theta)
     least = least - 1e-12 * (1 + abs(least))
+
     for _ in range(MAX_STEPS):
         too_far = ~(height(theta + direction) >= least)
         if not too_far.any():

@@ -122,6 +122,7 @@ def _rows_and_weights(rows: Any, weights: Any) -> Array:
         w = as_numbers(weights)
     except ValueError as error:
         raise WeightsError(f"weights must be numbers, one for each row ({error})") from error
+
     if not X.size:
         raise FeaturesError(f"rows must have at least one feature, got shape {X.shape}")
     if X.ndim != 2 or w.shape != X.shape[:1] or not np.isfinite(w).all():
@@ -146,6 +147,7 @@ def summary_of_items(
     d = phi.shape[-1]
     around = np.zeros((d + 1, d + 1))
     around[d, d] = max(within, 0.0)
+
     of_items = _by_count(n, np.column_stack([phi, mean]), around)
     of_rows = summary_of_rows(data, rows)
     return Summary(

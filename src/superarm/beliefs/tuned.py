@@ -98,6 +98,7 @@ class TunedModel(FactoredModel):
         past = self._faded(belief)
         present = nonzero_rows(feedback.rows)
         seen = present.any(-1)
+
         after = observed(past, feedback, past.sigma[..., None])
         grown = past._replace(
             **after._asdict(),

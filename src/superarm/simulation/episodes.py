@@ -51,6 +51,7 @@ def episodes(
     if n is not None:
         require_count(n=n)
     require_world(world)
+
     problem = checked(problem)
     nature, mind = spawn(rng, 2)
     coin = _Coin(rng)

@@ -68,6 +68,7 @@ def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -
         drawn: Any = instance
         problem, world = drawn.batch(streams)
         return Batch(problem, world, streams)
+
     generators = [np.random.default_rng(seed) for seed in seeds]
     problems, worlds = zip(*map(instance, generators), strict=True)
     problem = _stacked_problem(problems, device)
@@ -92,6 +93,7 @@ def chunk_size(
     problem, world, _ = stack_instances(instance, seeds[:1], device, draws)
     for learner in learners:
         learner.model.prior(problem)
+
     L = problem.L
     d = problem.d
     K = problem.oracle.K or L

@@ -223,6 +223,7 @@ def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
         steps(learner, problem, world, rng=copy.deepcopy(rng), n=game.episodes)
         for learner in game.learners.values()
     ]
+
     best = None
     earned = []
     for episode in zip(*runs, strict=True):
@@ -230,6 +231,7 @@ def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
             if best is None or not _equal(best.mean, step.mean):
                 best = _best(step.mean, problem.oracle, exact)
             earned += _earned(step, best)
+
     # only now: to look at a result is to wait for the device
     values: Array = np.array([to_numpy(x) for x in earned])
     # (episodes x learners x arrays, *B) -> (arrays, learners, replicates, episodes)
