@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from superarm import Oracle, Problem, TopK, as_oracle
+from superarm import CombLinTS, Oracle, Problem, RandomChoice, TopK, as_oracle
 from superarm.checks import check_features, check_weights, find_fault
+from superarm.contracts import defines_both, method_of, require_learner
 from superarm.decide import checked
 from superarm.errors import (
     FeaturesError,
@@ -189,3 +192,44 @@ def test_masked():
     oracle = Masked(TopK(2), np.array([True, False, True, True]))
     assert (oracle.K, oracle.gap) == (2, 0.0)
     assert oracle(np.array([1.0, 9.0, 3.0, 2.0])).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("missing", ["weights", "per_item", "uses_features", "prior", "learn"])
+def test_what_a_learner_lacks_is_named(missing):
+    parts = dict.fromkeys(["weights", "per_item", "uses_features", "prior", "learn"])
+    del parts[missing]
+    model = SimpleNamespace(**parts)
+    with pytest.raises(
+        ParameterError, match=f"SimpleNamespace has no {missing}: superarm.contracts"
+    ):
+        require_learner(SimpleNamespace(model=model, **parts))
+
+
+def test_what_is_no_learner_is_refused():
+    for thing in (CombLinTS, "CombLinTS", None, SimpleNamespace(init=None, update=None)):
+        with pytest.raises(ParameterError, match=r"a learner is needed, as CombLinTS\(\)"):
+            require_learner(thing)
+    require_learner(CombLinTS())
+
+
+def test_a_method_that_a_model_lacks_is_named():
+    assert method_of(CombLinTS().model, "merge")
+    with pytest.raises(
+        ParameterError, match=r"CountsModel has no method std\(\.\.\.\), which this needs"
+    ):
+        method_of(RandomChoice().model, "std")
+
+
+def test_both_of_two_methods_must_come_from_one_class():
+    class Both:
+        def one(self): ...
+
+        def two(self): ...
+
+    class OneAlone(Both):
+        def one(self): ...
+
+    assert defines_both(Both(), "one", "two")
+    assert not defines_both(OneAlone(), "one", "two")
+    assert defines_both(OneAlone(), "two", "one")
+    assert not defines_both(object(), "one", "two")

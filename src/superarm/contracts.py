@@ -164,10 +164,17 @@ class Learner(Protocol):
         """The weights (*B, L) to hand to the oracle in this episode."""
 
 
-def require_learner(learner: object) -> None:
-    """Refuse what is not a learner, such as its class."""
+def require_learner(learner: Any) -> None:
+    """Refuse what is not a learner, such as its class, and name what is missing from one."""
     if isinstance(learner, type) or not hasattr(learner, "model"):
         raise ParameterError(f"a learner is needed, as CombLinTS(), got {learner!r:.100}")
+    needed = [(learner.model, name) for name in ("per_item", "uses_features", "prior", "learn")]
+    for part, name in [(learner, "weights"), *needed]:
+        if not hasattr(part, name):
+            raise ParameterError(
+                f"{type(part).__name__} has no {name}: superarm.contracts says what a learner and "
+                "its model must have"
+            )
 
 
 def defines_both(thing: object, name: str, other: str) -> bool:

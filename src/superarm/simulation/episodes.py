@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 from superarm.arrays import Array, Features, Rng, spawn, take
 from superarm.checks import require_count
-from superarm.contracts import Environment, Feedback, Learner, Problem, World
+from superarm.contracts import (
+    Environment,
+    Feedback,
+    Learner,
+    Problem,
+    World,
+    require_learner,
+)
 from superarm.decide import checked, decide, in_context
 from superarm.errors import ParameterError, WeightsError
 
@@ -50,6 +57,7 @@ def episodes(
     """
     if n is not None:
         require_count(n=n)
+    require_learner(learner)
     require_world(world)
 
     problem = checked(problem)
