@@ -1,9 +1,11 @@
 """The public names, pinned: a name that appears or vanishes is a decision, not an accident."""
 
 import doctest
-import importlib
+import importlib.util
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,3 +112,27 @@ def test_every_module_says_what_it_is(module):
     if extra is not None:
         pytest.importorskip(extra)
     assert importlib.import_module(module).__doc__
+
+
+HEAVY = (
+    "joblib",
+    "matplotlib",
+    "numba",
+    "pandas",
+    "psutil",
+    "scipy.optimize",
+    "scipy.sparse",
+    "tqdm",
+    "torch",
+)
+
+
+def test_importing_superarm_imports_nothing_heavy():
+    code = f"import sys, superarm; print([m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_simulate_is_a_function_and_no_module():
+    assert callable(superarm.simulate)
+    assert importlib.util.find_spec("superarm.simulate") is None
