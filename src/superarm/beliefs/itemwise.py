@@ -76,7 +76,7 @@ class NormalItemsModel(CountsModel):
     sigma: float
 
     def _precision(self, belief: Counts) -> Array:
-        """Of the posterior, in units of 1/σ²."""
+        """The precision of the posterior, in units of 1/σ²: n + σ²/λ²."""
         return belief.n + (self.sigma / self.lam) ** 2
 
     def mean(self, belief: Counts, problem: Problem) -> Array:

@@ -131,7 +131,7 @@ def _rows_and_weights(rows: Any, weights: Any) -> Array:
 
 
 def summary_of_rows(rows: Array, n: float) -> Summary:
-    """Of n rows [φ w], or their triangular factor, that each belong to an item of their own."""
+    """The summary of n rows [φ w], or of their triangular factor, each of an item of its own."""
     gram = _gram(rows)
     return Summary(n, np.ones(1), np.array([n]), gram[None], np.zeros_like(gram))
 
@@ -139,8 +139,8 @@ def summary_of_rows(rows: Array, n: float) -> Summary:
 def summary_of_items(
     n: Array, phi: Array, mean: Array, within: float, data: Array, rows: float
 ) -> Summary:
-    """Of items with counts n, fixed features and mean weights, and of loose rows given by their
-    triangular factor.
+    """The summary of items with counts n, fixed features and mean weights, and of loose rows given
+    by their triangular factor.
 
     `within` is the sum of squares of the weights around the means of their items.
     """
@@ -160,7 +160,7 @@ def summary_of_items(
 
 
 def _by_count(n: Array, means: Array, within: Array) -> Summary:
-    """Of items with counts n (E,) and mean rows (E, d+1)."""
+    """The summary of items with counts n (E,) and mean rows (E, d+1)."""
     order = np.argsort(n, kind="stable")
     count, first, items = np.unique(n[order], return_index=True, return_counts=True)
     groups = np.split(means[order], first[1:])[: len(count)]
