@@ -218,3 +218,24 @@ def test_check_learner_accepts_what_is_right():
     check_learner(BrokenLearner(fault="none"))
     check_learner(Bare())
     check_learner(CombLinTS(lam=1.0, sigma=1.0), seed=5)
+
+
+def test_check_oracle_catches_a_batch_of_another_shape():
+    class Flat:
+        K, gap = 2, 0.0
+
+        def __call__(self, w, /):
+            A = TopK(2)(w)
+            return A.reshape(-1, 2) if np.ndim(w) > 1 else A
+
+    with pytest.raises(AssertionError, match="differs from its rows"):
+        check_oracle(Flat(), 5)
+
+
+def test_check_learner_names_what_is_missing():
+    @dataclass(frozen=True, kw_only=True)
+    class Modelless:
+        pass
+
+    with pytest.raises(AssertionError, match="a learner is needed"):
+        check_learner(Modelless())

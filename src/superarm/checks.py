@@ -155,7 +155,6 @@ def refuse_weights(w: Array, first: int = 0) -> None:
     """
     w = to_numpy(w)
     at = tuple(np.argwhere(~(w < np.inf))[0])
-
     item = first + int(at[-1])
     raise WeightsError(
         f"the weight of item {item} is {w[at]}: weights must be finite, or -inf for 'not available'"

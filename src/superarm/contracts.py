@@ -112,6 +112,8 @@ class Model(Protocol):
         mean(belief, problem)                       expected score of each item, (*B, L)
         std(belief, problem)                        its standard deviation, (*B, L): `Agent.explain`
         coefficients(belief)                        what a feature adds, (*B, d): `Agent.explain`
+        deviation(belief, problem)                  what an item adds to what its features say,
+                                                    (*B, L): `Agent.explain`, with `per_item`
         sample(belief, problem, rng)                scores drawn from the posterior, (*B, L)
         response(score)                             the weight that a score stands for
         merge(belief, other, problem)               both at once, each from the prior: `Agent.merge`
@@ -151,9 +153,9 @@ class Learner(Protocol):
 
     `superarm.testing.check_learner` checks the contract.
 
-    A learner that weighs each item by its feature row alone may also have
-    `row_weights(belief, rng)`, which returns a function from feature rows to weights. It then
-    chooses from catalogues of millions of items without holding all of their weights.
+    A learner that weighs each item by its feature row alone may also define, in the same class as
+    `weights`, a method `row_weights(belief, rng)` that returns a function from feature rows to the
+    same weights. It then chooses from millions of items without holding all of their weights.
     """
 
     @property
@@ -178,12 +180,11 @@ def require_learner(learner: Any) -> None:
 
 
 def defines_both(thing: object, name: str, other: str) -> bool:
-    """Whether the class that defines one method defines the other too.
+    """Whether a class defines, and does not inherit, two methods that must agree.
 
-    A subclass that overrides one of two methods that must agree has only the one it wrote.
+    A subclass may have changed what one of them depends on.
     """
-    owner = next((base for base in type(thing).__mro__ if name in vars(base)), object)
-    return other in vars(owner)
+    return {name, other} <= vars(type(thing)).keys()
 
 
 class Environment(Protocol):
@@ -191,7 +192,7 @@ class Environment(Protocol):
 
     @property
     def mean(self) -> Array:
-        """The true mean weights w̄ (*B, L)."""
+        """The true mean weights w̄ (*B, L); the array stays as it is."""
 
     @property
     def features(self) -> Features | None:
@@ -215,6 +216,7 @@ class World(Protocol):
         """The environment of episode t = 1, 2, ...
 
         A world that stays the same returns itself. One that changes by itself returns the same
-        environment whenever it is asked for episode t. An adversary knows the learner's policy,
-        but not its coin: it may ask what `choose` would choose.
+        environment whenever it is asked for episode t, as several learners may ask in turn. An
+        adversary knows the learner's policy, but not its coin: it may ask what `choose` would
+        choose.
         """

@@ -16,8 +16,8 @@ import numpy as np
 from superarm.agent import Agent
 from superarm.arrays import Array, take
 from superarm.checks import find_fault
-from superarm.contracts import Feedback, Learner, Model, Oracle, Problem
-from superarm.errors import InfeasibleError, SuperarmError
+from superarm.contracts import Feedback, Learner, Model, Oracle, Problem, require_learner
+from superarm.errors import InfeasibleError, ParameterError, SuperarmError
 from superarm.offline import Log, replay
 from superarm.oracles import TopK
 from superarm.oracles.base import padded
@@ -138,7 +138,9 @@ def _check_batches(oracle: Oracle, weights: list[Array]) -> None:
     for shape in ((6,), (2, 3), (1, 6, 1)):
         A = oracle(batch.reshape(*shape, -1))
         np.testing.assert_array_equal(
-            A.reshape(rows.shape), rows, err_msg=f"a batch {shape} differs from its rows"
+            A,
+            rows.reshape(*shape, rows.shape[-1]),
+            err_msg=f"a batch {shape} differs from its rows",
         )
 
 
@@ -188,6 +190,7 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
         assert parameter.kind is parameter.KEYWORD_ONLY, (
             f"hyperparameters are keyword-only, but {name} is not"
         )
+    _assert_learner(learner)
     rng = np.random.default_rng(seed)
     problem = Problem(rng.standard_normal((3, 12, 4)), TopK(5))
     one = problem._replace(Phi=problem.Phi[0])
@@ -196,6 +199,13 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
     _check_batch(learner, problem, BernoulliEnvironment(rng.random((3, 12))), seed)
     _check_agent(learner, np.asarray(one.Phi), rng)
     _check_offline(learner, np.asarray(one.Phi), rng)
+
+
+def _assert_learner(learner: Learner) -> None:
+    try:
+        require_learner(learner)
+    except ParameterError as error:
+        raise AssertionError(str(error)) from error
 
 
 def _check_model(model: Model, problem: Problem) -> None:
@@ -240,8 +250,8 @@ def _check_learning(learner: Learner, problem: Problem, rng: np.random.Generator
         nothing = Feedback.of(problem, np.empty(0, int), np.empty(0))
         model.learn(belief, problem, nothing)  # a set may be empty
         padding = Feedback.of(problem, np.append(A, [-1, -1]), np.append(seen, [7.0, np.nan]))
-        padded = model.learn(belief, problem, padding)
-        _assert_close(after, padded, 1e-12, "padding with -1 gave another belief")
+        with_padding = model.learn(belief, problem, padding)
+        _assert_close(after, with_padding, 1e-12, "padding with -1 gave another belief")
         belief = after
 
 
@@ -282,6 +292,7 @@ def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None
 
     agent = made(0)
     other = made(1)
+    _allowed("explain", agent.explain, agent.choose(), draws=5)
     for one in (agent, other):
         items = one.choose()
         one.observe(items, clicks(items))

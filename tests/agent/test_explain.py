@@ -86,3 +86,22 @@ def test_table_and_plot(tmp_path):
     )
     plot_explanation(found, ["age", "sex", "hours", "school"]).savefig(tmp_path / "explanation.png")
     assert (tmp_path / "explanation.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_kept_widths_are_those_of_the_items_that_are_explained():
+    """With many features widths are kept for the whole catalogue, and asked for of some items."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((12, 6))
+    learner = CombLinUCB(lam=1.0, sigma=0.5, c=1.0)
+    agent = Agent(learner, features=features, oracle=TopK(2), seed=0)
+    for _ in range(3):
+        found = agent.explain([3, 0, 7], draws=3)
+        np.testing.assert_allclose(found.std, gaussian.std(agent.belief, features[[3, 0, 7]]))
+        items = agent.choose()
+        agent.observe(items, rng.standard_normal(2))
+
+
+def test_without_deviations_there_are_none():
+    agent = make(CombMixTS(lam=1.0, sigma=0.3, tau=0.0))
+    play(agent, 10)
+    assert (agent.explain([0, 3, 5], draws=3).deviation == 0).all()

@@ -425,3 +425,29 @@ def test_what_is_no_world_or_environment_is_refused():
             next(episodes(TS, problem, world, rng=np.random.default_rng(0)))
     with pytest.raises(ParameterError, match=r"Featureless object .* has no features"):
         next(episodes(TS, problem, Featureless(), rng=np.random.default_rng(0)))
+
+
+def test_a_world_that_changes_its_own_means_is_measured_by_those_of_the_episode():
+    class Turning:
+        features = None
+
+        def __init__(self):
+            self.mean = np.zeros(3)
+
+        def at(self, t, choose):
+            self.mean[:] = np.arange(3) == t % 3
+            return self
+
+        def draw(self, rng):
+            return self.mean.copy()
+
+    def instance(rng):
+        return Problem(np.eye(3), TopK(1)), Turning()
+
+    trace = simulate(instance, [RandomChoice()], episodes=6, replicates=1, progress=False)
+    assert trace.oracle_realized.tolist() == [[[1.0] * 6]]
+
+
+def test_what_is_no_learner_is_refused_before_anything_is_played():
+    with pytest.raises(ParameterError, match="a learner is needed"):
+        simulate(SMALL, {"a class": CombLinTS}, episodes=1, replicates=1)

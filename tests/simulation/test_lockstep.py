@@ -164,7 +164,8 @@ class TestLockStep(OnTensors):
         with pytest.raises(ParameterError, match="draws must be"):
             simulate(LongestPath(m=2, d=2), [TS], device="cpu", draws="dice", **SETTINGS)
         with pytest.raises(
-            ParameterError, match="mixed-effects learners run on the CPU only: leave the device out"
+            ParameterError,
+            match="CombMixTS and CombMixUCB run on the CPU only",
         ):
             simulate(LongestPath(m=2, d=2), [CombMixTS()], device="cpu", **SETTINGS)
 

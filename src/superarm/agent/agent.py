@@ -293,7 +293,7 @@ class Agent:
             return Feedback(A, rows, w, v)
         if rows.shape[1] != d:
             raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {d}")
-        rows = rows[:, columns_of(decision.names, self.names, DecisionError)]
+        rows = check_features(rows[:, columns_of(decision.names, self.names, DecisionError)])
         same = take_rows(self.problem.Phi, A) == rows
         return Feedback(np.where(same.all(axis=-1), A, -1), rows, w, v)
 
@@ -327,8 +327,9 @@ class Agent:
     def _importance(self, importance: Any, items: list[Any], w: Array) -> Array | float:
         if importance is None:
             return 1.0
+        v = check_importance(in_order(importance, items), w)
         self._require_features()
-        return check_importance(in_order(importance, items), w)
+        return v
 
     def _require_features(self) -> None:
         if not self.learner.model.uses_features:

@@ -142,7 +142,7 @@ def explain(
     linear = contributions.sum(-1)
     deviation = np.zeros(len(items))
     if model.per_item:
-        deviation = method_of(model, "mean")(own, part) - linear
+        deviation = method_of(model, "deviation")(own, part)
     std = method_of(model, "std")(own, part)
     p = times_chosen(learner, belief, problem, draws=draws, rng=rng)[items] / draws
     return Explanation(

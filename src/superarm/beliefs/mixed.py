@@ -129,7 +129,9 @@ class MixedModel:
     def prior(self, problem: Problem) -> Mixed:
         """θ ~ N(0, λ²I), δ_e ~ N(0, τ²), with wide scales where they are not known."""
         if is_tensor(problem.Phi):
-            raise ParameterError("mixed-effects learners run on the CPU only: leave the device out")
+            raise ParameterError(
+                "CombMixTS and CombMixUCB run on the CPU only: leave the device out"
+            )
         batch = problem.batch
         scales = WIDE | dict(self.known)
         lam = full(batch, scales["lam"])
@@ -156,6 +158,13 @@ class MixedModel:
         """E w̄(e) = keep_e φ_e·θ̄_t + pull_e: (*B, L)."""
         of = shares(belief, belief.n, belief.total)
         return of.keep * matvec(problem.Phi, gaussian.mean(belief)) + of.pull
+
+    def deviation(self, belief: Mixed, problem: Problem) -> Array:
+        """E δ_e = pull_e - (1 - keep_e) φ_e·θ̄_t: (*B, L)."""
+        of = shares(belief, belief.n, belief.total)
+        linear = matvec(problem.Phi, gaussian.mean(belief))
+        deviation: Array = of.pull - (1 - of.keep) * linear
+        return deviation
 
     def std(self, belief: Mixed, problem: Problem, explore: float = 1.0) -> Array:
         """√(var E[w̄(e) | θ] + explore² E[var(w̄(e) | θ)]): (*B, L); with 1 that of w̄(e)."""

@@ -93,7 +93,9 @@ def widths(belief: Widths, Phi: Features) -> Array:
 
 
 def _same(belief: Widths, Phi: Features) -> bool:
-    return not is_product(Phi) and bool((probe(Phi, belief.direction) == belief.probed).all())
+    if is_product(Phi) or Phi.shape[:-1] != belief.probed.shape:
+        return False
+    return bool((probe(Phi, belief.direction) == belief.probed).all())
 
 
 def _steep(belief: Factored) -> bool:

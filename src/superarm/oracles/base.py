@@ -244,6 +244,11 @@ class _Around(BaseOracle):
     oracle: Oracle
 
     @property
+    def L(self) -> int | None:
+        """The number of items the oracle itself is built for."""
+        return getattr(self.oracle, "L", None)
+
+    @property
     def K(self) -> int | None:
         """The most items the oracle itself returns."""
         return self.oracle.K

@@ -26,7 +26,7 @@ class _BruteForce(BaseOracle):
     def solve(self, rows: Array) -> Array:
         least = int(self.sets.max(initial=-1)) + 1
         if rows.shape[-1] < least:
-            as_weights(rows[:1].ravel(), least)
+            as_weights(rows, least)
         weights = np.pad(rows, ((0, 0), (0, 1)))  # item -1 weighs 0
         values = weights[:, self.sets].sum(-1)
         feasible(bool((values.max(-1) > -np.inf).all()), self)

@@ -5,7 +5,7 @@ memory.
 import math
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -82,7 +82,7 @@ def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -
 
 
 def chunk_size(
-    instance: Instance, learners: Iterable[Learner], seeds: Seeds, device: Any, draws: str
+    instance: Instance, learners: Sequence[Learner], seeds: Seeds, device: Any, draws: str
 ) -> int:
     """How many replicates fit into what memory is free, all but a fifth of it.
 
@@ -97,18 +97,19 @@ def chunk_size(
     L = problem.L
     d = problem.d
     K = problem.oracle.K or L
-    # features, in contexts those of this episode and of the last too
+    # features, in contexts those of this episode and of the last too, for each learner
     in_context = world.at(1, _refuse).features is not None
-    tables = 3 if in_context else 1
+    tables = 1 + 2 * len(learners) if in_context else 1
     # vectors over the items, and [R; φ/σ] in the update
-    each = 8 * (tables * L * d + 24 * L + 12 * (d + 1 + K) * (d + 1))
+    learning = 24 * L + 12 * (d + 1 + K) * (d + 1)
+    each = 8 * (tables * L * d + len(learners) * learning)
     parts = 4 * 8 * min(torch_arrays.PART, len(seeds) * L * d)
     free = 0.8 * torch_arrays.free_bytes(device) - parts
     return max(1, math.floor(free / each))
 
 
 def _refuse(features: Any) -> Array:
-    """What a world is told that asks what a learner would choose."""
+    """Refuse a world that asks what a learner would choose."""
     raise ParameterError("on a device, worlds are not told what a learner would choose")
 
 
@@ -165,13 +166,12 @@ class _Worlds:
 
 def _stacked_environment(environments: Sequence[Any], like: Array) -> Environment:
     """In tensors if we know how they draw, else those that there are, one after the other."""
-    first = environments[0]
+    apart = _Apart(environments, like)
     kinds = {type(environment) for environment in environments}
     noises = {getattr(environment, "sigma", None) for environment in environments}
     if kinds not in ({BernoulliEnvironment}, {GaussianEnvironment}) or len(noises) > 1:
-        return _Apart(environments, like)
-    apart = _Apart(environments, like)
-    stacked: Environment = replace(first, mean=apart.mean, features=apart.features)
+        return apart
+    stacked: Environment = replace(environments[0], mean=apart.mean, features=apart.features)
     return stacked
 
 
@@ -195,6 +195,10 @@ class _Apart:
         return as_like(self.like, _stacked(shown, "features"))
 
     def draw(self, rng: Any) -> Array:
+        if not isinstance(rng, Sequence):
+            raise ParameterError(
+                "these environments draw for themselves, on the CPU: use draws='host'"
+            )
         drawn = [environment.draw(g) for environment, g in zip(self.each, rng, strict=True)]
         return as_like(self.like, np.stack(drawn))
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from superarm.arrays import Array, Rng, is_tensor, take, to_numpy
 from superarm.checks import is_whole, require_count
-from superarm.contracts import Learner, Oracle, Problem, World
+from superarm.contracts import Learner, Oracle, Problem, World, require_learner
 from superarm.decide import checked
 from superarm.errors import ParameterError
 from superarm.oracles.base import as_oracle
@@ -152,6 +152,8 @@ def _named(
             )
     if not named:
         raise ParameterError("simulate needs at least one learner")
+    for learner in named.values():
+        require_learner(learner)
     return named
 
 
@@ -240,6 +242,8 @@ def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
 
 
 def _best(mean: Array, oracle: Oracle, exact: Oracle) -> _Best:
+    if not is_tensor(mean):
+        mean = mean.copy()  # a world may change its own
     star = oracle(mean)
     optimum = star if exact is oracle else exact(mean)
     return _Best(mean, star, take(mean, star).sum(-1), take(mean, optimum).sum(-1))
@@ -274,7 +278,8 @@ def _in_lock_step(
     if draws not in ("device", "host"):
         raise ParameterError(f"draws must be 'device' or 'host', got {draws!r}")
     device = lockstep.find_device(name)
-    most = lockstep.chunk_size(game.instance, game.learners.values(), seeds, device, draws)
+    learners = list(game.learners.values())
+    most = lockstep.chunk_size(game.instance, learners, seeds, device, draws)
     chunks = -(-len(seeds) // (chunk or most))
     size = -(-len(seeds) // chunks)  # as few chunks as fit, and alike
 

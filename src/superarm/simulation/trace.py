@@ -91,7 +91,7 @@ class Trace:
         return _running_mean(self.expected[self._index(learner)])
 
     def per_step_optimum(self, learner: str) -> Array:
-        """Expected return of A^opt per episode of the learner's: what its own approaches."""
+        """Expected return of A^opt per episode, averaged so far: what the learner's approaches."""
         return _running_mean(self.optimum_expected[self._index(learner)])
 
     def first(self, replicates: int) -> "Trace":
