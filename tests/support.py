@@ -202,3 +202,21 @@ def assert_same(a, b):
 def returned(at_100, at_1000, se=0.01):
     """What the JSON of an experiment on real data says about one learner."""
     return {"return_at": {"100": at_100, "1000": at_1000}, "return_at_se": {"100": se, "1000": se}}
+
+
+BATCHES = [(), (3,), (2, 3)]
+
+
+def tensors(*xs):
+    """The same numbers in tensors."""
+    import torch
+
+    return [torch.tensor(x) for x in xs]
+
+
+def assert_alike(tensor, array, **tolerance):
+    """A tensor of the shape, type and numbers of an array."""
+    assert type(tensor).__module__ == "torch"
+    assert tuple(tensor.shape) == np.shape(array)
+    assert tensor.numpy().dtype == np.asarray(array).dtype
+    np.testing.assert_allclose(tensor.numpy(), array, **{"rtol": 1e-12, "atol": 1e-12, **tolerance})

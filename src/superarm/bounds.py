@@ -48,9 +48,11 @@ def comblints_bound(
     require_count(n=n, K=K, L=L, d=d)
     require_positive(lam=lam, sigma=sigma, max_norm=max_norm)
     lam = lam * max_norm
-    by_items = math.log(lam * L * n / math.sqrt(2 * math.pi))
-    by_features = d * math.log(2 * d * K * n * lam / math.sqrt(2 * math.pi))
-    c = math.sqrt(2 * max(0.0, min(by_items, by_features)))
+    root = math.sqrt(2 * math.pi)
+    by_items = math.log(lam * L * n / root)
+    by_features = d * math.log(2 * d * K * n * lam / root)
+    smaller = max(0.0, min(by_items, by_features))
+    c = math.sqrt(2 * smaller)
     return 1 + c * _width_sum(n, K, d, lam, sigma)
 
 

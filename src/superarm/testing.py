@@ -321,9 +321,12 @@ def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None
 
 
 def _check_offline(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
-    A = np.argsort(rng.random((40, len(Phi))))[:, :5]
+    """Replay the learner through a log of five items at random per decision."""
+    order = np.argsort(rng.random((40, len(Phi))))
+    A = order[:, :5]
     w = rng.integers(0, 2, A.shape).astype(float)
-    log = Log.of(A, w, np.full(A.shape, 5 / len(Phi)), Phi)
+    propensities = np.full(A.shape, 5 / len(Phi))
+    log = Log.of(A, w, propensities, Phi)
     replay(log, learner, TopK(5), rng=rng)
 
 

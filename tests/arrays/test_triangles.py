@@ -4,24 +4,12 @@ import pytest
 from superarm import arrays, gaussian
 from superarm.errors import NumericalError
 from superarm.studies.longest_path import SWEEPS
-from support import feedback, mpmath_posterior
+from support import BATCHES, assert_alike, feedback, mpmath_posterior, tensors
 
 torch = pytest.importorskip("torch")
 from superarm.arrays import triangles  # noqa: E402  the line above has asked for Torch
 
 torch.set_num_threads(1)
-BATCHES = [(), (3,), (2, 3)]
-
-
-def tensors(*xs):
-    return [torch.tensor(x) for x in xs]
-
-
-def assert_alike(tensor, array, **tolerance):
-    assert isinstance(tensor, torch.Tensor)
-    assert tuple(tensor.shape) == np.shape(array)
-    assert tensor.numpy().dtype == np.asarray(array).dtype
-    np.testing.assert_allclose(tensor.numpy(), array, **{"rtol": 1e-12, "atol": 1e-12, **tolerance})
 
 
 @pytest.mark.parametrize("batch", BATCHES)

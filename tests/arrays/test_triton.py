@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
-from superarm.arrays import torch as torch_arrays  # noqa: E402
-from superarm.arrays import triton as triton_kernels  # noqa: E402
+from superarm.arrays import torch as torch_arrays  # noqa: E402  Torch was asked for above
+from superarm.arrays import triton as triton_kernels  # noqa: E402  and so was Triton
 
 
 @pytest.mark.parametrize("salt", [0, 3, -(2**62) - 11, 2**61 + 5])

@@ -162,10 +162,20 @@ def summary_of_items(
 def _by_count(n: Array, means: Array, within: Array) -> Summary:
     """The summary of items with counts n (E,) and mean rows (E, d+1)."""
     order = np.argsort(n, kind="stable")
-    count, first, items = np.unique(n[order], return_index=True, return_counts=True)
-    groups = np.split(means[order], first[1:])[: len(count)]
-    gram = np.reshape([_gram(group) for group in groups], (len(count), *within.shape))
-    return Summary(float(n.sum()), count, items, gram, within)
+    count, first, items = np.unique(
+        n[order],
+        return_index=True,
+        return_counts=True,
+    )
+    groups = np.split(means[order], first[1:])
+    grams = [_gram(group) for group in groups[: len(count)]]
+    return Summary(
+        float(n.sum()),
+        count,
+        items,
+        np.reshape(grams, (len(count), *within.shape)),
+        within,
+    )
 
 
 def _gram(rows: Array) -> Array:

@@ -164,7 +164,12 @@ class GridPath(NetworkOracle):
         node = np.moveaxis(np.indices((n, n)), 0, -1)  # (row, column) of each
         right = np.stack([node[:, :-1], node[:, 1:]], axis=2)
         down = np.stack([node[:-1], node[1:]], axis=2)
-        return np.concatenate([right.reshape(-1, 2, 2), down.reshape(-1, 2, 2)])
+        return np.concatenate(
+            [
+                right.reshape(-1, 2, 2),
+                down.reshape(-1, 2, 2),
+            ]
+        )
 
     @property
     def network(self) -> Network:
