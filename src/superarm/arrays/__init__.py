@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from superarm.arrays.columns import column_stats as column_stats, joined_stats as joined_stats
 from superarm.arrays.draws import (
     beta as beta,
     normal as normal,

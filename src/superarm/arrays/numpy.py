@@ -80,10 +80,10 @@ def row_norms(M: Array) -> Array:
 
 
 @or_torch
-def rows_per_part(Phi: Array) -> int:
+def rows_per_part(Phi: Features) -> int:
     """How many rows of the features to work on at a time."""
     d: int = Phi.shape[-1]
-    return max(1, PART // d)
+    return max(1, PART // max(1, d))
 
 
 # --- gather and scatter ---------------------------------------------------------------------------

@@ -149,6 +149,19 @@ def rows_per_part(Phi: Tensor) -> int:
     return max(1, rows)
 
 
+def stats_of_rows(rows: Tensor) -> Tensor:
+    """Per column, how many entries are not zero, the sum of their squares, and the least and the
+    largest entry: (*B, n, d) -> (*B, 4, d).
+    """
+    stats = [
+        rows.count_nonzero(-2),
+        torch.linalg.vector_norm(rows, dim=-2, dtype=torch.float64) ** 2,
+        rows.amin(-2),
+        rows.amax(-2),
+    ]
+    return torch.stack([as_float64(row) for row in stats], dim=-2)
+
+
 # --- gather and scatter ---------------------------------------------------------------------------
 
 

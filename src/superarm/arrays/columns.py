@@ -1,0 +1,96 @@
+"""What the columns of features hold, read a part of the rows at a time.
+
+Phi     (*B, L, d)      one row per item
+stats   (*B, 4, d)      per column: how many entries are not zero, the sum of their squares,
+                        and the least and the largest of all entries
+"""
+
+import functools
+
+import numpy as np
+
+from superarm.arrays.kinds import Array, Features, is_product, namespace, or_torch
+from superarm.arrays.numpy import rows_per_part
+
+FOLD = 512
+"""Numbers to a row from which NumPy takes the extremes of columns at full speed."""
+
+
+def column_stats(Phi: Features) -> Array:
+    """Per column: how many entries are not zero, the sum of their squares, and the least and the
+    largest of all entries, in float64: (*B, L, d) -> (*B, 4, d).
+
+    Example:
+        >>> import numpy as np
+        >>> column_stats(np.array([[1.0, 0.0], [1.0, -2.0], [1.0, 3.0]]))
+        array([[ 3.,  2.],
+               [ 3., 13.],
+               [ 1., -2.],
+               [ 1.,  3.]])
+    """
+    L = Phi.shape[-2]
+    step = rows_per_part(Phi)
+    starts = range(0, L, step)
+    parts = [stats_of_rows(_formed(Phi, start, start + step)) for start in starts]
+    return functools.reduce(joined_stats, parts)
+
+
+def _formed(Phi: Features, start: int, stop: int) -> Array:
+    """Some of the rows, multiplied out."""
+    if not is_product(Phi):
+        return Phi[..., start:stop, :]
+    left = Phi.left[..., start:stop, :]
+    rows: Array = left @ Phi.right
+    return rows
+
+
+def joined_stats(stats: Array, more: Array) -> Array:
+    """The statistics of the rows behind both: (*B, 4, d) both.
+
+    Example:
+        >>> import numpy as np
+        >>> Phi = np.array([[1.0, 0.0], [1.0, -2.0], [1.0, 3.0]])
+        >>> both = joined_stats(column_stats(Phi[:1]), column_stats(Phi[1:]))
+        >>> bool((both == column_stats(Phi)).all())
+        True
+    """
+    xp = namespace(stats)
+    sums = stats[..., :2, :] + more[..., :2, :]
+    least = xp.minimum(stats[..., 2, :], more[..., 2, :])
+    most = xp.maximum(stats[..., 3, :], more[..., 3, :])
+    return xp.concat(
+        [sums, least[..., None, :], most[..., None, :]],
+        axis=-2,
+    )
+
+
+@or_torch
+def stats_of_rows(rows: Array) -> Array:
+    """The statistics of at most 2²⁴ rows, all at once: (*B, n, d) -> (*B, 4, d)."""
+    n = rows.shape[-2]
+    ones = np.ones(n, np.float32)  # which counts as exactly, at half the cost
+    present = (rows != 0).astype(np.float32)
+    squares = np.einsum("...ld,...ld->...d", rows, rows, dtype=np.float64)
+    stats = [
+        ones @ present,
+        squares,
+        _extreme(np.minimum, rows),
+        _extreme(np.maximum, rows),
+    ]
+    return np.stack(stats, axis=-2)
+
+
+def _extreme(ufunc: np.ufunc, rows: Array) -> Array:
+    """The least or the largest entry of each column: (*B, n, d) -> (*B, d).
+
+    Several rows are laid side by side, as NumPy is slow where rows are short.
+    """
+    *batch, n, d = rows.shape
+    side = max(1, FOLD // max(d, 1))
+    if n < 2 * side:
+        return np.asarray(ufunc.reduce(rows, axis=-2))
+    rest = n % side
+    wide = rows[..., rest:, :].reshape(*batch, n // side, side * d)
+    of_each = ufunc.reduce(wide, axis=-2).reshape(*batch, side, d)
+    last = np.concatenate([of_each, rows[..., :rest, :]], axis=-2)
+    return np.asarray(ufunc.reduce(last, axis=-2))

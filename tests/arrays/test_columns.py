@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+
+from superarm import arrays
+from superarm.arrays import column_stats, joined_stats
+
+
+def literal(Phi):
+    """The definition, column by column."""
+    Phi = np.asarray(Phi, np.float64)
+    return np.stack(
+        [(Phi != 0).sum(-2), (Phi**2).sum(-2), Phi.min(-2), Phi.max(-2)],
+        axis=-2,
+    )
+
+
+def some(shape, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape).astype(dtype)
+    x[rng.random(shape) < 0.4] = 0
+    return x
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (7, 3), (2000, 3), (1100, 700), (4, 300, 5), (2, 3, 9, 2)]
+)
+def test_statistics_are_those_of_the_definition(shape, dtype):
+    Phi = some(shape, dtype)
+    for same in (Phi, np.asfortranarray(Phi)):
+        found = column_stats(same)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, literal(Phi), rtol=1e-12)
+
+
+def test_parts_make_the_whole(monkeypatch):
+    Phi = some((50, 4))
+    whole = column_stats(Phi)
+    monkeypatch.setattr("superarm.arrays.numpy.PART", 28)
+    np.testing.assert_allclose(column_stats(Phi), whole, rtol=1e-14)
+    np.testing.assert_allclose(
+        joined_stats(column_stats(Phi[:20]), column_stats(Phi[20:])), whole, rtol=1e-14
+    )
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_products_are_formed_a_part_at_a_time(batch, monkeypatch):
+    monkeypatch.setattr("superarm.arrays.numpy.PART", 40)
+    product = arrays.Product(some((23, 2)), some((*batch, 2, 5)))
+    np.testing.assert_allclose(column_stats(product), literal(product), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tensors_have_the_statistics_of_their_numbers(dtype):
+    torch = pytest.importorskip("torch")
+    Phi = some((3, 20, 4), dtype)
+    found = column_stats(torch.tensor(Phi))
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(found.numpy(), literal(Phi), rtol=1e-12)
