@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -196,6 +198,58 @@ def test_products_join_products_of_the_same_context_alone():
     ):
         with pytest.raises(FeaturesError, match="for the same context"):
             joined(one, other)
+
+
+def test_contexts_are_scored_without_a_kronecker_matrix():
+    """Which would hold d_u d_i² numbers: here 8 MB."""
+    d_u, d_i = 20, 220
+    items, user = np.ones((3, d_i)), np.ones(d_u)
+    outer, theta = Outer(items), np.ones(d_u * d_i)
+    matvec(outer(user), theta)
+    tracemalloc.start()
+    w = matvec(outer(user), theta)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert w.tolist() == [d_u * d_i] * 3
+    assert peak < 8 * 20 * d_u * d_i
+
+
+@pytest.mark.parametrize("make", [Outer, Concatenated])
+def test_an_agent_in_one_context_is_saved_and_grows(make, tmp_path):
+    agent = Agent(CombLinTS(), features=make(ITEMS)(USER), oracle=TopK(3), seed=1)
+    agent.observe(agent.choose(), [1.0, 0.0, 2.0])
+    agent.save(tmp_path / "agent.npz")
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(3))
+    for each in (agent, back):
+        each.add_items(make(ITEMS[:2])(USER))
+        each.remove_items([0])
+    np.testing.assert_array_equal(np.asarray(back.problem.Phi), np.asarray(agent.problem.Phi))
+    np.testing.assert_array_equal(back.choose(), agent.choose())
+
+
+def test_products_of_earlier_files_are_read():
+    right = np.kron(USER, np.eye(D_I))
+    back = unpacked({"features.left": ITEMS, "features.right": right})
+    np.testing.assert_array_equal(np.asarray(back), np.asarray(Outer(ITEMS)(USER)))
+    np.testing.assert_array_equal(packed(back)["features.right"], right)
+
+
+@pytest.mark.parametrize(
+    ("source", "scale"),
+    [
+        ([0, 4], [1.0, 1.0]),
+        ([-1, 0], [1.0, 1.0]),
+        ([0.0, 1.0], [1.0, 1.0]),
+        ([0, 1], [1.0]),
+        ([[0, 1]], [[1.0, 1.0]]),
+        ([0, 1], ["a", "b"]),
+        ([], []),
+    ],
+)
+def test_damaged_contexts_in_a_file(source, scale):
+    arrays = {"features.source": np.array(source), "features.scale": np.array(scale)}
+    with pytest.raises(FeaturesError, match="the features of a context"):
+        unpacked({"features.left": ITEMS, **arrays})
 
 
 def test_features_are_packed_for_a_file_and_back():

@@ -13,6 +13,7 @@ from superarm.arrays import (
     as_float64,
     below_infinity,
     is_product,
+    is_selection,
     is_tensor,
     to_numpy,
 )
@@ -78,7 +79,8 @@ def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features
     if not is_product(features):
         return check_features(features, shape)
     _check_shape(features, shape)
-    _check_finite(features.right)
+    B = features.right
+    _check_finite(B.scale[None] if is_selection(B) else B)
     return features
 
 

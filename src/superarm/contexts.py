@@ -3,9 +3,10 @@
     Outer(Y)(x)           φ_{x,e} = x ⊗ y_e    a coefficient for each pair: who likes what
     Concatenated(Y)(x)    φ_{x,e} = (x, y_e)   a coefficient for each feature of either
 
-Both are Y B_x with a small matrix B_x. They are scored as such: L d_i numbers are read, where the
-features of all items would be L d_u d_i to form and to read. Put a constant 1 among x or y_e where
-a level or plain effects are wanted.
+Both are Y B_x with a matrix B_x that has one entry per column. They are scored as such, Y (B_x θ):
+L d_i numbers are read, where the features of all items would be L d_u d_i to form and to read, and
+B_x is never formed either. Put a constant 1 among x or y_e where a level or plain effects are
+wanted.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, Features, Product, is_product
+from superarm.arrays import Array, Features, Product, Selection, is_product, is_selection
 from superarm.checks import as_numbers, check_features, require_count
 from superarm.errors import FeaturesError
 
@@ -46,8 +47,11 @@ class Outer(_Context):
 
     def __call__(self, context: Any) -> Product:
         """The features of all items for this context."""
+        x = _vector(context)
         d_i = self.items.shape[1]
-        return Product(self.items, np.kron(_vector(context), np.eye(d_i)))
+        source = np.tile(np.arange(d_i), len(x))
+        scale = np.repeat(x, d_i)
+        return Product(self.items, Selection(d_i, source, scale))
 
 
 class Concatenated(_Context):
@@ -69,11 +73,11 @@ class Concatenated(_Context):
     def __call__(self, context: Any) -> Product:
         """The features of all items for this context."""
         x = _vector(context)
-        d_i = self.items.shape[1] - 1
-        B = np.zeros((1 + d_i, len(x) + d_i))
-        B[0, : len(x)] = x
-        B[1:, len(x) :] = np.eye(d_i)
-        return Product(self.items, B)
+        k = self.items.shape[1]
+        constant = np.zeros(len(x), np.int64)
+        source = np.concatenate([constant, np.arange(1, k)])
+        scale = np.concatenate([x, np.ones(k - 1)])
+        return Product(self.items, Selection(k, source, scale))
 
 
 def _vector(context: Any) -> Array:
@@ -110,16 +114,34 @@ def _joined_rows(rows: Array, more: Array) -> Array:
 
 def packed(Phi: Features) -> dict[str, Array]:
     """Features as arrays for a file; `unpacked` reads them back."""
-    if is_product(Phi):
-        return {"features.left": Phi.left, "features.right": Phi.right}
-    return {"features": Phi}
+    if not is_product(Phi):
+        return {"features": Phi}
+    B = Phi.right
+    if is_selection(B):
+        return {"features.left": Phi.left, "features.source": B.source, "features.scale": B.scale}
+    return {"features.left": Phi.left, "features.right": B}
 
 
 def unpacked(arrays: Mapping[str, Array]) -> Features:
     """The features that `packed` put among the arrays of a file."""
     if "features" in arrays:
         return arrays["features"]
-    return Product(check_features(arrays["features.left"]), arrays["features.right"])
+    left = check_features(arrays["features.left"])
+    if "features.right" in arrays:
+        return Product(left, arrays["features.right"])
+    return Product(left, _selection(arrays, left.shape[-1]))
+
+
+def _selection(arrays: Mapping[str, Array], k: int) -> Selection:
+    """The `Selection` from k columns in a file."""
+    source = arrays["features.source"]
+    scale = arrays["features.scale"]
+    pairs = source.shape == scale.shape == (source.size,) != (0,)
+    if not pairs or source.dtype.kind != "i" or scale.dtype != np.float64:
+        raise FeaturesError("the features of a context must be a column and a number each")
+    if source.min() < 0 or source.max() >= k:
+        raise FeaturesError(f"the features of a context must be of columns 0..{k - 1}")
+    return Selection(k, source, scale)
 
 
 def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:

@@ -50,6 +50,13 @@ def test_products_are_formed_a_part_at_a_time(batch, monkeypatch):
     np.testing.assert_allclose(column_stats(product), literal(product), rtol=1e-12)
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_statistics_of_a_selection_are_those_of_what_it_stands_for(batch):
+    B = arrays.Selection(4, np.array([3, 0, 0, 1, 3]), some((*batch, 5)))
+    product = arrays.Product(some((23, 4)), B)
+    np.testing.assert_allclose(column_stats(product), literal(product), rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tensors_have_the_statistics_of_their_numbers(dtype):
     torch = pytest.importorskip("torch")

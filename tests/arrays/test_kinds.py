@@ -54,6 +54,28 @@ def test_products_give_what_their_rows_give(batch):
     assert isinstance(arrays.full((2,), 1.0, product), np.ndarray)
 
 
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_a_selection_is_the_matrix_it_stands_for(batch):
+    rng = np.random.default_rng(2)
+    source = np.array([1, 0, 2, 1, 1])  # nothing is chosen of column 3
+    B = arrays.Selection(4, source, rng.standard_normal((*batch, 5)))
+    formed = np.asarray(B)
+    assert B.shape == formed.shape == (*batch, 4, 5)
+    assert B.ndim == formed.ndim
+    assert (formed != 0).sum() == B.scale.size
+    Y = rng.standard_normal((6, 4))
+    theta = rng.standard_normal((*batch, 5))
+    A = rng.integers(-1, 6, (*batch, 2))
+    np.testing.assert_allclose(Y @ B, Y @ formed, rtol=1e-14)
+    np.testing.assert_allclose(B.times(theta), arrays.matvec(formed, theta), atol=1e-14)
+    lazy = arrays.Product(Y, B)
+    Phi = Y @ formed
+    np.testing.assert_allclose(arrays.matvec(lazy, theta), arrays.matvec(Phi, theta), atol=1e-12)
+    np.testing.assert_allclose(arrays.take_rows(lazy, A), arrays.take_rows(Phi, A), atol=1e-14)
+    if batch:
+        np.testing.assert_array_equal(np.asarray(lazy[1]), np.asarray(lazy)[1])
+
+
 def test_asking_for_tensors_does_not_import_torch():
     code = (
         "import sys, numpy as np; from superarm import arrays; x = np.ones(3); "

@@ -32,7 +32,9 @@ from superarm.arrays.kinds import (
     Features as Features,
     Product as Product,
     Rng as Rng,
+    Selection as Selection,
     is_product as is_product,
+    is_selection as is_selection,
     is_tensor as is_tensor,
     namespace,
 )
@@ -106,7 +108,7 @@ def log(x: Array | float) -> Array:
     return xp.log(xp.asarray(x, dtype=xp.float64))
 
 
-def matvec(M: Features, v: Array) -> Array:
+def matvec(M: Features | Selection, v: Array) -> Array:
     """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L).
 
     Example:
@@ -119,6 +121,8 @@ def matvec(M: Features, v: Array) -> Array:
             M.left,
             matvec(M.right, v),
         )
+    if is_selection(M):
+        return M.times(v)
     xp = namespace(M)
     if M.dtype == xp.float32:
         v = xp.astype(v, xp.float32)
@@ -188,7 +192,7 @@ def solved_row_norms(factor: Array, Phi: Features) -> Array:
     Of a product Y B they are those of Y X with X R = B, and with Xᵀ = QT those of Y Tᵀ.
     """
     if is_product(Phi):
-        X = solve_rows(factor, Phi.right)
+        X = solve_rows(factor, np.asarray(Phi.right))
         return product_norms(Phi.left, triangle(X.mT))
     return _by_parts(
         Phi,

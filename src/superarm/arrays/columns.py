@@ -9,7 +9,15 @@ import functools
 
 import numpy as np
 
-from superarm.arrays.kinds import Array, Features, is_product, namespace, or_torch
+from superarm.arrays.kinds import (
+    Array,
+    Features,
+    Selection,
+    is_product,
+    is_selection,
+    namespace,
+    or_torch,
+)
 from superarm.arrays.numpy import rows_per_part
 
 FOLD = 512
@@ -28,11 +36,26 @@ def column_stats(Phi: Features) -> Array:
                [ 1., -2.],
                [ 1.,  3.]])
     """
+    if is_product(Phi) and is_selection(Phi.right):
+        return _of_selection(column_stats(Phi.left), Phi.right)
     L = Phi.shape[-2]
     step = rows_per_part(Phi)
     starts = range(0, L, step)
     parts = [stats_of_rows(_formed(Phi, start, start + step)) for start in starts]
     return functools.reduce(joined_stats, parts)
+
+
+def _of_selection(stats: Array, B: Selection) -> Array:
+    """The statistics of Y B from those of Y: (*B, 4, k) -> (*B, 4, d)."""
+    count, squares, least, most = np.moveaxis(stats[..., B.source], -2, 0)
+    ends = (least * B.scale, most * B.scale)
+    of_product = [
+        count * (B.scale != 0),
+        squares * B.scale**2,
+        np.minimum(*ends),
+        np.maximum(*ends),
+    ]
+    return np.stack(of_product, axis=-2)
 
 
 def _formed(Phi: Features, start: int, stop: int) -> Array:

@@ -1,10 +1,12 @@
-"""Kinds of arrays: NumPy's, Torch's tensors, and products that are never multiplied out.
+"""Kinds of arrays: NumPy's, Torch's tensors, SciPy's sparse rows, and products that are never
+multiplied out.
 
 Nothing here imports Torch: there can be no tensor before somebody else has.
 """
 
 import functools
 import importlib
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,66 @@ and in a batch."""
 
 
 @dataclass(frozen=True, eq=False)
+class Selection:
+    """A matrix B with one entry per column, never formed: column j of Y B is column source_j of Y,
+    times scale_j.
+
+    Example:
+        >>> import numpy as np
+        >>> B = Selection(2, np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
+        >>> np.asarray(B)
+        array([[1., 0., 3.],
+               [0., 2., 0.]])
+        >>> np.array([[10.0, 20.0]]) @ B
+        array([[10., 40., 30.]])
+        >>> B.times(np.ones(3))
+        array([4., 2.])
+    """
+
+    k: int  # columns to choose from
+    source: Array  # (d,) int
+    scale: Array  # (*B, d)
+
+    __array_ufunc__ = None  # so that Y @ B asks `__rmatmul__`
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of B: (*B, k, d)."""
+        *batch, d = self.scale.shape
+        return (*batch, self.k, d)
+
+    @property
+    def ndim(self) -> int:
+        """How many axes B has."""
+        return self.scale.ndim + 1
+
+    def __getitem__(self, key: Any) -> "Selection":
+        """One entry or a slice along the first axis of a batch."""
+        return Selection(self.k, self.source, self.scale[key])
+
+    def __rmatmul__(self, Y: Array) -> Array:
+        """Y B: (*B, n, k) -> (*B, n, d)."""
+        columns: Array = Y[..., self.source]
+        return columns * self.scale[..., None, :]
+
+    def times(self, v: Array) -> Array:
+        """B v: (*B, d) -> (*B, k)."""
+        terms = self.scale * v
+        batch = terms.shape[:-1]
+        n = math.prod(batch)
+        first = self.k * np.arange(n)
+        places = first[:, None] + self.source
+        sums = np.bincount(places.reshape(-1), terms.reshape(-1), n * self.k)
+        return sums.reshape(*batch, self.k)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """B, formed."""
+        B = np.zeros(self.shape)
+        B[..., self.source, np.arange(len(self.source))] = self.scale
+        return np.asarray(B, dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
 class Product:
     """Feature rows Φ = Y B that are never multiplied out, as where a context x turns the features
     y_e of an item into φ_{x,e} = Bᵀy_e.
@@ -39,7 +101,7 @@ class Product:
     """
 
     left: Array  # (*B, L, k) or (L, k)
-    right: Array  # (*B, k, d)
+    right: Array | Selection  # (*B, k, d)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,6 +138,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def is_product(x: object) -> "TypeIs[Product]":
     """Whether these are features that were never multiplied out."""
     return isinstance(x, Product)
+
+
+def is_selection(x: object) -> "TypeIs[Selection]":
+    """Whether this is a matrix with one entry per column, never formed."""
+    return isinstance(x, Selection)
 
 
 def is_tensor(x: object) -> bool:
