@@ -14,7 +14,9 @@ from superarm.arrays import (
     below_infinity,
     is_product,
     is_selection,
+    is_sparse,
     is_tensor,
+    sparse_arrays,
     to_numpy,
 )
 from superarm.errors import FeaturesError, ParameterError, WeightsError
@@ -73,9 +75,13 @@ def as_numbers(values: Any) -> Array:
 
 
 def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features:
-    """Features as a finite array, tensor or `Product` (whose left side was checked when made)."""
+    """Features as a finite array, tensor, sparse rows (CSR) or `Product` (whose left side was
+    checked when made).
+    """
     if is_tensor(features):
         return _check_tensor(features, shape)
+    if is_sparse(features):
+        return _check_sparse(features, shape)
     if not is_product(features):
         return check_features(features, shape)
     _check_shape(features, shape)
@@ -88,8 +94,12 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
     """Features as a finite float array (*B, L, d), of the given shape if one is given.
 
     Arrays of float32 or float64 are used as they are, in either order and also memory-mapped.
-    Strided views are copied, so that products round as they will after a reload.
+    Strided views are copied, so that products round as they will after a reload. Sparse rows are
+    filled.
     """
+    if is_sparse(features):
+        rows: Any = _check_sparse(features, shape)
+        features = rows.toarray()
     try:
         given = to_numpy(features) if is_tensor(features) else np.asarray(features)
         Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
@@ -105,6 +115,20 @@ def _check_tensor(Phi: Array, shape: tuple[int, ...] | None) -> Array:
     _check_shape(Phi, shape)
     if not all_finite(Phi):
         raise FeaturesError("features must be finite numbers of a floating point type")
+    return Phi
+
+
+def _check_sparse(features: Any, shape: tuple[int, ...] | None) -> Array:
+    """Features as finite sparse rows."""
+    sparse = sparse_arrays()
+    try:
+        Phi: Array = sparse.as_rows(features)
+    except ValueError as error:
+        raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
+    _check_shape(Phi, shape)
+    if bad := sparse.bad_entry(Phi):
+        item, feature, value = bad
+        raise FeaturesError(f"features must be finite: feature {feature} of item {item} is {value}")
     return Phi
 
 

@@ -11,12 +11,21 @@ wanted.
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from superarm.arrays import Array, Features, Product, Selection, is_product, is_selection
-from superarm.checks import as_numbers, check_features, require_count
+from superarm.arrays import (
+    Array,
+    Features,
+    Product,
+    Selection,
+    is_product,
+    is_selection,
+    is_sparse,
+    sparse_arrays,
+)
+from superarm.checks import as_features, as_numbers, check_features, require_count
 from superarm.errors import FeaturesError
 
 
@@ -24,7 +33,7 @@ class _Context:
     """The features of the items, (L, d_i), for all contexts."""
 
     def __init__(self, items: Any) -> None:
-        Y = check_features(items)
+        Y = _side(items)
         if Y.ndim != 2:
             raise FeaturesError(
                 f"the features of items must be 2-D, (items, features), got shape {Y.shape}"
@@ -67,6 +76,9 @@ class Concatenated(_Context):
 
     def __init__(self, items: Any) -> None:
         super().__init__(items)
+        if is_sparse(self.items):
+            self.items = sparse_arrays().with_ones(self.items)
+            return
         ones = np.ones((len(self.items), 1), self.items.dtype)
         self.items = np.concatenate([ones, self.items], axis=1)
 
@@ -78,6 +90,13 @@ class Concatenated(_Context):
         source = np.concatenate([constant, np.arange(1, k)])
         scale = np.concatenate([x, np.ones(k - 1)])
         return Product(self.items, Selection(k, source, scale))
+
+
+def _side(items: Any) -> Array:
+    """The features of items as the left side of a product: dense or sparse."""
+    if is_sparse(items):
+        return cast(Array, as_features(items))
+    return check_features(items)
 
 
 def _vector(context: Any) -> Array:
@@ -109,27 +128,57 @@ def joined(Phi: Features, more: Features) -> Features:
 
 def _joined_rows(rows: Array, more: Array) -> Array:
     with np.errstate(over="ignore"):
-        return np.concatenate([rows, check_features(more.astype(rows.dtype))])
+        added = more.astype(rows.dtype)
+    if is_sparse(rows):
+        together: Array = sparse_arrays().joined_rows(rows, as_features(added))
+        return together
+    return np.concatenate([rows, check_features(added)])
+
+
+def alike(Phi: Features, other: Features) -> bool:
+    """Whether two features are the same numbers; sparse rows are like sparse rows alone."""
+    if not is_sparse(Phi) and not is_sparse(other):
+        return np.array_equal(np.asarray(Phi), np.asarray(other))
+    one = packed(Phi)
+    two = packed(other)
+    return one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
 
 
 def packed(Phi: Features) -> dict[str, Array]:
     """Features as arrays for a file; `unpacked` reads them back."""
     if not is_product(Phi):
-        return {"features": Phi}
+        return _packed_rows("features", Phi)
+    left = _packed_rows("features.left", Phi.left)
     B = Phi.right
     if is_selection(B):
-        return {"features.left": Phi.left, "features.source": B.source, "features.scale": B.scale}
-    return {"features.left": Phi.left, "features.right": B}
+        return left | {"features.source": B.source, "features.scale": B.scale}
+    return left | {"features.right": B}
+
+
+def _packed_rows(name: str, rows: Array) -> dict[str, Array]:
+    if not is_sparse(rows):
+        return {name: rows}
+    fields = sparse_arrays().packed(rows)
+    return {f"{name}.{field}": array for field, array in fields.items()}
 
 
 def unpacked(arrays: Mapping[str, Array]) -> Features:
     """The features that `packed` put among the arrays of a file."""
-    if "features" in arrays:
-        return arrays["features"]
-    left = check_features(arrays["features.left"])
+    if "features" in arrays or "features.data" in arrays:
+        return _unpacked_rows("features", arrays)
+    left = _side(_unpacked_rows("features.left", arrays))
     if "features.right" in arrays:
         return Product(left, arrays["features.right"])
     return Product(left, _selection(arrays, left.shape[-1]))
+
+
+def _unpacked_rows(name: str, arrays: Mapping[str, Array]) -> Array:
+    if f"{name}.data" not in arrays:
+        return arrays[name]
+    sparse = sparse_arrays()
+    fields = {field: arrays[f"{name}.{field}"] for field in sparse.FIELDS}
+    rows: Array = sparse.unpacked(fields)
+    return rows
 
 
 def _selection(arrays: Mapping[str, Array], k: int) -> Selection:
@@ -144,7 +193,12 @@ def _selection(arrays: Mapping[str, Array], k: int) -> Selection:
     return Selection(k, source, scale)
 
 
-def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
+def hashed(
+    columns: Mapping[str, Iterable[Any]] | Any,
+    buckets: int,
+    *,
+    sparse: bool = False,
+) -> Array:
     """Categories as numbers, (n, buckets): each category adds 1 or -1 in a bucket of its own, by
     the hash of its name.
 
@@ -156,6 +210,7 @@ def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
     Args:
         columns: a list of categories per column, one category per row; a data frame will do.
         buckets: how many features.
+        sparse: return SciPy's CSR rows, for very many buckets.
 
     >>> from superarm.contexts import hashed
     >>> hashed({"genre": ["jazz", "folk", "jazz"], "live": [True, None, True]}, buckets=4)
@@ -175,14 +230,26 @@ def hashed(columns: Mapping[str, Iterable[Any]] | Any, buckets: int) -> Array:
     lengths = {len(values) for values in table.values()}
     if len(lengths) != 1:
         raise FeaturesError(f"columns must be lists of one length, got lengths {sorted(lengths)}")
-    out = np.zeros((*lengths, buckets))
+    shape = (*lengths, buckets)
+    rows: list[int] = []
+    places: list[int] = []
+    signs: list[float] = []
     for name, values in table.items():
-        places: dict[str | None, tuple[int, float]] = {None: (0, 0.0)}  # missing: adds nothing
+        known: dict[str, tuple[int, float]] = {}
         for row, value in enumerate(values):
-            if value not in places:
-                places[value] = _place(f"{len(name)} {name}={value}", buckets)
-            bucket, sign = places[value]
-            out[row, bucket] += sign
+            if value is None:
+                continue
+            if value not in known:
+                known[value] = _place(f"{len(name)} {name}={value}", buckets)
+            bucket, sign = known[value]
+            rows.append(row)
+            places.append(bucket)
+            signs.append(sign)
+    if sparse:
+        found: Array = sparse_arrays().from_entries(signs, rows, places, shape)
+        return found
+    out = np.zeros(shape)
+    np.add.at(out, (rows, places), signs)
     return out
 
 

@@ -21,7 +21,7 @@ from superarm.checks import (
     is_whole,
     require_count,
 )
-from superarm.contexts import joined
+from superarm.contexts import alike, joined
 from superarm.contracts import Feedback, Learner, Problem, method_of, require_learner
 from superarm.decide import checked, decide, in_context
 from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
@@ -405,9 +405,7 @@ class Agent:
                 "merging what was learned of items needs the same items in the same order"
             )
         deviates = model.per_item and model.uses_features
-        if deviates and not np.array_equal(
-            np.asarray(self.problem.Phi), np.asarray(other.problem.Phi)
-        ):
+        if deviates and not alike(self.problem.Phi, other.problem.Phi):
             raise FeaturesError(
                 "merging how items deviate from their features needs the same features"
             )

@@ -35,8 +35,10 @@ from superarm.arrays.kinds import (
     Selection as Selection,
     is_product as is_product,
     is_selection as is_selection,
+    is_sparse as is_sparse,
     is_tensor as is_tensor,
     namespace,
+    sparse_arrays as sparse_arrays,
 )
 from superarm.arrays.numpy import (
     add_at as add_at,
@@ -126,6 +128,8 @@ def matvec(M: Features | Selection, v: Array) -> Array:
     xp = namespace(M)
     if M.dtype == xp.float32:
         v = xp.astype(v, xp.float32)
+    if is_sparse(M):
+        return M @ v
     product: Array = M @ v[..., None]
     return product[..., 0]
 
@@ -166,11 +170,15 @@ def where_features(condition: Array, x: Features, y: Features) -> Features:
     )
 
 
-def _by_parts(Phi: Array, function: Callable[[Array], Array]) -> Array:
+def _by_parts(
+    Phi: Array,
+    function: Callable[[Array], Array],
+    like: Array | None = None,
+) -> Array:
     """What a function gives for the feature rows, one number per row, a part of the rows at a
-    time: (*B, L).
+    time: (*B, L). On its way are rows as long as those of `like`; None: as those of Phi.
     """
-    step = rows_per_part(Phi)
+    step = rows_per_part(Phi if like is None else like)
     starts = range(0, Phi.shape[-2], step)
     parts = [function(Phi[..., start : start + step, :]) for start in starts]
     if len(parts) == 1:
@@ -189,11 +197,16 @@ def solve(factor: Array, b: Array) -> Array:
 def solved_row_norms(factor: Array, Phi: Features) -> Array:
     """The norms of the rows of `solve_rows`, without keeping these: (*B, L).
 
-    Of a product Y B they are those of Y X with X R = B, and with Xᵀ = QT those of Y Tᵀ.
+    Of a product Y B they are those of Y X with X R = B, and with Xᵀ = QT those of Y Tᵀ. Of sparse
+    rows Φ they are those of Φ R⁻¹.
     """
     if is_product(Phi):
         X = solve_rows(factor, np.asarray(Phi.right))
         return product_norms(Phi.left, triangle(X.mT))
+    if is_sparse(Phi):
+        identity = np.eye(Phi.shape[-1])
+        inverse = solve_rows(factor, identity)
+        return product_norms(Phi, inverse.mT)
     return _by_parts(
         Phi,
         lambda rows: row_norms(solve_rows(factor, rows)),
@@ -202,6 +215,9 @@ def solved_row_norms(factor: Array, Phi: Features) -> Array:
 
 def product_norms(Phi: Array, U: Array) -> Array:
     """The norms of the rows of ΦUᵀ, without keeping these: (*B, L, d), (*B, K, d) -> (*B, L)."""
+    if is_sparse(Phi):
+        Ut = np.ascontiguousarray(U.mT)
+        return _by_parts(Phi, lambda rows: row_norms(rows @ Ut), Ut)
     xp = namespace(Phi)
     return _by_parts(
         Phi,
@@ -211,6 +227,8 @@ def product_norms(Phi: Array, U: Array) -> Array:
 
 def probe(Phi: Array, direction: Array) -> Array:
     """The part of each row along the direction, in float64: (*B, L, d), (*B, d) -> (*B, L)."""
+    if is_sparse(Phi):
+        return Phi @ direction
     xp = namespace(Phi)
     return _by_parts(
         Phi,
@@ -218,15 +236,22 @@ def probe(Phi: Array, direction: Array) -> Array:
     )
 
 
+def _extremes(Phi: Array) -> tuple[Array, Array]:
+    """The least and the largest entry of each column: (*B, L, d) -> (*B, d) twice."""
+    if is_sparse(Phi):
+        _, _, least, most = column_stats(Phi)
+        return least, most
+    xp = namespace(Phi)
+    return xp.min(Phi, axis=-2), xp.max(Phi, axis=-2)
+
+
 def probe_direction(Phi: Array) -> Array:
     """A direction with a share of every column, of no simple relation to one another:
     (*B, L, d) -> (*B, d).
     """
-    xp = namespace(Phi)
-    widest = xp.maximum(
-        xp.max(Phi, axis=-2),
-        -xp.min(Phi, axis=-2),
-    )
+    least, most = _extremes(Phi)
+    xp = namespace(least)
+    widest = xp.maximum(most, -least)
     scale = xp.where(
         widest > 0,
         as_float64(widest),
@@ -236,7 +261,7 @@ def probe_direction(Phi: Array) -> Array:
         1.0,
         Phi.shape[-1] + 1,
         dtype=xp.float64,
-        device=Phi.device,
+        device=least.device,
     )
     return xp.cos(column**2) / scale
 

@@ -15,8 +15,10 @@ from superarm.arrays.kinds import (
     Selection,
     is_product,
     is_selection,
+    is_sparse,
     namespace,
     or_torch,
+    sparse_arrays,
 )
 from superarm.arrays.numpy import rows_per_part
 
@@ -36,6 +38,9 @@ def column_stats(Phi: Features) -> Array:
                [ 1., -2.],
                [ 1.,  3.]])
     """
+    if is_sparse(Phi):
+        stats: Array = sparse_arrays().column_stats(Phi)
+        return stats
     if is_product(Phi) and is_selection(Phi.right):
         return _of_selection(column_stats(Phi.left), Phi.right)
     L = Phi.shape[-2]

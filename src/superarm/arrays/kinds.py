@@ -1,7 +1,7 @@
 """Kinds of arrays: NumPy's, Torch's tensors, SciPy's sparse rows, and products that are never
 multiplied out.
 
-Nothing here imports Torch: there can be no tensor before somebody else has.
+Nothing here imports Torch or SciPy's sparse arrays: there can be none before somebody else has.
 """
 
 import functools
@@ -130,7 +130,7 @@ class Product:
 
 
 Features: TypeAlias = Array | Product
-"""The feature rows of all items: (*B, L, d)."""
+"""The feature rows of all items: (*B, L, d); also a tensor, or SciPy's CSR rows (L, d)."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -150,6 +150,15 @@ def is_tensor(x: object) -> bool:
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", ())  # () while Torch is being imported
     return isinstance(x, tensor)
+
+
+def is_sparse(x: object) -> bool:
+    """Whether these are rows in one of SciPy's sparse formats."""
+    if type(x) is np.ndarray:
+        return False
+    sparse = sys.modules.get("scipy.sparse")
+    issparse = getattr(sparse, "issparse", None)  # None while SciPy is being imported
+    return issparse is not None and bool(issparse(x))
 
 
 class Standard(Protocol):
@@ -181,6 +190,12 @@ for _name, _ufunc in _REDUCTIONS.items():
 @functools.cache
 def _torch_arrays() -> Any:
     return importlib.import_module("superarm.arrays.torch")
+
+
+@functools.cache
+def sparse_arrays() -> Any:
+    """`arrays.sparse`, which imports what it is about."""
+    return importlib.import_module("superarm.arrays.sparse")
 
 
 def namespace(x: Any) -> Standard:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 from scipy.special import expit, log_expit
 
-from superarm.arrays.kinds import Array, Features, is_product, or_torch
+from superarm.arrays.kinds import Array, Features, is_product, is_sparse, or_torch, sparse_arrays
 from superarm.errors import NumericalError
 
 PART = 2**18
@@ -96,6 +96,16 @@ def _flat(A: Array, L: int) -> Array:
     return A + first.reshape(*batch, 1)
 
 
+def _for_each(left: Array, A: Array) -> Array:
+    """The left side of a product, repeated for each entry of a batch if it is shared."""
+    if is_sparse(left):
+        return left
+    return np.broadcast_to(
+        left,
+        A.shape[:-1] + left.shape[-2:],
+    )
+
+
 @or_torch
 def take_rows(Phi: Features, A: Array) -> Array:
     """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
@@ -105,12 +115,11 @@ def take_rows(Phi: Features, A: Array) -> Array:
         array([[3., 4.],
                [0., 0.]])
     """
+    if is_sparse(Phi):
+        sparse_rows: Array = sparse_arrays().take_rows(Phi, A)
+        return sparse_rows
     if is_product(Phi):
-        left = np.broadcast_to(
-            Phi.left,
-            A.shape[:-1] + Phi.left.shape[-2:],
-        )
-        product: Array = take_rows(left, A) @ Phi.right
+        product: Array = take_rows(_for_each(Phi.left, A), A) @ Phi.right
         return product
     *batch, L, d = Phi.shape
     every_row = Phi.reshape(L * math.prod(batch), d)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import Array, as_like
+from superarm.arrays import Array, as_like, is_sparse
 from superarm.contracts import (
     Choose,
     Environment,
@@ -126,6 +126,10 @@ def _stacked_problem(problems: Sequence[Problem], device: Any) -> Problem:
 
 
 def _stacked(parts: Sequence[Any], what: str) -> Array:
+    if any(map(is_sparse, parts)):
+        raise ParameterError(
+            f"sparse {what} play on the CPU only: leave out device, or give dense arrays"
+        )
     shapes = {np.shape(part) for part in parts}
     if len(shapes) > 1:
         raise ParameterError(

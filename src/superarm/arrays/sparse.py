@@ -1,0 +1,109 @@
+"""Sparse feature rows, SciPy's CSR: each function does what its namesake for dense features does,
+without filling more rows than it must.
+
+Imported when the first sparse features are met, as SciPy's sparse arrays take a while to import.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from superarm.arrays.kinds import Array
+
+FIELDS = ("data", "indices", "indptr", "shape")
+"""What CSR rows are made of."""
+
+
+def as_rows(x: Any) -> Array:
+    """Any sparse matrix as CSR rows of float32 or float64, sorted and with duplicates summed.
+
+    What is so already is used as it is. Indices that point outside, or numbers that are not real,
+    raise a ValueError.
+    """
+    if x.ndim != 2:
+        raise ValueError(f"sparse features must be 2-D, (items, features), got shape {x.shape}")
+    if x.dtype.kind not in "biuf":
+        raise ValueError(f"got {x.dtype}")
+    if hasattr(x, "check_format"):  # a wrong index would be a wrong address
+        x.check_format(full_check=True)
+    # before duplicates are summed, as small integers would overflow
+    kept = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
+    rows = scipy.sparse.csr_array(kept)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    found: Array = rows
+    return found
+
+
+def from_entries(
+    x: Sequence[float], row: Sequence[int], column: Sequence[int], shape: Any
+) -> Array:
+    """Rows with x added at these places."""
+    entries = scipy.sparse.coo_array((np.asarray(x, np.float64), (row, column)), shape=shape)
+    return as_rows(entries)
+
+
+def bad_entry(Phi: Any) -> tuple[int, int, float] | None:
+    """The row, the column and the value of the first entry that is not finite; None if all are."""
+    finite = np.isfinite(Phi.data)
+    if finite.all():
+        return None
+    at = int(finite.argmin())
+    row = int(np.searchsorted(Phi.indptr, at, side="right")) - 1
+    return row, int(Phi.indices[at]), float(Phi.data[at])
+
+
+def take_rows(Phi: Any, A: Array) -> Array:
+    """The rows of the chosen items, filled, zero where A pads: (L, d), (*B, K) -> (*B, K, d)."""
+    chosen = np.maximum(A, 0).reshape(-1)
+    rows: Array = Phi[chosen].toarray()
+    rows = rows.reshape(*A.shape, Phi.shape[1])
+    rows[A < 0] = 0
+    return rows
+
+
+def column_stats(Phi: Any) -> Array:
+    """What `arrays.column_stats` says of CSR rows: (L, d) -> (4, d)."""
+    L, d = Phi.shape
+    x = Phi.data.astype(np.float64, copy=False)
+    column = Phi.indices.astype(np.intp)  # once, not in each call below
+    stored = np.bincount(column, minlength=d)
+    filled = stored == L  # in all other columns some entries are zero
+    least = np.where(filled, np.inf, 0.0)
+    most = np.where(filled, -np.inf, 0.0)
+    np.minimum.at(least, column, x)
+    np.maximum.at(most, column, x)
+    stats = [
+        np.bincount(column, x != 0, d),
+        np.bincount(column, x**2, d),
+        least,
+        most,
+    ]
+    return np.stack(stats)
+
+
+def joined_rows(Phi: Any, more: Any) -> Array:
+    """The rows of both, one below the other, in the dtype of the first; the others may be dense."""
+    below = scipy.sparse.csr_array(more).astype(Phi.dtype)
+    return as_rows(scipy.sparse.vstack([Phi, below], format="csr"))
+
+
+def with_ones(Phi: Any) -> Array:
+    """The rows with a column of ones before the others."""
+    ones = np.ones((Phi.shape[0], 1), Phi.dtype)
+    return as_rows(scipy.sparse.hstack([ones, Phi], format="csr"))
+
+
+def packed(Phi: Any) -> dict[str, Array]:
+    """The arrays that CSR rows are made of, by `FIELDS`."""
+    return {name: np.asarray(getattr(Phi, name)) for name in FIELDS}
+
+
+def unpacked(arrays: Mapping[str, Array]) -> Array:
+    """The rows that `packed` took apart; what cannot be any raises a ValueError."""
+    data, indices, indptr, shape = (arrays[name] for name in FIELDS)
+    rows = scipy.sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+    return as_rows(rows)
