@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import superarm
 from superarm import (
@@ -107,6 +108,13 @@ CASES = {
 
 
 class TestLockStep(OnTensors):
+    def test_sparse_features_are_refused(self):
+        def instance(rng):
+            return Problem(scipy.sparse.eye_array(4), TopK(2)), BernoulliEnvironment(np.ones(4))
+
+        with pytest.raises(ParameterError, match="sparse features play on the CPU only"):
+            simulate(instance, [TS], device="cpu", **SETTINGS)
+
     @pytest.mark.parametrize("case", CASES)
     def test_with_the_hosts_draws_the_trace_is_the_cpus(self, case):
         instance, learners = CASES[case]

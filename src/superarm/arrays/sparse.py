@@ -105,5 +105,7 @@ def packed(Phi: Any) -> dict[str, Array]:
 def unpacked(arrays: Mapping[str, Array]) -> Array:
     """The rows that `packed` took apart; what cannot be any raises a ValueError."""
     data, indices, indptr, shape = (arrays[name] for name in FIELDS)
+    if not len(data) == len(indices) == indptr[-1]:
+        raise ValueError(f"{len(data)} numbers of {indptr[-1]} entries")
     rows = scipy.sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
     return as_rows(rows)
