@@ -63,7 +63,8 @@ def test_evidence_with_noise_a_row():
     assert gaussian.log_evidence(belief) == pytest.approx(marginal.logpdf(w[0]), rel=1e-10)
 
 
-def test_importance_is_repetition():
+def test_importance_is_the_precision_of_a_mean():
+    """Of as many observations, whose noise averages out: one residual, of variance σ²/v."""
     phi, w = feedback(seed=13, n=1, K=3, d=4)
     start = gaussian.prior(4, 1.5)
     once = gaussian.condition(start, phi[0], w[0], 0.7, importance=np.array([3.0, 1.0, 2.0]))
@@ -71,7 +72,9 @@ def test_importance_is_repetition():
         start, np.repeat(phi[0], [3, 1, 2], axis=0), np.repeat(w[0], [3, 1, 2]), 0.7
     )
     np.testing.assert_allclose(once.factor, again.factor, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(once.log_scale, again.log_scale, rtol=1e-12)
+    cov = 1.5**2 * phi[0] @ phi[0].T + np.diag(0.7**2 / np.array([3.0, 1.0, 2.0]))
+    density = multivariate_normal(cov=cov).logpdf(w[0])
+    assert gaussian.log_evidence(once) == pytest.approx(density, rel=1e-12)
 
 
 def test_absorbing_a_factor_is_conditioning_on_its_rows():

@@ -23,6 +23,7 @@ from superarm.arrays import (
     Array,
     Features,
     Rng,
+    diagonal,
     full,
     log,
     log_det,
@@ -30,7 +31,6 @@ from superarm.arrays import (
     normal,
     qr_downdate,
     qr_update,
-    scaled_identity,
     solve,
     solved_row_norms,
     stacked_rows,
@@ -71,18 +71,23 @@ def prior(
     batch: tuple[int, ...] = (),
     like: Features | None = None,
 ) -> Gaussian:
-    """θ ~ N(0, λ²I), with one λ for all entries of the batch or one per entry, in arrays of the
-    kind of `like`.
+    """θ ~ N(0, λ²I), with one λ for all or one per coefficient, (*B, d), in arrays of the kind of
+    `like`.
 
+    >>> import numpy as np
     >>> from superarm import gaussian
     >>> gaussian.mean(gaussian.prior(3, lam=10.0))
     array([0., 0., 0.])
+    >>> gaussian.std(gaussian.prior(2, lam=np.array([10.0, 0.1])), np.eye(2))
+    array([10. ,  0.1])
     """
-    _check_scale("lam", lam, batch)
     if d < 1:
         raise ParameterError(f"a linear learner needs at least one feature per item, got d={d}")
-    factor = scaled_identity(1 / lam, d, d + 1, batch, like)
-    return Gaussian(factor, full(batch, -d * log(lam), like))
+    _check_scale("lam", lam, (*batch, d))
+    stds = full((*batch, d), lam, like)
+    inverse = full((*batch, d + 1), 0.0, like)
+    inverse[..., :d] = 1 / stds
+    return Gaussian(diagonal(inverse), -log(stds).sum(-1))
 
 
 def mean(belief: Factored) -> Array:
@@ -142,7 +147,7 @@ def condition(
 
     phi is (*B, K, d), w is (*B, K). A zero row says nothing about θ and is an exact no-op, whatever
     its w. `sigma` is one number, or (*B, K) with one per row. A row of `importance` v, a number or
-    (*B, K), counts v times.
+    (*B, K), is as precise as v observations: it has noise of std sigma/√v.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -160,8 +165,9 @@ def condition(
     _check_scale("importance", importance, w.shape)
     _check_rows(belief, phi)
     present = nonzero_rows(phi)
-    factor = qr_update(belief.factor, with_column(phi, w, sigma / importance**0.5), present)
-    log_noise = importance * log(sigma * math.sqrt(2 * math.pi))
+    noise = sigma / importance**0.5
+    factor = qr_update(belief.factor, with_column(phi, w, noise), present)
+    log_noise = log(noise * math.sqrt(2 * math.pi))
     return Gaussian(factor, belief.log_scale - where(present, log_noise, 0.0).sum(-1))
 
 

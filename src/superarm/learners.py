@@ -18,7 +18,7 @@ from superarm import bounds, gaussian
 from superarm.arrays import Array, Features, Rng, log, matvec, normal, take, where
 from superarm.beliefs.itemwise import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.logit import LogitModel
+from superarm.beliefs.logit import LogitModel, TunedLogitModel
 from superarm.beliefs.mixed import Mixed, MixedModel
 from superarm.beliefs.tuned import TunedModel
 from superarm.beliefs.widths import WidthsModel
@@ -91,12 +91,12 @@ class _Linear:
             return TunedModel(known, self.forgetting)
         return LinearModel(known["lam"], known["sigma"], self.forgetting)
 
-    def _logit_model(self, known: dict[str, float]) -> LogitModel:
-        if set(known) != {"lam"}:
-            raise ParameterError(
-                "the logit link needs lam as a number, and no sigma: a coin brings its own noise"
-            )
-        return LogitModel(known["lam"], self.forgetting)
+    def _logit_model(self, known: dict[str, float]) -> LogitModel | TunedLogitModel:
+        if "sigma" in known:
+            raise ParameterError("the logit link has no sigma: a coin brings its own noise")
+        if known:
+            return LogitModel(known["lam"], self.forgetting)
+        return TunedLogitModel(forgetting=self.forgetting)
 
 
 @dataclass(frozen=True, kw_only=True)

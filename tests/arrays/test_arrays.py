@@ -56,7 +56,7 @@ ON_BACKENDS = [
     ("product_norms", (SINGLE, ROWS[..., :2, :])),
     ("solved_row_norms", (upper(2, 3), ROWS)),
     ("solved_row_norms", (upper(2, 3), SINGLE)),
-    ("scaled_identity", (WEIGHTS[..., 0], 2, 3, (2, 3))),
+    ("diagonal", (WEIGHTS,)),
     ("qr_downdate", (upper(2, 3), 0.1 * upper(2, 3))),
 ]
 

@@ -16,8 +16,8 @@ def run(learner, n, seed=1, d=4):
     return problem, list(episodes(learner, problem, world, rng=rng, n=n))
 
 
-def posterior(problem, steps, lam, sigma):
-    belief = gaussian.prior(problem.d, float(lam))
+def posterior(problem, steps, spread, sigma):
+    belief = gaussian.prior(problem.d, spread)
     for step in steps:
         belief = gaussian.condition(belief, problem.Phi[step.A], step.w, float(sigma))
     return belief
@@ -27,7 +27,7 @@ def posterior(problem, steps, lam, sigma):
 def test_the_belief_is_that_of_its_scales_and_all_the_data(n):
     problem, steps = run(CombLinTS(), n)
     belief = steps[-1].belief
-    again = posterior(problem, steps, belief.lam, belief.sigma)
+    again = posterior(problem, steps, belief.spread, belief.sigma)
     np.testing.assert_allclose(belief.factor, again.factor, rtol=1e-9, atol=1e-9)
     assert gaussian.log_evidence(belief) == pytest.approx(gaussian.log_evidence(again), rel=1e-9)
 
@@ -41,11 +41,10 @@ def test_scales_change_after_1_2_4_8_episodes_only():
 
 def test_scales_are_those_of_fit_scales():
     problem, steps = run(CombLinTS(), 32)
-    rows, w = (
-        np.concatenate([problem.Phi[s.A] for s in steps]),
-        np.concatenate([s.w for s in steps]),
-    )
-    scales = fit_scales(rows, w)
+    rows = np.concatenate([problem.Phi[s.A] for s in steps])
+    w = np.concatenate([s.w for s in steps])
+    every_row = np.concatenate([problem.Phi, rows])
+    scales = fit_scales(rows / np.sqrt((every_row**2).mean(0)), w)
     assert float(steps[-1].belief.sigma) == pytest.approx(scales.sigma, rel=5e-3)
     assert float(steps[-1].belief.lam) == pytest.approx(scales.lam, rel=5e-3)
     assert scales.sigma == pytest.approx(0.2, rel=0.2)
@@ -71,7 +70,7 @@ def test_what_is_forgotten_is_forgotten_in_the_data_too():
     belief = steps[-1].belief
     assert float(belief.rows) == pytest.approx(6 * (1 - 0.9**8) / (1 - 0.9))
     again = gaussian.absorb(
-        gaussian.prior(4, float(belief.lam)), belief.data, belief.rows, float(belief.sigma)
+        gaussian.prior(4, belief.spread), belief.data, belief.rows, float(belief.sigma)
     )
     np.testing.assert_allclose(belief.factor, again.factor, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(

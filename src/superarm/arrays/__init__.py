@@ -19,7 +19,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from superarm.arrays.columns import column_stats as column_stats, joined_stats as joined_stats
+from superarm.arrays.columns import (
+    column_stats as column_stats,
+    joined_stats as joined_stats,
+    with_rows_counted as with_rows_counted,
+)
 from superarm.arrays.draws import (
     beta as beta,
     normal as normal,
@@ -108,6 +112,12 @@ def log(x: Array | float) -> Array:
     """The natural logarithm, elementwise, in float64."""
     xp = namespace(x)
     return xp.log(xp.asarray(x, dtype=xp.float64))
+
+
+def exp(x: Array) -> Array:
+    """The exponential, elementwise; infinite beyond the range of float64."""
+    with np.errstate(over="ignore"):
+        return namespace(x).exp(x)
 
 
 def matvec(M: Features | Selection, v: Array) -> Array:
@@ -269,26 +279,16 @@ def probe_direction(Phi: Array) -> Array:
 # --- triangular factors ---------------------------------------------------------------------------
 
 
-def scaled_identity(
-    scale: Array | float,
-    d: int,
-    D: int,
-    batch: tuple[int, ...],
-    like: Features | None = None,
-) -> Array:
-    """One D x D matrix per entry, zero but for `scale` (*B) on the first d places of the diagonal:
-    (*B, D, D).
-    """
-    scale = full(batch, scale, like)
-    xp = namespace(scale)
+def diagonal(values: Array) -> Array:
+    """Matrices that are zero but for the values on their diagonals: (*B, d) -> (*B, d, d)."""
+    xp = namespace(values)
     place = xp.arange(
-        D,
-        device=scale.device,
+        values.shape[-1],
+        device=values.device,
     )
-    held = (place[:, None] == place) & (place < d)
     return xp.where(
-        held,
-        scale[..., None, None],
+        place[:, None] == place,
+        values[..., None],
         0.0,
     )
 
@@ -322,13 +322,7 @@ def shrinkage(factor: Array, rows: Array) -> Array:
     """
     K = rows.shape[-2]
     V = solve_rows(factor, rows)
-    identity = scaled_identity(
-        1.0,
-        K,
-        K,
-        V.shape[:-2],
-        V,
-    )
+    identity = diagonal(full((*V.shape[:-2], K), 1.0, V))
     # Cᵀ is made triangular, because the Cholesky factorization of I + VVᵀ could fail
     stacked = namespace(V).concat(
         [identity, V.mT],
@@ -362,7 +356,7 @@ def qr_downdate(factor: Array, rows: Array) -> Array:
     v = rows[..., :-1, -1]
     Xt = solve_rows(factor, V).mT
     d = S.shape[-1]
-    identity = scaled_identity(1.0, d, d, (), factor)
+    identity = diagonal(full((d,), 1.0, factor))
     Ct = xp.linalg.cholesky(identity - Xt @ Xt.mT)  # Cᵀ, lower
     rest = s - matvec(Xt, v)
     z = xp.linalg.solve(Ct, rest[..., None])

@@ -9,6 +9,7 @@ import functools
 
 import numpy as np
 
+from superarm.arrays.compiled import compiled
 from superarm.arrays.kinds import (
     Array,
     Features,
@@ -90,6 +91,44 @@ def joined_stats(stats: Array, more: Array) -> Array:
         [sums, least[..., None, :], most[..., None, :]],
         axis=-2,
     )
+
+
+@or_torch
+def with_rows_counted(stats: Array, rows: Array, present: Array) -> Array:
+    """The statistics with a few more rows, of which those that are not present are padding:
+    (*B, 4, d), (*B, K, d), (*B, K) bool -> (*B, 4, d).
+
+    Example:
+        >>> import numpy as np
+        >>> stats = column_stats(np.array([[1.0], [3.0]]))
+        >>> rows = np.array([[-2.0], [0.0]])
+        >>> with_rows_counted(stats, rows, np.array([True, False])).ravel()
+        array([ 3., 14., -2.,  3.])
+    """
+    out = stats.copy()
+    K, d = rows.shape[-2:]
+    _count_rows(
+        out.reshape(-1, 4, d),
+        rows.reshape(-1, K, d),
+        present.reshape(-1, K),
+    )
+    return out
+
+
+@compiled
+def _count_rows(stats: Array, rows: Array, present: Array) -> None:
+    # compiled, as in NumPy's many passes this would take as long as the update of a belief
+    for b in range(len(rows)):
+        for k in range(rows.shape[1]):
+            if not present[b, k]:
+                continue
+            for j in range(rows.shape[2]):
+                x = rows[b, k, j]
+                if x != 0:
+                    stats[b, 0, j] += 1
+                    stats[b, 1, j] += x * x
+                stats[b, 2, j] = min(stats[b, 2, j], x)
+                stats[b, 3, j] = max(stats[b, 3, j], x)
 
 
 @or_torch

@@ -162,6 +162,23 @@ def stats_of_rows(rows: Tensor) -> Tensor:
     return torch.stack([as_float64(row) for row in stats], dim=-2)
 
 
+def with_rows_counted(stats: Tensor, rows: Tensor, present: Tensor) -> Tensor:
+    """The statistics of `stats_of_rows` with a few more rows, of which those that are not present
+    are padding: (*B, 4, d), (*B, K, d), (*B, K) bool -> (*B, 4, d).
+    """
+    inside = present[..., None]
+    sums = stats_of_rows(torch.where(inside, rows, 0))
+    least = torch.where(inside, as_float64(rows), torch.inf)
+    most = torch.where(inside, as_float64(rows), -torch.inf)
+    grown = [
+        stats[..., 0, :] + sums[..., 0, :],
+        stats[..., 1, :] + sums[..., 1, :],
+        torch.minimum(stats[..., 2, :], least.amin(-2)),
+        torch.maximum(stats[..., 3, :], most.amax(-2)),
+    ]
+    return torch.stack(grown, dim=-2)
+
+
 # --- gather and scatter ---------------------------------------------------------------------------
 
 

@@ -1,39 +1,216 @@
-"""The linear model of log-odds, for clicks: the Laplace approximation, by Newton steps that are
-linear updates.
+"""The linear model of log-odds, for clicks: each observation becomes a Gaussian one by moment
+matching.
 
-    P(w_k = 1) = p_k = sigmoid(φ_k·θ),   log p(w) = Σ v_k (w_k log p_k + (1 - w_k) log(1 - p_k))
+    P(w_k = 1) = sigmoid(η_k),   η_k = φ_k·θ,   log p(w) = Σ v_k (w_k log p_k + (1 - w_k) log(1-p_k))
 
-Near θ this is, to second order, the likelihood of weights φ_k·θ + (w_k - p_k)/(p_k (1 - p_k)) under
-the linear model with noise variance 1/(p_k (1 - p_k)). So `gaussian.condition` on those is a Newton
-step, and at the mode it is the Laplace approximation: mean and curvature of the posterior. Weights
-between 0 and 1 are shares: w of v is binomial.
+Under the belief before it, η_k ~ N(m, s²). After the observation its density is no longer Gaussian;
+the Gaussian of the same mean and variance takes its place. That is what a linear model would
+believe that had seen, instead of the click, a target y with precision a:
 
-Feedback in many small blocks is approximated many times over, each time at the mode of its day.
-With log-odds of a few units, intervals of 90 % then cover 82 to 87 % instead of 89 % in one block.
+    1/s'² = 1/s² + a,   m'/s'² = m/s² + a y
+
+So `gaussian.condition` on the targets is the update. The observations of a block are matched one
+after the other, as what one says changes what is believed of the next. Weights between 0 and 1 are
+shares: w of v is binomial.
 """
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import (
     Array,
     as_float64,
-    log_det,
-    log_sigmoid,
+    as_like,
+    exp,
+    full,
     matvec,
     nonzero_rows,
     sigmoid,
+    solve_rows,
+    to_numpy,
     where,
 )
-from superarm.beliefs.linear import FactoredModel, faded
+from superarm.arrays.compiled import compiled
+from superarm.arrays.kinds import namespace
+from superarm.beliefs.columns import LEVEL, is_level
+from superarm.beliefs.linear import FactoredModel, faded, observed
+from superarm.beliefs.tuned import Tuned, TunedModel
 from superarm.contracts import Feedback, Problem
-from superarm.errors import NumericalError, WeightsError
+from superarm.errors import WeightsError
 from superarm.gaussian import Factored, Gaussian, condition, log_evidence
 
-MAX_STEPS = 100
-TOLERANCE = 1e-9
+NODES = 129
+"""Places at which a density is looked at; with that many the trapezoidal rule is exact to rounding
+where s is below 10."""
+STDS = 8.0
+"""How far from its mean a Gaussian is looked at."""
+NEGLIGIBLE = 40.0
+"""Logarithm of the share of the highest density below which density does not count."""
+PASSES = 5
+"""How often the interval may be narrowed to where the density is."""
+ENOUGH = 30
+"""Clicks, and rows without, from which on λ is chosen."""
+RARE = 0.05
+"""Clicks per row below which p(1-p) is about p."""
+BLOCK = 64
+"""Rows that are matched under one joint covariance."""
+
+
+@compiled
+def _log_sigmoid(x: float) -> float:
+    return min(x, 0.0) - math.log1p(math.exp(-abs(x)))
+
+
+@compiled
+def _moments(m: float, variance: float, w: float, v: float) -> tuple[float, float, float]:
+    """Mean, variance and log mass of N(m, s²) times the likelihood of w, by the trapezoidal rule.
+    """
+    height = np.empty(NODES)
+    std = math.sqrt(variance)
+    # the likelihood moves the mass by at most v s², up if w = 1 and down if w = 0
+    low = m - STDS * std - v * (1 - w) * variance
+    high = m + STDS * std + v * w * variance
+    for _ in range(PASSES):
+        step = (high - low) / (NODES - 1)
+        for i in range(NODES):
+            eta = low + i * step
+            z = (eta - m) / std
+            log_p = w * _log_sigmoid(eta) + (1 - w) * _log_sigmoid(-eta)
+            height[i] = v * log_p - z * z / 2
+        top = height.max()
+        counts = np.flatnonzero(height > top - NEGLIGIBLE)
+        first = low
+        if len(counts) > NODES // 2:
+            break
+        low = first + (counts[0] - 1) * step
+        high = first + (counts[-1] + 1) * step
+    total = 0.0
+    moved = 0.0
+    for i in range(NODES):
+        density = math.exp(height[i] - top)
+        total += density
+        moved += density * (first + i * step - m)
+    mean = moved / total
+    square = 0.0
+    for i in range(NODES):
+        square += math.exp(height[i] - top) * (first + i * step - m - mean) ** 2
+    log_mass = top + math.log(total * step / (std * math.sqrt(2 * math.pi)))
+    return mean, square / total, log_mass
+
+
+@compiled
+def _match(
+    out: Array,
+    m: Array,
+    V: Array,
+    w: Array,
+    v: Array,
+    present: Array,
+) -> None:
+    """Fill out (B, 3, K) with targets, precisions and the log evidence of each observation."""
+    for b in range(len(m)):
+        for k in range(m.shape[1]):
+            if not present[b, k]:
+                continue
+            variance = V[b, k, k]
+            change, left, log_mass = _moments(m[b, k], variance, w[b, k], v[b, k])
+            # below 1e-12 of the variance it is rounding that speaks
+            a = max(1 / left - 1 / variance, 1e-12 / variance)
+            y = m[b, k] + change * (1 + 1 / (a * variance))
+            gain = a / (1 + a * variance)
+            column = V[b, :, k].copy()
+            m[b] += column * (gain * (y - m[b, k]))
+            V[b] -= gain * np.outer(column, column)
+            out[b, 0, k] = y
+            out[b, 1, k] = a
+            out[b, 2, k] = log_mass
+
+
+class Targets(NamedTuple):
+    """Gaussian observations, with noise of std 1/√precision, that say what clicks say."""
+
+    y: Array  # (*B, K)
+    precision: Array  # (*B, K), 1 where nothing is present
+    log_evidence: Array  # (*B,) of the clicks
+
+
+def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
+    """For log-odds that are believed to be N(m, V): (*B, K), (*B, K, K).
+
+    Each of the weights w, of importance v, is matched after those before it.
+    """
+    *batch, K = m.shape
+    out = np.zeros((*batch, 3, K))
+    out[..., 1, :] = 1.0
+    _match(
+        out.reshape(-1, 3, K),
+        to_numpy(m).reshape(-1, K).copy(),
+        to_numpy(V).reshape(-1, K, K).copy(),
+        to_numpy(as_float64(w)).reshape(-1, K),
+        to_numpy(v).reshape(-1, K),
+        to_numpy(present).reshape(-1, K),
+    )
+    found = as_like(m, out)
+    return Targets(
+        found[..., 0, :],
+        found[..., 1, :],
+        found[..., 2, :].sum(-1),
+    )
+
+
+def require_shares(w: Array, present: Array) -> None:
+    """Refuse weights that are no shares of clicks."""
+    outside = present & ~((w >= 0) & (w <= 1))
+    if outside.any():
+        raise WeightsError(
+            f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
+        )
+
+
+def _of_block(belief: Factored, block: Feedback) -> Targets:
+    """The targets of a few rows under a belief about θ."""
+    phi = as_float64(block.rows)
+    present = nonzero_rows(phi)
+    X = solve_rows(belief.factor, phi)
+    return targets(
+        matvec(phi, gaussian.mean(belief)),
+        X @ X.mT,
+        where(present, block.w, 0.0),
+        full(block.w.shape, block.importance, X),
+        present,
+    )
+
+
+class Matched(NamedTuple):
+    """Clicks as Gaussian feedback with noise of std 1, and their log evidence (*B,)."""
+
+    feedback: Feedback
+    log_evidence: Array
+
+
+def matched(belief: Factored, feedback: Feedback) -> Matched:
+    """What the clicks say, as Gaussian feedback, under a belief about θ."""
+    present = nonzero_rows(feedback.rows)
+    require_shares(feedback.w, present)
+    v = full(feedback.w.shape, feedback.importance, belief.factor)
+    parts = []
+    for start in range(0, feedback.w.shape[-1], BLOCK):
+        part = slice(start, start + BLOCK)
+        rows = feedback.rows[..., part, :]
+        block = Feedback(feedback.A[..., part], rows, feedback.w[..., part], v[..., part])
+        found = _of_block(belief, block)
+        parts.append(found)
+        belief = condition(belief, rows, found.y, 1.0, found.precision)
+    xp = namespace(v)
+    y = xp.concat([part.y for part in parts], axis=-1)
+    precision = xp.concat([part.precision for part in parts], axis=-1)
+    log_evidences = xp.stack([part.log_evidence for part in parts])
+    return Matched(feedback._replace(w=y, importance=precision), log_evidences.sum(0))
 
 
 def condition_logit(
@@ -42,11 +219,9 @@ def condition_logit(
     w: Array,
     importance: Array | float = 1.0,
 ) -> Gaussian:
-    """The belief after rows phi (*B, K, d) showed the weights w (*B, K) in [0, 1]: mode and
-    curvature of the posterior.
+    """The belief after rows phi (*B, K, d) showed the weights w (*B, K) in [0, 1].
 
-    A row of `importance` v counts v times. The marginal likelihood goes on by Laplace's
-    approximation.
+    A row of `importance` v is a share of v throws.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -56,95 +231,11 @@ def condition_logit(
     >>> 1 / (1 + np.exp(-gaussian.mean(belief))).round(2)
     array([0.2])
     """
-    phi = as_float64(phi)
-    present = nonzero_rows(phi)
-    outside = present & ~((w >= 0) & (w <= 1))
-    if outside.any():
-        raise WeightsError(
-            f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
-        )
-    w = where(present, w, 0.0)
-
-    height = functools.partial(_log_posterior, belief, phi, w, importance)
-    theta = gaussian.mean(belief)
-    for _ in range(MAX_STEPS):
-        step = _newton_step(belief, phi, w, importance, theta)
-        direction = gaussian.mean(step) - theta
-        tolerance = TOLERANCE * (1 + _norm(matvec(step.R, theta)))
-        settled = _norm(matvec(step.R, direction)) <= tolerance
-        if settled.all():
-            return _with_evidence(step, belief, height(theta))
-        # an entry of a batch that has settled stays, as it would alone
-        theta = where(settled[..., None], theta, _climbed(height, theta, direction))
-    raise NumericalError(f"no mode found in {MAX_STEPS} Newton steps: use smaller features, or lam")
-
-
-def _newton_step(
-    belief: Factored,
-    phi: Array,
-    w: Array,
-    importance: Array | float,
-    theta: Array,
-) -> Gaussian:
-    """The belief under the likelihood's second order at θ; its mean is where Newton's step goes."""
-    eta = matvec(phi, theta)
-    p = sigmoid(eta)
-    q = sigmoid(-eta)
-
-    slope = w * q - (1 - w) * p  # w - p, without cancellation
-    if not (p * q > 0).all():
-        raise NumericalError(
-            f"log-odds of {abs(eta).max():.3g} are out of range: use smaller features, or lam"
-        )
-    return condition(belief, phi, eta + slope / (p * q), (p * q) ** -0.5, importance)
-
-
-def _norm(x: Array) -> Array:
-    length: Array = (x**2).sum(-1) ** 0.5
-    return length
-
-
-def _log_posterior(
-    belief: Factored,
-    phi: Array,
-    w: Array,
-    importance: Array | float,
-    theta: Array,
-) -> Array:
-    """The log posterior density of θ, up to what does not depend on it: (*B,)."""
-    eta = matvec(phi, theta)
-    R = belief.factor[..., :-1, :-1]
-    z = belief.factor[..., :-1, -1]
-    log_p = w * log_sigmoid(eta) + (1 - w) * log_sigmoid(-eta)
-    likelihood = (importance * nonzero_rows(phi) * log_p).sum(-1)
-    height: Array = likelihood - ((matvec(R, theta) - z) ** 2).sum(-1) / 2
-    return height
-
-
-def _climbed(height: Callable[[Array], Array], theta: Array, direction: Array) -> Array:
-    """θ + direction, or half of it, or a quarter, ...: the first that is no lower.
-
-    As the posterior is concave, there is one.
-    """
-    least = height(theta)
-    least = least - 1e-12 * (1 + abs(least))
-
-    for _ in range(MAX_STEPS):
-        too_far = ~(height(theta + direction) >= least)
-        if not too_far.any():
-            break
-        direction = where(too_far[..., None], direction / 2, direction)
-    return theta + direction
-
-
-def _with_evidence(step: Gaussian, before: Factored, height: Array) -> Gaussian:
-    """The step, with the marginal likelihood by Laplace.
-
-    log p(w) = height of the mode + log det R before - log det R after, on top of what it was before
-    """
-    gain = height + log_det(before.factor[..., :-1, :-1]) - log_det(step.R)
-    missing = log_evidence(before) + gain - log_evidence(step)
-    return step._replace(log_scale=step.log_scale + missing)
+    nowhere = full(w.shape, -1, belief.factor)
+    of = matched(belief, Feedback(nowhere, phi, w, importance))
+    after = observed(belief, of.feedback, 1.0)
+    missing = log_evidence(belief) + of.log_evidence - log_evidence(after)
+    return after._replace(log_scale=after.log_scale + missing)
 
 
 @dataclass(frozen=True)
@@ -166,10 +257,130 @@ class LogitModel(FactoredModel):
     forgetting: float = 1.0
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
-        """Bayes' rule by Laplace's approximation."""
+        """Bayes' rule by moment matching."""
         past = faded(belief, self.lam, self.forgetting)
         return condition_logit(past, feedback.rows, feedback.w, feedback.importance)
 
     def response(self, score: Array) -> Array:
         """The probability of a click: probabilities add up over a set, log-odds do not."""
         return sigmoid(score)
+
+
+class Clicks(NamedTuple):
+    """`tuned.Tuned` on Gaussian targets, and what keeps these up to date."""
+
+    factor: Array  # (*B, d+1, d+1)
+    log_scale: Array  # (*B,)
+    data: Array  # (*B, d+1, d+1) the factor of the targets [φ y], times √a
+    rows: Array  # (*B,)
+    columns: Array  # (*B, 4, d)
+    spread: Array  # (*B, d)
+    lam: Array  # (*B,)
+    sigma: Array  # (*B,)
+    t: Array  # (*B,)
+    clicked: Array  # (*B,) Σ v w
+    gram: Array  # (*B, d, d) Σ v φφᵀ
+    formed: Array  # (*B,) Σ a
+
+
+@dataclass(frozen=True)
+class TunedLogitModel(TunedModel):
+    """P(w = 1) = sigmoid(φ_e·θ) with a prior on θ that follows the columns of the features, at a λ
+    of its own choosing: `TunedModel` on Gaussian targets.
+
+    A target is as precise as its click was thought to tell when it came. Rare clicks are at first
+    thought far more or far less likely than they turn out to be. So whenever λ is chosen anew, the
+    level of the log-odds is too, and the precision of the targets: with c the coefficient of the
+    constant, the clicks are Poisson with mean e^c · exposure, and Σ v p (1-p) is about their
+    number.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.logit import TunedLogitModel
+    >>> model = TunedLogitModel()
+    >>> problem = Problem(np.column_stack([np.ones(500), np.arange(500) % 2]), TopK(1))
+    >>> clicked = np.where(np.arange(500) % 2, np.arange(500) % 5 == 1, np.arange(500) % 50 == 0)
+    >>> feedback = Feedback.of(problem, np.arange(500), clicked)
+    >>> belief = model.learn(model.prior(problem), problem, feedback)
+    >>> model.response(model.mean(belief, problem))[:2].round(2)
+    array([0.02, 0.2 ])
+    """
+
+    known: Mapping[str, float] = field(default_factory=lambda: {"sigma": 1.0})
+    wide: ClassVar[Mapping[str, float]] = {"lam": 1.0}
+    size: ClassVar[float | None] = 1.0
+
+    def prior(self, problem: Problem) -> Clicks:
+        """Nothing observed."""
+        d = problem.d
+        nothing = full(problem.batch, 0.0, problem.Phi)
+        gram = full((*problem.batch, d, d), 0.0, problem.Phi)
+        return Clicks(*super().prior(problem), nothing, gram, nothing)
+
+    def learn(self, belief: Clicks, problem: Problem, feedback: Feedback) -> Clicks:
+        """Bayes' rule by moment matching, and at times the choice of a new λ and of new targets."""
+        past = self._faded(belief)
+        of = matched(past, feedback).feedback
+        phi = as_float64(feedback.rows)
+        present = nonzero_rows(phi)
+        v = where(present, full(feedback.w.shape, feedback.importance, phi), 0.0)
+        counted = belief._replace(
+            clicked=belief.clicked + (v * where(present, feedback.w, 0.0)).sum(-1),
+            gram=belief.gram + phi.mT @ (v[..., None] * phi),
+            formed=belief.formed + where(present, of.importance, 0.0).sum(-1),
+        )
+        return super().learn(counted, problem, of)
+
+    def _faded(self, belief: Clicks) -> Clicks:
+        keep = self.forgetting
+        past = super()._faded(belief)
+        return past._replace(
+            clicked=keep * belief.clicked,
+            gram=keep * belief.gram,
+            formed=keep * belief.formed,
+        )
+
+    def _refitted(self, belief: Clicks) -> Clicks:
+        fresh = _refreshed(belief)
+        if min(belief.clicked, belief.rows - belief.clicked) < ENOUGH:
+            return self._made(fresh, belief.lam, belief.sigma)
+        return super()._refitted(fresh)
+
+    def merge(self, belief: Clicks, other: Clicks, problem: Problem) -> Clicks:
+        """The targets of both, at the λ of the largest marginal likelihood."""
+        both = belief._replace(
+            clicked=belief.clicked + other.clicked,
+            gram=belief.gram + other.gram,
+            formed=belief.formed + other.formed,
+        )
+        return super().merge(both, other, problem)
+
+    def response(self, score: Array) -> Array:
+        """The probability of a click: probabilities add up over a set, log-odds do not."""
+        return sigmoid(score)
+
+    def _level(self, belief: Clicks) -> Array:
+        """The prior std of the log-odds of a typical item."""
+        return full((), LEVEL)
+
+
+def _refreshed(belief: Clicks) -> Clicks:
+    """A single belief with targets of the level and the precision that rare clicks have."""
+    level = is_level(belief.columns)
+    S = float(belief.clicked)
+    if not level.any() or not 1 <= S <= RARE * belief.rows:
+        return belief
+    d = len(level)
+    c = belief.columns[2, level][0]
+    G = belief.gram
+    N = G[level, level][0] / c**2
+    mean = G[level][0] / (N * c)
+    slopes = np.where(level, 0.0, gaussian.mean(belief))
+    of_slopes = mean @ slopes + (slopes @ G @ slopes / N - (mean @ slopes) ** 2) / 2
+    R = belief.data[:d, :d]
+    theta = np.linalg.lstsq(R, belief.data[:d, d], rcond=1e-12)[0]
+    theta[level] = (math.log(S / N) - of_slopes) / c
+    data = np.zeros_like(belief.data)
+    data[:d, :d] = R * math.sqrt(min(1.0, S / belief.formed))
+    data[:d, d] = data[:d, :d] @ theta
+    return belief._replace(data=data, formed=min(belief.clicked, belief.formed))

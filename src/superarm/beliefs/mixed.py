@@ -43,9 +43,12 @@ from superarm.arrays.normals import fill_normal
 from superarm.beliefs.changes import gathered
 from superarm.beliefs.linear import observed
 from superarm.beliefs.scales import best_scales, refit_where, require_squares, summary_of_items
-from superarm.beliefs.tuned import WIDE, doubled, no_rows, with_rows
+from superarm.beliefs.tuned import doubled, no_rows, with_rows
 from superarm.contracts import Feedback, Problem
 from superarm.errors import ParameterError
+
+
+WIDE = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
 
 
 class Mixed(NamedTuple):

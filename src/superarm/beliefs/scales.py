@@ -3,18 +3,26 @@ likelihood.
 
     w = φ·θ + δ_item + noise,   θ ~ N(0, λ²I),   δ ~ N(0, τ²),   noise ~ N(0, σ²)
 
-The marginal likelihood p(w | λ, σ, τ), or evidence, needs each item's count n_e and its mean row
-only; items of equal count can be added up:
+All rows together are X = U D Vᵀ. In the coordinates U, θ becomes DVᵀθ ~ N(0, λ²D²), and nothing
+cancels, however collinear the columns are:
 
     symbol      code             meaning
     N           rows             observations
+    D           D                infinite for a column whose coefficient has a flat prior
+    y, r²       y, residual      Uᵀw, and what is left of ‖w‖²
     n_c, E_c    n, items         a count that occurs, and how many items have it
-    G_c         gram             Σ over those items of [φ̄ w̄]ᵀ[φ̄ w̄], their mean rows and weights
-    W           within           Σ over rows of [φ-φ̄ w-w̄]ᵀ[φ-φ̄ w-w̄]
+    G_c         gram             Σ over those items of [ū w̄-ūy]ᵀ[ū w̄-ūy], their mean rows
+    W           within           Σ over rows of the same around the means of their items
+
+Without deviations, as if each row were of an item of its own:
+
+    -2 log p(w) = N log 2π + (N - d) log σ² + Σ log(σ² + λ²D²) + r²/σ² + Σ y²/(σ² + λ²D²)
+
+With them, and with P = λ²D²:
 
     [M b; bᵀ q] = W/σ² + Σ_c n_c/(σ² + n_c τ²) G_c
-    -2 log p(w) = N log 2π + (N - E) log σ² + Σ_c E_c log(σ² + n_c τ²)
-                  + log det(I + λ²M) + q - bᵀ(M + I/λ²)⁻¹b
+    -2 log p(w) = N log 2π + (N - E) log σ² + Σ_c E_c log(σ² + n_c τ²) + log det(I + PM)
+                  + min over δ of [-δ 1] [M b; bᵀ q] [-δ 1]ᵀ + (y + δ)ᵀP⁻¹(y + δ)
 """
 
 import math
@@ -30,11 +38,14 @@ from superarm.contracts import Belief
 from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
 
 WEAK = 3.0
-"""Std of the prior on the logarithm of each scale: a factor of twenty around the size of the
-weights."""
-RANGE = (-16.0, 4.0)
-"""Where to look, on that logarithmic scale: a Gram matrix resolves nothing below a ten-millionth of
-the weights."""
+"""Width of the prior on the logarithm of each scale: a factor of twenty around the size of the
+weights. It has heavy tails, as the size of the weights may be that of one large column."""
+RANGES = ((-25.0, 25.0), (-25.0, 4.0), (-25.0, 4.0))
+"""Where to look for λ, σ and τ, on that logarithmic scale."""
+SPLITS = (0.02, 0.3, 0.9)
+"""Shares of what features leave open that may be the items' own: where to begin."""
+ROUNDING = 1e-13
+"""The share of the largest D below which a direction is rounding: the columns are collinear."""
 LARGEST = 1e140
 """Features and weights beyond it, squared and added up, could leave the range of float64."""
 NAMES = ("lam", "sigma", "tau")
@@ -70,10 +81,22 @@ class Summary(NamedTuple):
     """
 
     rows: float  # N
+    D: Array  # (r,) where r is the rank
+    y: Array  # (r,)
+    residual: float  # r²
     n: Array  # (C,)
     items: Array  # (C,)
-    gram: Array  # (C, d+1, d+1)
-    within: Array  # (d+1, d+1)
+    gram: Array  # (C, r+1, r+1)
+    within: Array  # (r+1, r+1)
+
+
+class Basis(NamedTuple):
+    """Coordinates in which all rows [φ w] together are orthonormal."""
+
+    T: Array  # (d+1, r+1): [φ w] T = [u w-uy]
+    D: Array  # (r,)
+    y: Array  # (r,)
+    residual: float
 
 
 def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
@@ -112,7 +135,7 @@ def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
     means = np.zeros((len(n), joined.shape[1]))
     np.add.at(means, item, joined)
     means /= n[:, None]
-    return maximize(_by_count(n, means, _gram(joined - means[item])))
+    return maximize(summary_of_items(n, means, joined - means[item], len(joined)))
 
 
 def _rows_and_weights(rows: Any, weights: Any) -> Array:
@@ -130,104 +153,157 @@ def _rows_and_weights(rows: Any, weights: Any) -> Array:
     return np.column_stack([X, w])
 
 
-def summary_of_rows(rows: Array, n: float) -> Summary:
-    """The summary of n rows [φ w], or of their triangular factor, each of an item of its own."""
-    gram = _gram(rows)
-    return Summary(n, np.ones(1), np.array([n]), gram[None], np.zeros_like(gram))
+def summary_of_rows(rows: Array, n: float, flat: int | None = None) -> Summary:
+    """The summary of n rows [φ w], or of their triangular factor, without deviations of items.
 
-
-def summary_of_items(
-    n: Array, phi: Array, mean: Array, within: float, data: Array, rows: float
-) -> Summary:
-    """The summary of items with counts n, fixed features and mean weights, and of loose rows given
-    by their triangular factor.
-
-    `within` is the sum of squares of the weights around the means of their items.
+    The coefficient of the column `flat`, if there is one, has a flat prior.
     """
-    d = phi.shape[-1]
-    around = np.zeros((d + 1, d + 1))
-    around[d, d] = max(within, 0.0)
-
-    of_items = _by_count(n, np.column_stack([phi, mean]), around)
-    of_rows = summary_of_rows(data, rows)
+    basis = _basis(rows, flat)
+    r = len(basis.D)
     return Summary(
-        of_items.rows + rows,
-        np.concatenate([of_items.n, of_rows.n]),
-        np.concatenate([of_items.items, of_rows.items]),
-        np.concatenate([of_items.gram, of_rows.gram]),
-        around,
+        n,
+        basis.D,
+        basis.y,
+        basis.residual,
+        n=np.empty(0),
+        items=np.empty(0),
+        gram=np.empty((0, r + 1, r + 1)),
+        within=np.zeros((r + 1, r + 1)),
     )
 
 
-def _by_count(n: Array, means: Array, within: Array) -> Summary:
-    """The summary of items with counts n (E,) and mean rows (E, d+1)."""
+def summary_of_items(
+    n: Array,
+    means: Array,
+    within: Array,
+    rows: float,
+    flat: int | None = None,
+) -> Summary:
+    """The summary of items with counts n (E,) and mean rows [φ̄ w̄] (E, d+1).
+
+    `within` is all rows less the means of their items, or their triangular factor, and `rows` is
+    how many observations there are.
+    """
+    weighted = np.sqrt(n)[:, None] * means
+    basis = _basis(np.concatenate([weighted, within]), flat)
     order = np.argsort(n, kind="stable")
     count, first, items = np.unique(
         n[order],
         return_index=True,
         return_counts=True,
     )
-    groups = np.split(means[order], first[1:])
-    grams = [_gram(group) for group in groups[: len(count)]]
+    groups = np.split(means[order] @ basis.T, first[1:])
+    grams = [group.T @ group for group in groups]
+    around = within @ basis.T
     return Summary(
-        float(n.sum()),
-        count,
-        items,
-        np.reshape(grams, (len(count), *within.shape)),
-        within,
+        rows,
+        basis.D,
+        basis.y,
+        basis.residual,
+        n=count,
+        items=items,
+        gram=np.array(grams),
+        within=around.T @ around,
     )
 
 
-def _gram(rows: Array) -> Array:
-    """RowsᵀRows; what overflows is refused when the sizes are looked at."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        gram: Array = rows.T @ rows
-    return gram
+def _basis(rows: Array, flat: int | None) -> Basis:
+    """The singular value decomposition of all features, the flat column apart."""
+    d = rows.shape[1] - 1
+    order = np.arange(d + 1)
+    if flat is not None:
+        order[: flat + 1] = np.roll(order[: flat + 1], 1)
+    if not np.isfinite(rows).all() or abs(rows).max(initial=0.0) > LARGEST:
+        raise _no_scales()
+    R = np.linalg.qr(rows[:, order], mode="r")
+    R = np.pad(R, ((0, d + 1 - len(R)), (0, 0)))
+    first = int(flat is not None)
+    U, D, Vt = np.linalg.svd(R[first:d, first:d])
+    y = U.T @ R[first:d, d]
+    rank = int((D > ROUNDING * max(D, default=0.0)).sum())
+    residual = R[d, d] ** 2 + (y[rank:] ** 2).sum()
+    T = np.zeros((d + 1, first + rank))
+    T[first:d, first:] = Vt[:rank].T / D[:rank]
+    D = D[:rank]
+    y = y[:rank]
+    if first:
+        c = R[0, 0]
+        T[0, 0] = 1 / c
+        T[0, 1:] = -R[0, 1:d] @ T[1:d, 1:] / c
+        D = np.append(np.inf, D)
+        y = np.append(R[0, d], y)
+    last = np.append(-T[:d] @ y, 1.0)
+    back = np.argsort(order)
+    return Basis(np.column_stack([T, last])[back], D, y, float(residual))
 
 
 def _evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
     """Log p(w | λ, σ, τ), and its derivatives by the logarithms of the three."""
     lam2, sigma2, tau2 = (float(s) ** 2 for s in scales)
+    twice = _of_items(summary, lam2, sigma2, tau2) if tau2 else _of_rows(summary, lam2, sigma2)
+    value = summary.rows * math.log(2 * math.pi) + twice[0]
+    return -value / 2, -np.array(twice[1:])
+
+
+def _of_rows(summary: Summary, lam2: Any, sigma2: Any) -> tuple[Any, Any, Any, Any]:
+    """-2 log p(w) but for 2π without deviations, and half of its derivatives; for one pair of
+    scales or, in arrays, for many.
+    """
+    shrunk = np.isfinite(summary.D)
+    prior = np.multiply.outer(lam2, summary.D[shrunk] ** 2)
+    free = summary.rows - len(summary.D)
+    total = np.asarray(sigma2)[..., None] + prior
+    misfit = summary.y[shrunk] ** 2 / total
+    noise = summary.residual / sigma2
+    value = free * np.log(sigma2) + np.log(total).sum(-1) + noise + misfit.sum(-1)
+    excess = (1 - misfit) / total
+    by_lam = (prior * excess).sum(-1)
+    by_sigma = free - noise + sigma2 * excess.sum(-1)
+    return value, by_lam, by_sigma, 0.0
+
+
+def _of_items(
+    summary: Summary, lam2: float, sigma2: float, tau2: float
+) -> tuple[float, float, float, float]:
+    """-2 log p(w) but for 2π with deviations of the items, and half of its derivatives."""
     n = summary.n
     E = summary.items
-    d = summary.gram.shape[-1] - 1
+    r = len(summary.D)
     v = sigma2 + n * tau2
     free = summary.rows - E.sum()
+    shrunk = np.isfinite(summary.D)
+    precision = 1 / (lam2 * summary.D**2)
     info = summary.within / sigma2 + np.tensordot(n / v, summary.gram, axes=1)  # [M b; bᵀ q]
-    b = info[:d, d]
-    Sigma, log_det = _inverse(info[:d, :d], lam2)
-    theta = Sigma @ b
-    value = summary.rows * math.log(2 * math.pi) + free * math.log(sigma2)
-    value += E @ np.log(v)
-    value += log_det
-    value += info[d, d] - b @ theta
-    # By the envelope theorem θ can be held fixed: a matrix G of the sum enters with
-    # [-θ 1] G [-θ 1]ᵀ + tr(ΣG).
-    residual = np.append(-theta, 1)
+    Sigma, log_det = _inverse(info[:r, :r] + np.diag(precision))
+    delta = Sigma @ (info[:r, r] - precision * summary.y)
+    theta = summary.y + delta
+    residual = np.append(-delta, 1)
+    value = free * math.log(sigma2) + E @ np.log(v)
+    value += log_det - np.log(precision[shrunk]).sum()
+    value += residual @ info @ residual + precision @ theta**2
+    # By the envelope theorem δ can be held fixed: a matrix G of the sum enters with
+    # [-δ 1] G [-δ 1]ᵀ + tr(ΣG).
     second = np.outer(residual, residual)
-    second[:d, :d] += Sigma
+    second[:r, :r] += Sigma
     in_group = np.tensordot(summary.gram, second, axes=2)
     in_within = (summary.within * second).sum()
     excess = E - n * in_group / v
-    by_log_scales = [
-        d - (np.trace(Sigma) + theta @ theta) / lam2,
-        free - in_within / sigma2 + (sigma2 / v * excess).sum(),
-        (n * tau2 / v * excess).sum(),
-    ]
-    return float(-value / 2), -np.array(by_log_scales)
+    by_lam = shrunk.sum() - precision @ (np.diagonal(Sigma) + theta**2)
+    by_sigma = free - in_within / sigma2 + (sigma2 / v * excess).sum()
+    by_tau = (n * tau2 / v * excess).sum()
+    return float(value), float(by_lam), float(by_sigma), float(by_tau)
 
 
-def _inverse(M: Array, lam2: float) -> tuple[Array, float]:
-    """(M + I/λ²)⁻¹ and log det(I + λ²M), for M positive semidefinite but for rounding."""
-    factor, failed = dpotrf(M + np.eye(len(M)) / lam2, lower=1)
-    if not failed:
-        lower = np.tril(dpotri(factor, lower=1)[0])
-        log_det = 2 * np.log(np.diagonal(factor)).sum() + len(M) * math.log(lam2)
-        return lower + np.tril(lower, -1).T, log_det
-    # I/λ² is lost in the rounding of M: eigenvalues, ten times as slow, tell what is zero
-    eigenvalue, V = np.linalg.eigh(M)
-    eigenvalue = eigenvalue.clip(0)
-    return V / (eigenvalue + 1 / lam2) @ V.T, np.log1p(lam2 * eigenvalue).sum()
+def _inverse(A: Array) -> tuple[Array, float]:
+    """A⁻¹ and log det A of a symmetric matrix with positive eigenvalues."""
+    scale = np.sqrt(np.diagonal(A))
+    units = np.outer(scale, scale)
+    factor, failed = dpotrf(A / units, lower=1)
+    if failed:
+        raise NumericalError("scales too far apart: use other units for features or weights")
+    lower = np.tril(dpotri(factor, lower=1)[0])
+    log_det = 2 * np.log(np.diagonal(factor) * scale).sum()
+    return (lower + np.tril(lower, -1).T) / units, float(log_det)
 
 
 def maximize(summary: Summary, **known: float) -> Scales:
@@ -237,15 +313,17 @@ def maximize(summary: Summary, **known: float) -> Scales:
     relative = search.relative(x)
     value, _ = _evidence(search.summary, relative)
     log_evidence = value - summary.rows * math.log(search.units[-1])
-    found = [*relative * search.units, *search.errors(x), log_evidence]
-    return Scales(*map(float, found))
+    scales = [known.get(name, v) for name, v in zip(NAMES, relative * search.units, strict=True)]
+    return Scales(*map(float, [*scales, *search.errors(x), log_evidence]))
 
 
-def best_scales(summary: Summary, **known: float) -> list[float]:
+def best_scales(summary: Summary, size: float | None = None, **known: float) -> list[float]:
     """λ, σ and τ of the largest marginal likelihood, to three digits: more is noise, and the order
     of feedback must not matter.
+
+    `size` is what the weights are expected to vary by, if it is not what they do.
     """
-    search = _Search(summary, known)
+    search = _Search(summary, known, size)
     found = search.relative(search.best()) * search.units
     return [known.get(name, float(f"{x:.3g}")) for name, x in zip(NAMES, found, strict=True)]
 
@@ -257,12 +335,18 @@ class _Search:
     Features and weights are measured in their own size, so that nothing overflows.
     """
 
-    def __init__(self, summary: Summary, known: Mapping[str, float]) -> None:
+    def __init__(
+        self, summary: Summary, known: Mapping[str, float], expected: float | None = None
+    ) -> None:
         size, length = _sizes(summary)
-        unit = np.full(summary.gram.shape[-1], 1 / length)
+        size = expected or size
+        unit = np.ones(len(summary.D) + 1)
         unit[-1] = 1 / size
         scaled = np.outer(unit, unit)
         self.summary = summary._replace(
+            D=summary.D / length,
+            y=summary.y / size,
+            residual=summary.residual / size**2,
             gram=summary.gram * scaled,
             within=summary.within * scaled,
         )
@@ -279,27 +363,56 @@ class _Search:
     def descend(self, x: Array) -> tuple[float, Array]:
         """Minus log p(w) and the log of the weak prior, and its gradient."""
         value, gradient = _evidence(self.summary, self.relative(x))
-        return float(x @ x) / (2 * WEAK**2) - value, x / WEAK**2 - gradient[self.free]
+        wide = 1 + x**2 / (2 * WEAK**2)
+        return float(np.log(wide).sum()) - value, x / (WEAK**2 * wide) - gradient[self.free]
 
     def best(self) -> Array:
-        """The x of the largest marginal likelihood, from two starts: much noise, or little."""
+        """The x of the largest marginal likelihood."""
         from scipy.optimize import minimize
 
-        starts = np.array([[-1.0, -0.5, -2.0], [0.0, -3.0, -4.0]])[:, self.free]
-        if not starts.size:
+        if not self.free.any():
             return np.empty(0)
-        found = [
-            minimize(
-                self.descend,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[RANGE] * len(start),
-            )
-            for start in starts
-        ]
-        x: Array = min(found, key=lambda result: result.fun).x
+        start = min(self.starts(), key=lambda x: self.descend(x)[0])
+        found = minimize(
+            self.descend,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.array(RANGES)[self.free],
+        )
+        x: Array = found.x
         return x
+
+    def starts(self) -> list[Array]:
+        """Where to begin: at the best λ and σ without deviations, of all on a grid; and with some
+        of that noise taken as the items' own.
+        """
+        lam, sigma = self._grid()
+        value = _of_rows(self.summary, lam**2, sigma**2)[0] / 2
+        for scale, free in zip((lam, sigma), self.free[:2], strict=True):
+            value += free * np.log(1 + np.log(scale) ** 2 / (2 * WEAK**2))
+        best = np.argmin(value)
+        starts = []
+        for share in SPLITS:
+            noise = sigma[best] * math.sqrt(1 - share)
+            own = sigma[best] * math.sqrt(share)
+            starts.append(np.log([lam[best], noise, own])[self.free])
+        return starts if self.free[2] else [np.log([lam[best], sigma[best], 1.0])[self.free]]
+
+    def _grid(self) -> tuple[Array, Array]:
+        """Pairs of λ and σ; where both are free, one per ratio of the two, with the σ best for it.
+        """
+        low, high = np.exp(np.array(RANGES)[:2]).T
+        steps = np.exp(np.arange(-50.0, 50.0, 0.5))
+        lam = steps if self.free[0] else np.full(len(steps), self.known[0])
+        sigma = steps if self.free[1] else np.full(len(steps), self.known[1])
+        if self.free[:2].all():
+            D = self.summary.D
+            misfit = self.summary.y**2 / (1 + np.multiply.outer(steps**2, D**2))
+            unexplained = self.summary.residual + misfit.sum(-1)
+            sigma = np.sqrt(unexplained / self.summary.rows)
+            lam = steps * sigma
+        return lam.clip(low[0], high[0]), sigma.clip(low[1], high[1])
 
     def errors(self, x: Array) -> Array:
         """Relative standard errors, from the curvature at x by differences of the gradient;
@@ -311,25 +424,51 @@ class _Search:
         for row, h in zip(curvature, step * np.eye(len(x)), strict=True):
             row[:] = (self.descend(x + h)[1] - self.descend(x - h)[1]) / (2 * step)
         variance = np.diagonal(np.linalg.pinv(curvature + curvature.T)) * 2
-        inside = (variance > 0) & (x > RANGE[0]) & (x < RANGE[1])
+        low, high = np.array(RANGES)[self.free].T
+        inside = (variance > 0) & (x > low) & (x < high)
         errors[self.free] = np.sqrt(np.where(inside, variance, np.inf))
         return errors
+
+
+def says_nothing(summary: Summary) -> bool:
+    """Whether all weights are zero, or equal to what the constant column explains."""
+    of = _Squares.of(summary)
+    return not of.varied > ROUNDING**2 * (of.varied + of.level)
+
+
+class _Squares(NamedTuple):
+    """The sum of squares of the weights: what coefficients with a flat prior explain, and the
+    rest.
+    """
+
+    level: float
+    varied: float
+
+    @classmethod
+    def of(cls, summary: Summary) -> "_Squares":
+        y2 = summary.y**2
+        shrunk = np.isfinite(summary.D)
+        return cls(float(y2[~shrunk].sum()), float(summary.residual + y2[shrunk].sum()))
 
 
 def _sizes(summary: Summary) -> tuple[float, float]:
     """Root mean squares of the weights and of the lengths of the feature rows: where the weak prior
     is centred.
+
+    A coefficient with a flat prior is left out: it may hide what the others say.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = summary.within + np.tensordot(summary.n, summary.gram, axes=1)
-    if not total[-1, -1] > 0 or not np.isfinite(total).all():
-        raise WeightsError(
-            "all weights are zero, or weights or features too large: "
-            "they do not say what scales are"
-        )
-    size = math.sqrt(total[-1, -1] / summary.rows)
-    length = math.sqrt(np.trace(total[:-1, :-1]) / summary.rows)
+    if says_nothing(summary):
+        raise _no_scales()
+    size = math.sqrt(_Squares.of(summary).varied / summary.rows)
+    D = summary.D[np.isfinite(summary.D)]
+    length = math.sqrt((D**2).sum() / summary.rows)
     return size, length or 1.0
+
+
+def _no_scales() -> WeightsError:
+    return WeightsError(
+        "all weights are zero, or weights or features too large: they do not say what scales are"
+    )
 
 
 def require_squares(*values: Array) -> None:

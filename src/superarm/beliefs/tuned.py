@@ -5,27 +5,38 @@ Beside the belief at its present scales it keeps the rows themselves, as the tri
 after 1, 2, 4, 8, ... episodes.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import (
     Array,
     Features,
+    column_stats,
     full,
+    joined_stats,
+    log,
     nonzero_rows,
     stacked_rows,
+    take_rows,
     where,
+    with_rows_counted,
 )
+from superarm.beliefs.columns import LEVEL, is_level, prior_stds
 from superarm.beliefs.linear import FactoredModel, observed
-from superarm.beliefs.scales import best_scales, refit_where, require_squares, summary_of_rows
+from superarm.beliefs.scales import (
+    best_scales,
+    refit_where,
+    require_squares,
+    says_nothing,
+    summary_of_rows,
+)
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian
-
-WIDE = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
-"""The scales before any feedback. The first choice depends on their ratios, not on their size."""
-
 
 class Tuned(NamedTuple):
     """A Gaussian belief, what it was made from, and its scales."""
@@ -34,6 +45,8 @@ class Tuned(NamedTuple):
     log_scale: Array  # (*B,)
     data: Array  # (*B, d+1, d+1) the factor of all rows [φ w]
     rows: Array  # (*B,) how many they are
+    columns: Array  # (*B, 4, d) what they and the catalogue hold
+    spread: Array  # (*B, d) prior stds of θ
     lam: Array  # (*B,)
     sigma: Array  # (*B,)
     t: Array  # (*B,) int, episodes
@@ -61,6 +74,9 @@ def doubled(t: Array) -> Array:
 class TunedModel(FactoredModel):
     """Algorithm 1 at scales of its own choosing, but for those that are `known`.
 
+    With λ to be chosen, the prior std of each coefficient follows its column: see
+    `beliefs.columns`. A λ that is known is that of every coefficient.
+
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
     >>> from superarm.beliefs.tuned import TunedModel
@@ -76,22 +92,37 @@ class TunedModel(FactoredModel):
 
     known: Mapping[str, float]
     forgetting: float = 1.0
+    wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0}
+    """The scales before any feedback. The first choice depends on their ratio, not on their size.
+    """
+    size: ClassVar[float | None] = None
+    """What weights are expected to vary by; None for what they do."""
 
     def prior(self, problem: Problem) -> Tuned:
         """Nothing observed, and wide scales."""
         batch = problem.batch
         like = problem.Phi
-        scales = WIDE | dict(self.known)
+        scales = {**self.wide, **self.known}
         lam = full(batch, scales["lam"], like)
         nothing = full(batch, 0.0, like)
+        columns = column_stats(problem.Phi)
+        spread = self._spread(columns, lam, full(batch, LEVEL, like))
         return Tuned(
-            *gaussian.prior(problem.d, lam, batch, like),
+            *gaussian.prior(problem.d, spread, batch, like),
             data=no_rows(problem.d, batch, like),
             rows=nothing,
+            columns=columns,
+            spread=spread,
             lam=lam,
             sigma=full(batch, scales["sigma"], like),
             t=full(batch, 0, like),
         )
+
+    def _spread(self, columns: Array, lam: Array, level: Array) -> Array:
+        """The prior stds of θ: (*B, d)."""
+        if "lam" in self.known:
+            return full(columns[..., 0, :].shape, lam[..., None], lam)
+        return prior_stds(columns, lam, level)
 
     def learn(self, belief: Tuned, problem: Problem, feedback: Feedback) -> Tuned:
         """Algorithm 1 at the present scales, and at times the choice of new ones."""
@@ -103,7 +134,8 @@ class TunedModel(FactoredModel):
         grown = past._replace(
             **after._asdict(),
             data=with_rows(past.data, feedback),
-            rows=past.rows + where(present, feedback.importance, 0.0).sum(-1),
+            rows=past.rows + present.sum(-1),
+            columns=with_rows_counted(past.columns, feedback.rows, present),
             t=past.t + seen,
         )
         return refit_where(seen & doubled(grown.t), grown, lambda entry, _: self._refitted(entry))
@@ -113,8 +145,12 @@ class TunedModel(FactoredModel):
         keep = self.forgetting
         if keep == 1:
             return belief
-        d = belief.data.shape[-1] - 1
-        start = gaussian.prior(d, belief.lam, belief.rows.shape, belief.data)
+        start = gaussian.prior(
+            belief.spread.shape[-1],
+            belief.spread,
+            belief.rows.shape,
+            belief.data,
+        )
         return belief._replace(
             **gaussian.forget(belief, start, keep)._asdict(),
             data=keep**0.5 * belief.data,
@@ -123,20 +159,75 @@ class TunedModel(FactoredModel):
 
     def _refitted(self, belief: Tuned) -> Tuned:
         """A single belief made anew from its rows, at the best scales."""
-        lam = float(belief.lam)
-        sigma = float(belief.sigma)
-        if (belief.data[:, -1] ** 2).sum() > 0:  # nothing but zeros says nothing about scales
-            summary = summary_of_rows(belief.data, float(belief.rows))
-            lam, sigma, _ = best_scales(summary, **self.known, tau=0.0)
-        start = gaussian.prior(belief.data.shape[-1] - 1, lam)
-        anew = gaussian.absorb(start, belief.data, belief.rows, sigma)
-        return belief._replace(**anew._asdict(), lam=full((), lam), sigma=full((), sigma))
+        level = self._level(belief)
+        unit = self._spread(belief.columns, full((), 1.0), level)
+        flat = None
+        if "lam" in self.known:
+            unit = full(unit.shape, 1.0)
+        elif is_level(belief.columns).any():
+            flat = int(is_level(belief.columns).argmax())
+        lam = belief.lam
+        sigma = belief.sigma
+        summary = summary_of_rows(belief.data * np.append(unit, 1.0), float(belief.rows), flat)
+        if not says_nothing(summary):
+            found = best_scales(summary, self.size, **self.known, tau=0.0)
+            lam, sigma, _ = map(np.asarray, found)
+        return self._made(belief, lam, sigma)
+
+    def _made(self, belief: Tuned, lam: Array, sigma: Array) -> Tuned:
+        """A single belief made anew from its rows, at these scales."""
+        spread = self._spread(belief.columns, lam, self._level(belief))
+        start = gaussian.prior(len(spread), spread)
+        anew = gaussian.absorb(start, belief.data, belief.rows, float(sigma))
+        return belief._replace(
+            factor=anew.factor,
+            log_scale=anew.log_scale + _of_importance(belief),
+            spread=spread,
+            lam=lam,
+            sigma=sigma,
+        )
+
+    def _level(self, belief: Tuned) -> Array:
+        """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
+        constant = is_level(belief.columns)
+        squares = (belief.data**2).sum(-2)
+        if not constant.any() or squares[-1] == 0:
+            return full((), LEVEL)
+        c = belief.columns[2, constant]
+        ones = squares[:-1][constant] / c**2
+        return LEVEL * (squares[-1] / ones[0]) ** 0.5
 
     def merge(self, belief: Tuned, other: Tuned, problem: Problem) -> Tuned:
         """All rows of both, at the scales of the largest marginal likelihood."""
+        rows = belief.rows + other.rows
+        extra = other.rows * log(belief.sigma * math.sqrt(2 * math.pi))
         both = belief._replace(
             data=stacked_rows(belief.data, other.data),
-            rows=belief.rows + other.rows,
+            rows=rows,
+            columns=joined_stats(belief.columns, other.columns),
+            log_scale=belief.log_scale - extra + _of_importance(other),
             t=belief.t + other.t,
         )
-        return refit_where(both.rows >= 0, both, lambda entry, _: self._refitted(entry))
+        return refit_where(rows >= 0, both, lambda entry, _: self._refitted(entry))
+
+    def move(self, belief: Tuned, problem: Problem, to: Problem, source: Array) -> Tuned:
+        """The belief with what the columns of new items hold; all that was learned stays."""
+        new = np.flatnonzero(source < 0)
+        if not len(new):
+            return belief
+        columns = joined_stats(belief.columns, column_stats(take_rows(to.Phi, new)))
+        return self._made(belief._replace(columns=columns), belief.lam, belief.sigma)
+
+    def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
+        """The fields of a belief from a file; those of before columns were kept had one λ."""
+        if "columns" in fields:
+            return fields
+        spread = full((problem.d,), fields["lam"])
+        return {**fields, "columns": column_stats(problem.Phi), "spread": spread}
+
+
+def _of_importance(belief: Tuned) -> Array:
+    """½ Σ log v over the rows: what their importance adds to the logarithm of their density."""
+    prior = -log(belief.spread).sum(-1)
+    noise = belief.rows * log(belief.sigma * math.sqrt(2 * math.pi))
+    return belief.log_scale - prior + noise

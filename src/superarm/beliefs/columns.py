@@ -1,0 +1,70 @@
+"""How large the coefficients of the columns of features may be, where λ is "auto".
+
+A column of seconds and a column of 0 and 1 have coefficients of different size. So the prior std of
+a coefficient is λ divided by the root mean square of the non-zero entries of its column: units do
+not matter. The first constant column stands for the level of all weights, which may be far from
+what they vary by: it has a wide prior of its own.
+
+    columns    (*B, 4, d)    what columns hold, as of `arrays.column_stats`
+"""
+
+from typing import NamedTuple
+
+from superarm.arrays import Array, where
+
+LEVEL = 10.0
+"""The prior std of the level of the weights, relative to their root mean square; and that of
+log-odds."""
+
+
+class Columns(NamedTuple):
+    """The statistics of columns, each (*B, d)."""
+
+    count: Array
+    squares: Array
+    least: Array
+    most: Array
+
+
+def unpacked(columns: Array) -> Columns:
+    """The four rows of statistics by name."""
+    return Columns(
+        columns[..., 0, :],
+        columns[..., 1, :],
+        columns[..., 2, :],
+        columns[..., 3, :],
+    )
+
+
+def is_level(columns: Array) -> Array:
+    """Whether a column is the first that is constant and not zero: (*B, 4, d) -> (*B, d) bool."""
+    of = unpacked(columns)
+    constant = (of.least == of.most) & (of.least != 0)
+    first: Array = constant & (constant.cumsum(-1) == 1)
+    return first
+
+
+def prior_stds(columns: Array, lam: Array, level: Array) -> Array:
+    """The prior std of each coefficient: (*B, 4, d), (*B,), (*B,) -> (*B, d).
+
+    Args:
+        columns: what the columns hold.
+        lam: the prior std of what a typical non-zero entry adds to a weight.
+        level: the prior std of what the constant column adds.
+
+    >>> import numpy as np
+    >>> from superarm.arrays import column_stats
+    >>> from superarm.beliefs.columns import prior_stds
+    >>> seconds = np.array([0.0, 3e8, 4e8])
+    >>> columns = column_stats(np.column_stack([np.ones(3), seconds]))
+    >>> prior_stds(columns, lam=np.array(2.0), level=np.array(10.0))
+    array([1.00000000e+01, 5.65685425e-09])
+    """
+    of = unpacked(columns)
+    seen = of.count > 0
+    square = where(seen, of.squares, 1.0) / where(seen, of.count, 1.0)
+    constant = is_level(columns)
+    size = where(constant, abs(of.least), square**0.5)
+    wanted = where(constant, level[..., None], lam[..., None])
+    stds: Array = wanted / size
+    return stds
