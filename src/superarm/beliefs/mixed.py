@@ -3,17 +3,19 @@
     w̄(e) = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
 
 The joint posterior over θ and all δ needs no L x L matrix. Integrating δ out leaves a Gaussian
-belief about θ, and given θ the deviations are independent, each with its count n_e and sum s_e:
+belief about θ, and given θ the deviations are independent. An item needs its count n_e, the sum s_e
+of its weights and, where features change from call to call, the mean φ̄_e of its feature rows:
 
-    δ_e | θ ~ N(pull_e - (1 - keep_e) φ_e·θ, τ² keep_e),   keep_e = σ²/(σ² + n_e τ²)
-    w̄(e) | θ ~ N(keep_e φ_e·θ + pull_e, τ² keep_e),        pull_e = τ² s_e/(σ² + n_e τ²)
+    δ_e | θ ~ N(pull_e - (1 - keep_e) φ̄_e·θ, τ² keep_e),   keep_e = σ²/(σ² + n_e τ²)
+    w̄(e) | θ = φ_e·θ + δ_e,                                pull_e = τ² s_e/(σ² + n_e τ²)
 
-An observation w of item e, given the earlier ones, is therefore  w - pull_e = keep_e φ_e·θ + noise
-of variance σ² + τ² keep_e:  a row for `gaussian.condition`. The features of an item must stay the
-same, as its deviation is from them.
+An observation w of item e, given the earlier ones, is therefore
+
+    w - pull_e = (φ_e - (1 - keep_e) φ̄_e)·θ + noise of variance σ² + τ² keep_e
+
+which is a row for `gaussian.condition`. With features that stay the same the row is keep_e φ_e.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -26,41 +28,53 @@ from superarm.arrays import (
     Features,
     Rng,
     add_at,
-    flatnonzero,
+    as_float64,
+    as_like,
+    column_stats,
+    entry_of,
     full,
-    is_tensor,
+    joined_stats,
     log,
     matvec,
     nonzero_rows,
-    seeds,
+    normal,
     stacked_rows,
     take,
     take_rows,
+    to_numpy,
     where,
+    with_rows_counted,
 )
-from superarm.arrays.compiled import compiled
-from superarm.arrays.normals import fill_normal
 from superarm.beliefs.changes import gathered
-from superarm.beliefs.linear import observed
-from superarm.beliefs.scales import best_scales, refit_where, require_squares, summary_of_items
+from superarm.beliefs.columns import LEVEL, is_level, prior_stds
+from superarm.beliefs.scales import (
+    best_scales,
+    refit_where,
+    require_squares,
+    says_nothing,
+    summary_of_items,
+)
 from superarm.beliefs.tuned import doubled, no_rows, with_rows
 from superarm.contracts import Feedback, Problem
-from superarm.errors import ParameterError
 
-
-WIDE = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
+FADED = 0.05
+"""The share of the past that may be forgotten at once."""
 
 
 class Mixed(NamedTuple):
-    """The belief about θ, counts and sums of the items, and the scales."""
+    """The belief about θ, what is known of each item, and the scales."""
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian, with the deviations integrated out
     log_scale: Array  # (*B,)
-    n: Array  # (*B, L)
-    total: Array  # (*B, L)
-    squares: Array  # (*B,) Σ w²
+    n: Array  # (*B, L) Σ v
+    total: Array  # (*B, L) Σ v w
+    past: Array  # (*B, d, L) Σ v φ in contexts, else (*B, 0, L)
+    within: Array  # (*B, d+1, d+1) the factor of all rows [φ w] less the means of their items
+    observed: Array  # (*B,) how many rows those are
     data: Array  # (*B, d+1, d+1) the factor of rows [φ w] that belong to none of the items
     rows: Array  # (*B,) how many those are
+    columns: Array  # (*B, 4, d) what the rows and the catalogue hold
+    spread: Array  # (*B, d) prior stds of θ
     lam: Array  # (*B,)
     sigma: Array  # (*B,)
     tau: Array  # (*B,)
@@ -83,32 +97,9 @@ def shares(belief: Mixed, n: Array, total: Array) -> Shares:
     return Shares(keep, total * (keep * (tau2 / sigma2)), tau2 * keep)
 
 
-@compiled
-def _draw(
-    out: Array,
-    linear: Array,
-    n: Array,
-    total: Array,
-    sigma: Array,
-    tau: Array,
-    seed: Array,
-    explore: float,
-) -> None:
-    # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
-    for b in range(len(out)):
-        sigma2 = sigma[b] ** 2
-        tau2 = tau[b] ** 2
-        unseen = explore * tau[b]
-        if unseen > 0:
-            fill_normal(out[b], seed[b])
-        for e in range(out.shape[1]):
-            w = linear[b, e]
-            if n[b, e] > 0:
-                keep = sigma2 / (sigma2 + n[b, e] * tau2)
-                pull = total[b, e] * (keep * (tau2 / sigma2))
-                out[b, e] = keep * w + pull + unseen * math.sqrt(keep) * out[b, e]
-            else:
-                out[b, e] = w + unseen * out[b, e]
+def _mean_rows(past: Array, n: Array) -> Array:
+    """φ̄ of items from Σ v φ (*B, d, K) and Σ v (*B, K): (*B, K, d), zero for those never seen."""
+    return (past / where(n > 0, n, 1.0)[..., None, :]).mT
 
 
 @dataclass(frozen=True)
@@ -126,193 +117,353 @@ class MixedModel:
     """
 
     known: Mapping[str, float]
-    per_item: ClassVar[tuple[str, ...]] = ("n", "total")
+    forgetting: float = 1.0
+    contexts: bool = False
+    """Whether the features of an item may differ from call to call."""
+    per_item: ClassVar[tuple[str, ...]] = ("n", "total", "past")
     uses_features: ClassVar[bool] = True
+    wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
+    size: ClassVar[float | None] = None
 
     def prior(self, problem: Problem) -> Mixed:
-        """θ ~ N(0, λ²I), δ_e ~ N(0, τ²), with wide scales where they are not known."""
-        if is_tensor(problem.Phi):
-            raise ParameterError(
-                "CombMixTS and CombMixUCB run on the CPU only: leave the device out"
-            )
+        """Nothing observed, with wide scales where they are not known."""
         batch = problem.batch
-        scales = WIDE | dict(self.known)
-        lam = full(batch, scales["lam"])
-        nothing = full(batch, 0.0)
-        unseen = full((*batch, problem.L), 0.0)
+        like = problem.Phi
+        d = problem.d
+        scales = {**self.wide, **self.known}
+        lam = full(batch, scales["lam"], like)
+        nothing = full(batch, 0.0, like)
+        unseen = full((*batch, problem.L), 0.0, like)
+        columns = column_stats(problem.Phi)
+        spread = self._spread(columns, lam, full(batch, LEVEL, like))
         return Mixed(
-            *gaussian.prior(problem.d, lam, batch),
+            *gaussian.prior(d, spread, batch, like),
             n=unseen,
             total=unseen,
-            squares=nothing,
-            data=no_rows(problem.d, batch),
+            past=full((*batch, d * self.contexts, problem.L), 0.0, like),
+            within=no_rows(d, batch, like),
+            observed=nothing,
+            data=no_rows(d, batch, like),
             rows=nothing,
+            columns=columns,
+            spread=spread,
             lam=lam,
-            sigma=full(batch, scales["sigma"]),
-            tau=full(batch, scales["tau"]),
-            t=full(batch, 0),
+            sigma=full(batch, scales["sigma"], like),
+            tau=full(batch, scales["tau"], like),
+            t=full(batch, 0, like),
         )
+
+    def _spread(self, columns: Array, lam: Array, level: Array) -> Array:
+        """The prior stds of θ: (*B, d)."""
+        if "lam" in self.known:
+            return full(columns[..., 0, :].shape, lam[..., None], lam)
+        return prior_stds(columns, lam, level)
+
+    # --- what is believed ---------------------------------------------------------------------
 
     def coefficients(self, belief: Mixed) -> Array:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
 
-    def mean(self, belief: Mixed, problem: Problem) -> Array:
-        """E w̄(e) = keep_e φ_e·θ̄_t + pull_e: (*B, L)."""
+    def scores(self, belief: Mixed, problem: Problem, theta: Array) -> Shares:
+        """keep_e, E[w̄(e) | θ] and var(w̄(e) | θ) of all items: (*B, L) each."""
         of = shares(belief, belief.n, belief.total)
-        return of.keep * matvec(problem.Phi, gaussian.mean(belief)) + of.pull
+        linear = matvec(problem.Phi, theta)
+        if not self.contexts:
+            return of._replace(pull=of.keep * linear + of.pull)
+        return of._replace(pull=linear + of.pull - self._explained(belief, of, theta))
+
+    def _explained(self, belief: Mixed, of: Shares, theta: Array) -> Array:
+        """(1 - keep_e) φ̄_e·θ, where items have mean rows of their own: (*B, L)."""
+        before = matvec(belief.past.mT, theta) / where(belief.n > 0, belief.n, 1.0)
+        explained: Array = (1 - of.keep) * before
+        return explained
+
+    def mean(self, belief: Mixed, problem: Problem) -> Array:
+        """E w̄(e): (*B, L)."""
+        return self.scores(belief, problem, gaussian.mean(belief)).pull
 
     def deviation(self, belief: Mixed, problem: Problem) -> Array:
-        """E δ_e = pull_e - (1 - keep_e) φ_e·θ̄_t: (*B, L)."""
-        of = shares(belief, belief.n, belief.total)
-        linear = matvec(problem.Phi, gaussian.mean(belief))
-        deviation: Array = of.pull - (1 - of.keep) * linear
+        """E δ_e: (*B, L)."""
+        theta = gaussian.mean(belief)
+        deviation: Array = self.mean(belief, problem) - matvec(problem.Phi, theta)
         return deviation
 
     def std(self, belief: Mixed, problem: Problem, explore: float = 1.0) -> Array:
         """√(var E[w̄(e) | θ] + explore² E[var(w̄(e) | θ)]): (*B, L); with 1 that of w̄(e)."""
         of = shares(belief, belief.n, belief.total)
-        linear = of.keep * gaussian.std(belief, problem.Phi)
+        if self.contexts:
+            mean_rows = _mean_rows(belief.past, belief.n)
+            rows = np.asarray(problem.Phi) if not hasattr(problem.Phi, "mT") else problem.Phi
+            linear = gaussian.std(belief, rows - (1 - of.keep)[..., None] * mean_rows)
+        else:
+            linear = of.keep * gaussian.std(belief, problem.Phi)
         width: Array = (linear**2 + explore**2 * of.variance) ** 0.5
         return width
 
     def sample(self, belief: Mixed, problem: Problem, rng: Rng, explore: float = 1.0) -> Array:
         """E[w̄(e) | θ_t] + explore·N(0, var(w̄(e) | θ_t)) with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
-        linear = matvec(problem.Phi, gaussian.sample(belief, rng))
-        if not belief.tau.any():
-            explore = 0.0
-        seed = seeds(rng, belief.tau) if explore else belief.t  # without draws any number will do
-        L = linear.shape[-1]
-        out = full(linear.shape, 0.0)
-        _draw(
-            out.reshape(-1, L),
-            linear.reshape(-1, L),
-            belief.n.reshape(-1, L),
-            belief.total.reshape(-1, L),
-            belief.sigma.reshape(-1),
-            belief.tau.reshape(-1),
-            seed.reshape(-1),
-            explore,
-        )
-        return out
+        of = self.scores(belief, problem, gaussian.sample(belief, rng))
+        own = explore * of.variance**0.5 * normal(rng, of.pull)
+        scores: Array = of.pull + own
+        return scores
+
+    def response(self, score: Array) -> Array:
+        """The weight a score stands for: the score itself."""
+        return score
+
+    # --- learning -----------------------------------------------------------------------------
 
     def learn(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
         """Bayes' rule for θ and δ together."""
-        known = feedback.A >= 0
-        loose = nonzero_rows(feedback.rows) & ~known
-        if not loose.any():
-            return self._learn_items(belief, problem, feedback)
-        if known.any():
-            own = feedback._replace(rows=where(known[..., None], feedback.rows, 0.0))
-            belief = self._learn_items(belief, problem, own)
-        apart = feedback._replace(rows=where(loose[..., None], feedback.rows, 0.0))
-        return self._learn_rows(belief, problem, apart)
+        own = feedback.A >= 0
+        present = nonzero_rows(feedback.rows)
+        loose = present & ~own
+        require_squares(feedback.rows, where(present | own, feedback.w, 0.0))
+        v = full(feedback.w.shape, feedback.importance, belief.total)
+        feedback = feedback._replace(importance=v)
+        if own.any():
+            belief = self._learn_items(belief, feedback)
+        if loose.any():
+            belief = _learn_rows(belief, _part(feedback, loose))
+        seen = (own | loose).any(-1)
+        belief = belief._replace(
+            columns=with_rows_counted(belief.columns, feedback.rows, present),
+            t=belief.t + seen,
+        )
+        return self._renewed(belief, problem, seen)
 
-    def _learn_items(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
-        """From items of the catalogue. One of importance v is the mean of v observations."""
+    def _learn_items(self, belief: Mixed, feedback: Feedback) -> Mixed:
+        """From items of the catalogue. One of importance v is as precise as v observations."""
         A = feedback.A
-        w = where(A >= 0, feedback.w, 0.0)
-        v = full(A.shape, feedback.importance)
-        require_squares(feedback.rows, w)
-        of = shares(belief, take(belief.n, A), take(belief.total, A))
-        noise = (belief.sigma[..., None] ** 2 / v + of.variance) ** 0.5
-        phi = of.keep[..., None] * feedback.rows
+        own = A >= 0
+        w = where(own, feedback.w, 0.0)
+        v = where(own, feedback.importance, 0.0)
+        n = take(belief.n, A)
+        total = take(belief.total, A)
+        of = shares(belief, n, total)
+        rows = where(own[..., None], feedback.rows, 0.0)
+        noise = belief.sigma[..., None] ** 2 / where(own, v, 1.0) + of.variance
+        mean = total / where(n > 0, n, 1.0)
+        between = n * v / where(own, n + v, 1.0)
         grown = belief._replace(
-            **gaussian.condition(belief, phi, w - of.pull, noise)._asdict(),
             n=add_at(belief.n, A, v),
             total=add_at(belief.total, A, v * w),
-            squares=belief.squares + (v * w**2).sum(-1),
+            observed=belief.observed + own.sum(-1),
         )
-        return self._counted(grown, problem, (A >= 0).any(-1))
+        if not self.contexts:
+            new = of.keep[..., None] * rows
+            apart = (belief.within[..., -1, -1] ** 2 + (between * (w - mean) ** 2).sum(-1)) ** 0.5
+            within = _with_corner(belief.within, apart)
+        else:
+            before = _mean_rows(take(belief.past, _for_each(belief.past, A)), n)
+            new = rows - (1 - of.keep)[..., None] * before
+            off = Feedback(A, between[..., None] ** 0.5 * (rows - before), between**0.5 * (w - mean))
+            within = with_rows(belief.within, off)
+            grown = grown._replace(past=add_at(belief.past, _for_each(belief.past, A), (v[..., None] * rows).mT))
+        after = gaussian.condition(belief, new, w - of.pull, noise**0.5)
+        return grown._replace(**after._asdict(), within=within)
 
-    def _learn_rows(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
-        """From rows that belong to none of the items: their deviations are as good as noise."""
-        present = nonzero_rows(feedback.rows)
-        noise = (belief.sigma**2 + belief.tau**2)[..., None] ** 0.5
-        grown = belief._replace(
-            **observed(belief, feedback, noise)._asdict(),
-            data=with_rows(belief.data, feedback),
-            rows=belief.rows + (present * feedback.importance).sum(-1),
+    def _renewed(self, belief: Mixed, problem: Problem, seen: Array) -> Mixed:
+        """The belief once something was observed: the past fades, and at times scales are new."""
+        due = seen & doubled(belief.t) & (len(self.known) < len(self.wide))
+        if self.forgetting < 1:
+            span = max(1, round(FADED / (1 - self.forgetting)))
+            fading = seen & (belief.t % span == 0)
+            keep = self.forgetting**span
+            belief = self._where(fading, belief, problem, lambda b, Phi: self._faded(b, Phi, keep))
+        return self._where(due, belief, problem, self._refitted)
+
+    def _where(self, due: Array, belief: Mixed, problem: Problem, make: Any) -> Mixed:
+        return refit_where(due, belief, lambda one, b: make(one, entry_of(problem.Phi, b)))
+
+    def _faded(self, belief: Mixed, Phi: Features, keep: float) -> Mixed:
+        """A single belief to which all of the past counts `keep` times what it did."""
+        weights = ("n", "total", "past", "observed", "rows")
+        past = belief._replace(
+            **{name: keep * getattr(belief, name) for name in weights},
+            within=keep**0.5 * belief.within,
+            data=keep**0.5 * belief.data,
         )
-        return self._counted(grown, problem, present.any(-1))
-
-    def _counted(self, belief: Mixed, problem: Problem, seen: Any) -> Mixed:
-        """One more episode where something was observed, and at times new scales."""
-        belief = belief._replace(t=belief.t + seen)
-        due = seen & doubled(belief.t) & (len(self.known) < len(WIDE))
-        return self._refit_where(due, belief, problem)
-
-    def _refit_where(self, due: Array, belief: Mixed, problem: Problem) -> Mixed:
-        return refit_where(due, belief, lambda entry, b: self._refitted(entry, problem.Phi[b]))
+        return self._made(past, Phi, past.lam, past.sigma, past.tau)
 
     def _refitted(self, belief: Mixed, Phi: Features) -> Mixed:
         """A single belief made anew from counts, sums and loose rows, at the best scales."""
-        seen = flatnonzero(belief.n)
-        n = belief.n[seen]
-        phi = take_rows(Phi, seen)
-        mean = belief.total[seen] / n
-        within = belief.squares - (n * mean**2).sum()
-        lam = float(belief.lam)
-        sigma = float(belief.sigma)
-        tau = float(belief.tau)
-        if belief.squares + (belief.data[:, -1] ** 2).sum() > 0:  # zeros say nothing about scales
-            summary = summary_of_items(n, phi, mean, within, belief.data, float(belief.rows))
-            lam, sigma, tau = best_scales(summary, **self.known)
-        start = gaussian.prior(Phi.shape[-1], lam)
-        anew = gaussian.condition(start, phi, mean, (tau**2 + sigma**2 / n) ** 0.5)
-        anew = gaussian.absorb(anew, belief.data, belief.rows, (sigma**2 + tau**2) ** 0.5)
-        # p(w) = p(means) p(deviations from them), the latter without θ
-        repeats = (n - 1).sum() * math.log(2 * math.pi * sigma**2)
-        apart = log(n).sum() + repeats + within / sigma**2
+        items = _means(belief, Phi)
+        unit = full(belief.spread.shape, 1.0)
+        flat = None
+        if "lam" not in self.known:
+            unit = self._spread(belief.columns, full((), 1.0), self._level(belief, items))
+            level = is_level(belief.columns)
+            flat = int(level.argmax()) if level.any() else None
+        columns = np.append(unit, 1.0)
+        summary = summary_of_items(
+            items.n,
+            items.rows * columns,
+            belief.within * columns,
+            float(belief.observed),
+            flat=flat,
+            loose=belief.data * columns,
+            loose_rows=float(belief.rows),
+        )
+        scales = (belief.lam, belief.sigma, belief.tau)
+        if not says_nothing(summary):
+            scales = map(np.asarray, best_scales(summary, self.size, **self.known))
+        return self._made(belief, Phi, *scales)
+
+    def _made(self, belief: Mixed, Phi: Features, lam: Array, sigma: Array, tau: Array) -> Mixed:
+        """A single belief made anew from counts, sums and loose rows, at these scales."""
+        items = _means(belief, Phi)
+        spread = self._spread(belief.columns, lam, self._level(belief, items))
+        start = gaussian.prior(len(spread), spread)
+        noise = (tau**2 + sigma**2 / items.n) ** 0.5
+        anew = gaussian.condition(start, items.rows[:, :-1], items.rows[:, -1], noise)
+        anew = gaussian.absorb(anew, belief.within, belief.observed - len(items.n), float(sigma))
+        anew = gaussian.absorb(anew, belief.data, belief.rows, float((sigma**2 + tau**2) ** 0.5))
+        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²)
         return belief._replace(
             factor=anew.factor,
-            log_scale=anew.log_scale - apart / 2,
-            lam=full((), lam),
-            sigma=full((), sigma),
-            tau=full((), tau),
+            log_scale=anew.log_scale - log(items.n).sum() / 2,
+            spread=spread,
+            lam=lam,
+            sigma=sigma,
+            tau=tau,
         )
 
+    def _level(self, belief: Mixed, items: "Means") -> Array:
+        """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
+        squares = (items.n * items.rows[:, -1] ** 2).sum() + (belief.data[:, -1] ** 2).sum()
+        count = items.n.sum() + belief.rows
+        if squares == 0:
+            return full((), LEVEL)
+        return LEVEL * (squares / count) ** 0.5
+
+    # --- what happens to a belief -------------------------------------------------------------
+
     def merge(self, belief: Mixed, other: Mixed, problem: Problem) -> Mixed:
-        """Counts, sums and loose rows of both, and the belief they make."""
-        added = ("n", "total", "squares", "rows", "t")
+        """What is known of the items and loose rows of both, and the belief they make."""
+        added = ("n", "total", "past", "observed", "rows", "t")
+        between = self._between(belief, other)
         both = belief._replace(
             **{name: getattr(belief, name) + getattr(other, name) for name in added},
+            within=stacked_rows(stacked_rows(belief.within, other.within), between),
             data=stacked_rows(belief.data, other.data),
+            columns=joined_stats(belief.columns, other.columns),
         )
-        return self._refit_where(both.t >= 0, both, problem)
+        return self._where(both.t >= 0, both, problem, self._refitted)
+
+    def _between(self, belief: Mixed, other: Mixed) -> Array:
+        """What the means of items in two beliefs differ by, as rows [φ w] of `within`."""
+        n = where(belief.n > 0, belief.n, 1.0)
+        m = where(other.n > 0, other.n, 1.0)
+        weight = (belief.n * other.n / (n + m)) ** 0.5
+        apart = weight * (belief.total / n - other.total / m)
+        d = belief.data.shape[-1] - 1
+        rows = np.zeros((*apart.shape, d + 1))
+        rows[..., -1] = apart
+        if self.contexts:
+            off = _mean_rows(belief.past, belief.n) - _mean_rows(other.past, other.n)
+            rows[..., :-1] = weight[..., None] * off
+        return rows
 
     def move(self, belief: Mixed, problem: Problem, to: Problem, source: Array) -> Mixed:
         """For another catalogue: what items that leave said about θ stays, as loose rows."""
         gone = np.setdiff1d(np.arange(problem.L), source)
         left: Mixed = gathered(self, without(belief, problem.Phi, gone), to, source)
-        return left
+        new = np.flatnonzero(source < 0)
+        if not len(new):
+            return left
+        columns = joined_stats(left.columns, column_stats(take_rows(to.Phi, new)))
+        return left._replace(columns=columns)
+
+    def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
+        """The fields of a belief from a file; those of before columns were kept had one λ."""
+        if "columns" in fields:
+            return fields
+        n = np.asarray(fields["n"])
+        total = np.asarray(fields["total"])
+        within = fields["squares"] - (total**2 / np.where(n > 0, n, 1.0)).sum()
+        return {
+            **{name: value for name, value in fields.items() if name != "squares"},
+            "past": np.zeros((0, problem.L)),
+            "within": _with_corner(no_rows(problem.d, ()), np.sqrt(max(within, 0.0))),
+            "observed": n.sum(),
+            "columns": column_stats(problem.Phi),
+            "spread": full((problem.d,), fields["lam"]),
+        }
+
+
+def _for_each(past: Array, A: Array) -> Array:
+    """The items once per feature: (*B, d, L), (*B, K) -> (*B, d, K)."""
+    return full((*past.shape[:-1], A.shape[-1]), A[..., None, :], A)
+
+
+def _with_corner(factor: Array, value: Array) -> Array:
+    """The factor with another last entry."""
+    out = factor + 0.0
+    out[..., -1, -1] = value
+    return out
+
+
+class Means(NamedTuple):
+    """The items that were seen."""
+
+    n: Array  # (E,)
+    rows: Array  # (E, d+1) their mean rows [φ̄ w̄]
+
+
+def _means(belief: Mixed, Phi: Features) -> Means:
+    """Of a single belief."""
+    seen = np.flatnonzero(belief.n)
+    return Means(belief.n[seen], _mean_rows_of(belief, Phi, seen))
+
+
+def _mean_rows_of(belief: Mixed, Phi: Features, items: Array) -> Array:
+    """[φ̄ w̄] of items that a single belief has seen."""
+    n = belief.n[items]
+    if len(belief.past):
+        phi = _mean_rows(belief.past[:, items], n)
+    else:
+        phi = as_float64(to_numpy(take_rows(Phi, as_like(Phi, items))))
+    return np.column_stack([phi, belief.total[items] / n])
+
+
+def _part(feedback: Feedback, rows: Array) -> Feedback:
+    """Some of the rows, the others as padding."""
+    return feedback._replace(rows=where(rows[..., None], feedback.rows, 0.0))
+
+
+def _learn_rows(belief: Mixed, feedback: Feedback) -> Mixed:
+    """From rows that belong to none of the items, with deviations of their own: of variance
+    σ²/v + τ², where one of importance 1 has σ² + τ².
+    """
+    sigma2 = belief.sigma[..., None] ** 2
+    tau2 = belief.tau[..., None] ** 2
+    variance = sigma2 / feedback.importance + tau2
+    after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
+    precise = feedback._replace(importance=(sigma2 + tau2) / variance)
+    return belief._replace(
+        **after._asdict(),
+        data=with_rows(belief.data, precise),
+        rows=belief.rows + nonzero_rows(feedback.rows).sum(-1),
+    )
 
 
 def without(belief: Mixed, Phi: Features, items: Array) -> Mixed:
     """A single belief without what it knows of these items alone; what they said about θ stays.
 
     To find scales later, the mean of each becomes a loose row: of variance τ² + σ²/n where loose
-    rows have σ² + τ². What the weights of an item varied around their mean is taken to be its share
-    of all such variation.
+    rows have σ² + τ². Rows around the means of their items stay: they tell of σ alone, or of θ.
     """
-    seen = belief.n[belief.n > 0]
     items = items[belief.n[items] > 0]
+    if not len(items):
+        return belief
     n = belief.n[items]
-    mean = belief.total[items] / n
-    phi = take_rows(Phi, items)
-    within = belief.squares - (belief.total[belief.n > 0] ** 2 / seen).sum()
+    rows = _mean_rows_of(belief, Phi, items)
+    phi = rows[:, :-1]
     loose = (belief.sigma**2 + belief.tau**2) / (belief.tau**2 + belief.sigma**2 / n)
     return belief._replace(
-        squares=belief.squares - (n * mean**2).sum() - _share(n, seen) * within,
-        data=with_rows(belief.data, Feedback(items, phi, mean, loose)),
+        observed=belief.observed - len(items),
+        data=with_rows(belief.data, Feedback(items, phi, rows[:, -1], loose)),
         rows=belief.rows + nonzero_rows(phi).sum(),
     )
-
-
-def _share(n: Array, seen: Array) -> float:
-    """The share of all repeated observations that is of items with counts n."""
-    repeats = where(n > 1, n - 1, 0.0).sum()
-    all_repeats = where(seen > 1, seen - 1, 0.0).sum()
-    if len(n) == len(seen) or all_repeats == 0:
-        return float(len(n) == len(seen))
-    return float(repeats / all_repeats)

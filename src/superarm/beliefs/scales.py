@@ -177,32 +177,42 @@ def summary_of_items(
     means: Array,
     within: Array,
     rows: float,
+    *,
     flat: int | None = None,
+    loose: Array | None = None,
+    loose_rows: float = 0.0,
 ) -> Summary:
     """The summary of items with counts n (E,) and mean rows [φ̄ w̄] (E, d+1).
 
-    `within` is all rows less the means of their items, or their triangular factor, and `rows` is
-    how many observations there are.
+    Args:
+        n: how often each item was observed, or how precise its mean is.
+        means: their mean rows.
+        within: all rows less the means of their items, or their triangular factor.
+        rows: how many rows there are.
+        flat: the column whose coefficient has a flat prior.
+        loose: more rows [φ w], each of an item of its own, or their triangular factor.
+        loose_rows: how many those are.
     """
+    loose = np.zeros((1, means.shape[1])) if loose is None else loose
     weighted = np.sqrt(n)[:, None] * means
-    basis = _basis(np.concatenate([weighted, within]), flat)
+    basis = _basis(np.concatenate([weighted, within, loose]), flat)
     order = np.argsort(n, kind="stable")
     count, first, items = np.unique(
         n[order],
         return_index=True,
         return_counts=True,
     )
-    groups = np.split(means[order] @ basis.T, first[1:])
-    grams = [group.T @ group for group in groups]
+    groups = np.split(means[order] @ basis.T, first[1:]) if len(n) else []
+    groups.append(loose @ basis.T)
     around = within @ basis.T
     return Summary(
-        rows,
+        rows + loose_rows,
         basis.D,
         basis.y,
         basis.residual,
-        n=count,
-        items=items,
-        gram=np.array(grams),
+        n=np.append(count, 1.0),
+        items=np.append(items, loose_rows),
+        gram=np.array([group.T @ group for group in groups]),
         within=around.T @ around,
     )
 
