@@ -21,6 +21,7 @@ import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 from threadpoolctl import threadpool_limits
 
+import features
 from peers import against_peers
 from superarm import gaussian
 from superarm.agent import Agent
@@ -310,10 +311,15 @@ def run(out: Path, *, repeats: int = 9, quick: bool = False) -> tuple[list[Row],
     ]
     if quick:
         missing.append(
-            "two workers, L=100,000 and above, and the large catalogue: run without --quick"
+            "contexts and sparse features, two workers, L=100,000 and above: run without --quick"
         )
     else:
-        sections += [lambda: workers(repeats), lambda: catalogue(repeats)]
+        sections += [
+            lambda: features.contexts(repeats),
+            lambda: features.sparse(repeats),
+            lambda: workers(repeats),
+            lambda: catalogue(repeats),
+        ]
     rows: list[Row] = []
     with threadpool_limits(limits=1):
         for i, section in enumerate(sections, 1):

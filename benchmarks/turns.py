@@ -25,7 +25,7 @@ class Row(NamedTuple):
     reference: str
     ratio: float  # of ours to the reference
     asked: str
-    spread: tuple[float, float] | None = None  # the least and the largest ratio within a turn
+    spread: tuple[float, float] | None = None  # that four of five turns lie within
 
 
 def turn_by_turn(

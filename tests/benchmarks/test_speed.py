@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+import features
 import speed as bench
 from peers import OTHERS, PEERS, against_peers
 from speed import main
@@ -77,6 +78,15 @@ def test_run_writes_a_table_and_a_plot(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(["--repeats", "0", "--out", str(tmp_path)])
     assert "--repeats must be at least 1" in capsys.readouterr().err
+
+
+def test_features_that_are_not_formed():
+    bare, kronecker = features.contexts(1, L=50, d_u=4, d_i=100)
+    assert bare.reference.startswith("the bare Y (Θᵀx)")
+    assert bare.asked == "at most 1.5"
+    assert kronecker.ratio < 1
+    scores, *_ = features.sparse(1, L=200, d=30, density=0.1, k=3)
+    assert scores.reference == "the bare CSR product"
 
 
 def test_those_left_out_are_named(monkeypatch):

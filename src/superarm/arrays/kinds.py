@@ -147,6 +147,8 @@ def is_selection(x: object) -> "TypeIs[Selection]":
 
 def is_tensor(x: object) -> bool:
     """Whether this is a Torch tensor."""
+    if type(x) is np.ndarray:  # first, as this is on the way of every small decision
+        return False
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", ())  # () while Torch is being imported
     return isinstance(x, tensor)
