@@ -48,6 +48,13 @@ def test_sparse_rows_give_what_dense_rows_give(density, dtype, monkeypatch):
     )
 
 
+def test_an_entry_of_a_batch_and_the_only_one_of_a_single_run():
+    Phi = some()
+    assert arrays.entry_of(Phi, ()) is Phi
+    batch = np.arange(24.0).reshape(2, 3, 2, 2)
+    np.testing.assert_array_equal(arrays.entry_of(batch, (1, 2)), batch[1, 2])
+
+
 def test_sparse_rows_are_told_from_others():
     assert arrays.is_sparse(some())
     assert arrays.is_sparse(scipy.sparse.csr_matrix(some()))

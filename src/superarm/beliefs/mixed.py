@@ -26,6 +26,7 @@ from superarm.arrays import (
     Features,
     Rng,
     add_at,
+    entry_of,
     flatnonzero,
     full,
     is_tensor,
@@ -240,7 +241,9 @@ class MixedModel:
         return self._refit_where(due, belief, problem)
 
     def _refit_where(self, due: Array, belief: Mixed, problem: Problem) -> Mixed:
-        return refit_where(due, belief, lambda entry, b: self._refitted(entry, problem.Phi[b]))
+        return refit_where(
+            due, belief, lambda entry, b: self._refitted(entry, entry_of(problem.Phi, b))
+        )
 
     def _refitted(self, belief: Mixed, Phi: Features) -> Mixed:
         """A single belief made anew from counts, sums and loose rows, at the best scales."""
