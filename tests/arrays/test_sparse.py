@@ -11,7 +11,9 @@ L, D = 40, 7
 
 
 def some(density=0.3, seed=0):
-    return scipy.sparse.random_array((L, D), density=density, format="csr", rng=seed)
+    rng = np.random.default_rng(seed)
+    x = rng.random((L, D))
+    return scipy.sparse.csr_array(np.where(rng.random((L, D)) < density, x, 0.0))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
