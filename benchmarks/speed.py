@@ -7,24 +7,22 @@ and medians are compared; BLAS has one thread, as everywhere in superarm.
 
 import argparse
 import functools
-import importlib.util
 import itertools
 import json
 import os
-import statistics
 import sys
 import tempfile
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 from threadpoolctl import threadpool_limits
 
-from peers import DECISIONS, OTHERS, PEERS
+import features
+from peers import against_peers
 from superarm import gaussian
 from superarm.agent import Agent
 from superarm.arrays import Array
@@ -35,35 +33,12 @@ from superarm.simulation import episodes, simulate
 from superarm.simulation.replicates import versions
 from superarm.studies.ads import Ads
 from superarm.studies.longest_path import LongestPath
-from superarm.studies.report import aligned
+from turns import SIGMA, Bare, Row, as_text, interleaved, turn_of
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from reference import comb_lin_ts
 
-SIGMA = 0.5
 SIZES = [(6_000, 20, 10), (100_000, 64, 50), (1_000_000, 32, 100)]
-
-
-class Row(NamedTuple):
-    """One comparison."""
-
-    what: str
-    seconds: float
-    reference: str
-    ratio: float  # of ours to the reference
-    asked: str
-
-
-def interleaved(contestants: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, taking turns; a first turn is not counted."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for repeat in range(repeats + 1):
-        for name, run in contestants.items():
-            start = time.perf_counter()
-            run()
-            if repeat:
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(taken) for name, taken in times.items()}
 
 
 # A replicate of the paper's default case.
@@ -120,50 +95,6 @@ def replicate(repeats: int) -> Iterator[Row]:
 # One decision and one update.
 
 
-class Bare:
-    """What one would write by hand: a precision matrix, a Cholesky factor, argpartition, no
-    checks.
-    """
-
-    def __init__(self, Phi: Array, k: int, seed: int) -> None:
-        self.Phi = Phi
-        self.k = k
-        self.rng = np.random.default_rng(seed)
-        self.P = np.eye(Phi.shape[1])
-        self.b = np.zeros(Phi.shape[1])
-
-    def choose(self) -> Array:
-        """Thompson sampling."""
-        C = np.linalg.cholesky(self.P)
-        mean = np.linalg.solve(C.T, np.linalg.solve(C, self.b))
-        theta = mean + np.linalg.solve(C.T, self.rng.standard_normal(len(mean)))
-        return np.argpartition(self.Phi @ theta, -self.k)[-self.k :]
-
-    def observe(self, items: Array, w: Array) -> None:
-        """Add information."""
-        phi = self.Phi[items]
-        self.P = self.P + phi.T @ phi / SIGMA**2
-        self.b = self.b + phi.T @ w / SIGMA**2
-
-
-def _turn(
-    choose: Callable[[], Any],
-    observe: Callable[[Any, Array], Any],
-    mean: Array,
-    seed: int,
-    times: int = 1,
-) -> Callable[[], None]:
-    """Decisions, each with its feedback."""
-    rng = np.random.default_rng(seed)
-
-    def turn() -> None:
-        for _ in range(times):
-            items = choose()
-            observe(items, mean[items] + SIGMA * rng.standard_normal(len(items)))
-
-    return turn
-
-
 def agents(repeats: int, sizes: list[tuple[int, int, int]], missing: list[str]) -> Iterator[Row]:
     """`Agent.choose` + `observe` against bare NumPy, and at the first size against peers."""
     for L, d, k in sizes:
@@ -173,36 +104,15 @@ def agents(repeats: int, sizes: list[tuple[int, int, int]], missing: list[str]) 
         agent = Agent(CombLinTS(lam=1.0, sigma=SIGMA), features=Phi, oracle=TopK(k), seed=1)
         bare = Bare(Phi, k, seed=1)
         turns = {
-            "ours": _turn(agent.choose, agent.observe, mean, 2),
-            "bare NumPy": _turn(bare.choose, bare.observe, mean, 2),
+            "ours": turn_of(agent.choose, agent.observe, mean, 2),
+            "bare NumPy": turn_of(bare.choose, bare.observe, mean, 2),
         }
         taken = interleaved(turns, max(20, min(100 * repeats, 2 * 10**7 // L)))
         what = f"choose + observe, L={L:,} d={d} k={k}"
         asked = "at most 1.5" if L < 10**5 else "at most 1.15"
         yield Row(what, taken["ours"], "bare NumPy", taken["ours"] / taken["bare NumPy"], asked)
         if (L, d, k) == SIZES[0]:
-            yield from _against_peers(what, Phi, mean, k, repeats, missing)
-
-
-def _against_peers(
-    what: str, Phi: Array, mean: Array, k: int, repeats: int, missing: list[str]
-) -> Iterator[Row]:
-    """A turn is many decisions with feedback, so that each contestant finds its own data in the
-    cache.
-    """
-    for name, make in PEERS.items():
-        if importlib.util.find_spec(name) is None:
-            missing.append(f"{name} is not installed: pip install 'superarm[bench]'")
-            continue
-        times = DECISIONS[name]
-        agent = Agent(CombLinTS(lam=1.0, sigma=SIGMA), features=Phi, oracle=TopK(k), seed=1)
-        turns = {
-            "ours": _turn(agent.choose, agent.observe, mean, 2, times=times),
-            name: _turn(*make(Phi, k, SIGMA, 1), mean, 2, times=times),
-        }
-        taken = interleaved(turns, max(2, repeats // 2))
-        yield Row(what, taken["ours"] / times, name, taken["ours"] / taken[name], "at most 1/20")
-    missing += [f"{name} is left out: {why}" for name, why in OTHERS.items()]
+            yield from against_peers(what, Phi, mean, k, repeats, missing)
 
 
 def mixed(repeats: int) -> Iterator[Row]:
@@ -401,10 +311,15 @@ def run(out: Path, *, repeats: int = 9, quick: bool = False) -> tuple[list[Row],
     ]
     if quick:
         missing.append(
-            "two workers, L=100,000 and above, and the large catalogue: run without --quick"
+            "contexts and sparse features, two workers, L=100,000 and above: run without --quick"
         )
     else:
-        sections += [lambda: workers(repeats), lambda: catalogue(repeats)]
+        sections += [
+            lambda: features.contexts(repeats),
+            lambda: features.sparse(repeats),
+            lambda: workers(repeats),
+            lambda: catalogue(repeats),
+        ]
     rows: list[Row] = []
     with threadpool_limits(limits=1):
         for i, section in enumerate(sections, 1):
@@ -444,15 +359,6 @@ def plot_growth(cost: Mapping[str, list[dict[str, float]]], path: Path) -> None:
     figure.axes[0].set_ylabel("microseconds")
     figure.axes[0].legend(frameon=False)
     figure.savefig(path, dpi=150)
-
-
-def as_text(rows: list[Row]) -> str:
-    """The table for a terminal."""
-    lines = [("what", "time", "ratio", "to", "asked")]
-    for row in rows:
-        time_ = f"{1e3 * row.seconds:.3g} ms"
-        lines.append((row.what, time_, f"{row.ratio:.3g}", row.reference, row.asked))
-    return aligned(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

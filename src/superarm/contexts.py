@@ -141,7 +141,10 @@ def alike(Phi: Features, other: Features) -> bool:
         return np.array_equal(np.asarray(Phi), np.asarray(other))
     one = packed(Phi)
     two = packed(other)
-    return one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
+    if one.keys() != two.keys():
+        return False
+    pairs = zip(one.values(), two.values(), strict=True)
+    return all(np.array_equal(x, y) for x, y in pairs)
 
 
 def packed(Phi: Features) -> dict[str, Array]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, Features, Rng, is_tensor, to_numpy
+from superarm.arrays import Array, Features, Rng, is_sparse, is_tensor, to_numpy
 from superarm.checks import as_features
 from superarm.contracts import Learner, Problem, defines_both
 from superarm.errors import FeaturesError
@@ -49,7 +49,9 @@ def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> A
     if isinstance(oracle, Masked):
         available = oracle.available
         oracle = oracle.oracle
-    if not isinstance(oracle, TopK) or problem.batch or is_tensor(problem.Phi):
+    if not isinstance(oracle, TopK) or problem.batch:
+        return None
+    if is_tensor(problem.Phi) or is_sparse(problem.Phi):  # of which a part would be a copy
         return None
     return oracle.of_parts(_parts(learner.row_weights(belief, rng), problem.Phi, available))
 

@@ -14,8 +14,9 @@ from superarm.offline import Log, ips, replay
 from support import LEARNERS
 
 L, D, K = 60, 12, 3
-ROWS = scipy.sparse.random_array((L, D), density=0.25, format="csr", rng=0)
-DENSE = ROWS.toarray()
+RNG = np.random.default_rng(0)
+DENSE = RNG.random((L, D)) * (RNG.random((L, D)) < 0.25)
+ROWS = scipy.sparse.csr_array(DENSE)
 
 
 def pair(learner, seed=1):

@@ -11,7 +11,9 @@ L, D = 40, 7
 
 
 def some(density=0.3, seed=0):
-    return scipy.sparse.random_array((L, D), density=density, format="csr", rng=seed)
+    rng = np.random.default_rng(seed)
+    x = rng.random((L, D))
+    return scipy.sparse.csr_array(np.where(rng.random((L, D)) < density, x, 0.0))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -46,6 +48,13 @@ def test_sparse_rows_give_what_dense_rows_give(density, dtype, monkeypatch):
     np.testing.assert_allclose(
         arrays.probe(Phi, direction), arrays.probe(filled, direction), rtol=1e-12, atol=1e-12
     )
+
+
+def test_an_entry_of_a_batch_and_the_only_one_of_a_single_run():
+    Phi = some()
+    assert arrays.entry_of(Phi, ()) is Phi
+    batch = np.arange(24.0).reshape(2, 3, 2, 2)
+    np.testing.assert_array_equal(arrays.entry_of(batch, (1, 2)), batch[1, 2])
 
 
 def test_sparse_rows_are_told_from_others():

@@ -4,9 +4,11 @@ import json
 import numpy as np
 import pytest
 
+import features
 import speed as bench
-from peers import OTHERS, PEERS
-from speed import Bare, Row, as_text, interleaved, main
+from peers import OTHERS, PEERS, against_peers
+from speed import main
+from turns import Bare, Row, as_text, interleaved
 
 SMALL = (200, 4, 3)
 
@@ -44,14 +46,14 @@ def test_rows_of_each_section():
     assert literal.ratio < 1
 
 
-@pytest.mark.parametrize("name", sorted(PEERS))
-def test_peers_do_the_task(name):
-    if importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} is not installed: pip install 'superarm[bench]'")
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_peers_do_the_task(peer):
+    if importlib.util.find_spec(peer.library) is None:
+        pytest.skip(f"{peer.library} is not installed: pip install 'superarm[bench]'")
     rng = np.random.default_rng(0)
     Phi = rng.standard_normal((60, 3))
     mean = Phi @ rng.standard_normal(3)
-    choose, observe = PEERS[name](Phi, 5, 0.5, 1)
+    choose, observe = peer.make(Phi, 5, 0.5, 1)
     for _ in range(30):
         items = np.asarray(choose())
         assert len(set(items.tolist())) == 5
@@ -78,12 +80,24 @@ def test_run_writes_a_table_and_a_plot(tmp_path, monkeypatch, capsys):
     assert "--repeats must be at least 1" in capsys.readouterr().err
 
 
+def test_features_that_are_not_formed():
+    bare, kronecker = features.contexts(1, L=50, d_u=4, d_i=100)
+    assert bare.reference.startswith("the bare Y (Θᵀx)")
+    assert bare.asked == "at most 1.5"
+    assert kronecker.ratio < 1
+    scores, *_ = features.sparse(1, L=200, d=30, density=0.1, k=3)
+    assert scores.reference == "the bare CSR product"
+
+
 def test_those_left_out_are_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     missing = []
-    rows = list(bench._against_peers("it", np.ones((10, 2)), np.ones(10), 2, 1, missing))
-    assert rows == []
-    assert [line.split()[0] for line in missing] == [*PEERS, *OTHERS]
+    (row,) = against_peers("it", np.ones((10, 2)), np.ones(10), 2, 1, missing)
+    assert row.reference == "bare NumPy"
+    low, high = row.spread
+    assert low <= row.ratio <= high
+    named = [peer.name for peer in PEERS] + list(OTHERS)
+    assert all(line.startswith(name) for line, name in zip(missing, named, strict=True))
 
 
 def test_growth_has_every_axis(monkeypatch):
@@ -98,3 +112,8 @@ def test_as_text_aligns():
         [Row("a", 1.0, "b", 2.0, ""), Row("longer", 0.5, "c", 3.0, "at most 4")]
     ).splitlines()
     assert lines[0].index("ratio") == lines[1].index("2")
+
+
+def test_ratios_are_shown_with_their_spread():
+    text = as_text([Row("a", 1.0, "b", 0.05, "", (0.04, 0.1))])
+    assert "1/20 (1/25 to 1/10)" in text

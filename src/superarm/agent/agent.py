@@ -37,8 +37,9 @@ class Agent:
 
     Args:
         learner: any learner, e.g. `CombLinTS(lam=1.0, sigma=0.3)`.
-        features: one row per item, (L, d): an array, used as given and not copied; a pandas or
-            polars data frame; or what `superarm.contexts` makes of a context.
+        features: one row per item, (L, d): an array, used as given and not copied; SciPy's sparse
+            rows (CSR), never filled; a pandas or polars data frame; or what `superarm.contexts`
+            makes of a context.
         oracle: an oracle, or any function from L weights to items.
         items: your ids of the items, all whole numbers or all text. By default the index of a
             pandas data frame, else 0..L-1. Items go in and come out by these.

@@ -163,6 +163,14 @@ def with_column(M: Array, v: Array, scale: Array | float) -> Array:
         return rows / scales[..., None]
 
 
+def entry_of(Phi: Features, b: tuple[int, ...]) -> Features:
+    """The features of one entry of a batch; of a single run, whose only entry is (), all of them.
+
+    Sparse rows of older versions of SciPy know no index ().
+    """
+    return Phi[b] if b else Phi
+
+
 def where_features(condition: Array, x: Features, y: Features) -> Features:
     """The features x of the entries for which the condition (*B) holds, y of the others:
     (*B, L, d).

@@ -40,15 +40,17 @@ def column_stats(Phi: Features) -> Array:
                [ 1.,  3.]])
     """
     if is_sparse(Phi):
-        stats: Array = sparse_arrays().column_stats(Phi)
-        return stats
+        of_entries: Array = sparse_arrays().column_stats(Phi)
+        return of_entries
     if is_product(Phi) and is_selection(Phi.right):
         return _of_selection(column_stats(Phi.left), Phi.right)
     L = Phi.shape[-2]
     step = rows_per_part(Phi)
-    starts = range(0, L, step)
-    parts = [stats_of_rows(_formed(Phi, start, start + step)) for start in starts]
-    return functools.reduce(joined_stats, parts)
+    stats = []
+    for start in range(0, L, step):
+        rows = _formed(Phi, start, start + step)
+        stats.append(stats_of_rows(rows))
+    return functools.reduce(joined_stats, stats)
 
 
 def _of_selection(stats: Array, B: Selection) -> Array:
@@ -153,11 +155,21 @@ def _extreme(ufunc: np.ufunc, rows: Array) -> Array:
     Several rows are laid side by side, as NumPy is slow where rows are short.
     """
     *batch, n, d = rows.shape
-    side = max(1, FOLD // max(d, 1))
-    if n < 2 * side:
-        return np.asarray(ufunc.reduce(rows, axis=-2))
-    rest = n % side
-    wide = rows[..., rest:, :].reshape(*batch, n // side, side * d)
-    of_each = ufunc.reduce(wide, axis=-2).reshape(*batch, side, d)
-    last = np.concatenate([of_each, rows[..., :rest, :]], axis=-2)
-    return np.asarray(ufunc.reduce(last, axis=-2))
+    side = FOLD // max(d, 1)
+    if side > 1 and n >= 2 * side:
+        rest = n % side
+        few = rows[..., :rest, :]
+        many = rows[..., rest:, :]
+        wide = many.reshape(
+            *batch,
+            n // side,
+            side * d,
+        )
+        of_many = ufunc.reduce(wide, axis=-2)
+        rows = np.concatenate(
+            [few, of_many.reshape(*batch, side, d)],
+            axis=-2,
+        )
+    return np.asarray(
+        ufunc.reduce(rows, axis=-2),
+    )

@@ -61,7 +61,11 @@ class Selection:
 
     def __getitem__(self, key: Any) -> "Selection":
         """One entry or a slice along the first axis of a batch."""
-        return Selection(self.k, self.source, self.scale[key])
+        return Selection(
+            self.k,
+            self.source,
+            self.scale[key],
+        )
 
     def __rmatmul__(self, Y: Array) -> Array:
         """Y B: (*B, n, k) -> (*B, n, d)."""
@@ -75,13 +79,18 @@ class Selection:
         n = math.prod(batch)
         first = self.k * np.arange(n)
         places = first[:, None] + self.source
-        sums = np.bincount(places.reshape(-1), terms.reshape(-1), n * self.k)
+        sums = np.bincount(
+            places.reshape(-1),
+            terms.reshape(-1),
+            n * self.k,
+        )
         return sums.reshape(*batch, self.k)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """B, formed."""
         B = np.zeros(self.shape)
-        B[..., self.source, np.arange(len(self.source))] = self.scale
+        column = np.arange(len(self.source))
+        B[..., self.source, column] = self.scale
         return np.asarray(B, dtype=dtype)
 
 
@@ -147,6 +156,8 @@ def is_selection(x: object) -> "TypeIs[Selection]":
 
 def is_tensor(x: object) -> bool:
     """Whether this is a Torch tensor."""
+    if type(x) is np.ndarray:  # first, as this is on the way of every small decision
+        return False
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", ())  # () while Torch is being imported
     return isinstance(x, tensor)

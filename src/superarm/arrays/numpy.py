@@ -115,12 +115,12 @@ def take_rows(Phi: Features, A: Array) -> Array:
         array([[3., 4.],
                [0., 0.]])
     """
-    if is_sparse(Phi):
-        sparse_rows: Array = sparse_arrays().take_rows(Phi, A)
-        return sparse_rows
     if is_product(Phi):
         product: Array = take_rows(_for_each(Phi.left, A), A) @ Phi.right
         return product
+    if is_sparse(Phi):
+        filled: Array = sparse_arrays().take_rows(Phi, A)
+        return filled
     *batch, L, d = Phi.shape
     every_row = Phi.reshape(L * math.prod(batch), d)
     rows: Array = every_row[_flat(A, L)]

@@ -39,10 +39,18 @@ def as_rows(x: Any) -> Array:
 
 
 def from_entries(
-    x: Sequence[float], row: Sequence[int], column: Sequence[int], shape: Any
+    x: Sequence[float],
+    row: Sequence[int],
+    column: Sequence[int],
+    shape: tuple[int, ...],
 ) -> Array:
     """Rows with x added at these places."""
-    entries = scipy.sparse.coo_array((np.asarray(x, np.float64), (row, column)), shape=shape)
+    places = (row, column)
+    values = np.asarray(x, np.float64)
+    entries = scipy.sparse.coo_array(
+        (values, places),
+        shape=shape,
+    )
     return as_rows(entries)
 
 
@@ -51,16 +59,24 @@ def bad_entry(Phi: Any) -> tuple[int, int, float] | None:
     finite = np.isfinite(Phi.data)
     if finite.all():
         return None
-    at = int(finite.argmin())
-    row = int(np.searchsorted(Phi.indptr, at, side="right")) - 1
-    return row, int(Phi.indices[at]), float(Phi.data[at])
+    at = finite.argmin()
+    rows_begun = np.searchsorted(
+        Phi.indptr,
+        at,
+        side="right",
+    )
+    column = Phi.indices[at]
+    value = Phi.data[at]
+    return int(rows_begun) - 1, int(column), float(value)
 
 
 def take_rows(Phi: Any, A: Array) -> Array:
     """The rows of the chosen items, filled, zero where A pads: (L, d), (*B, K) -> (*B, K, d)."""
-    chosen = np.maximum(A, 0).reshape(-1)
-    rows: Array = Phi[chosen].toarray()
-    rows = rows.reshape(*A.shape, Phi.shape[1])
+    d = Phi.shape[1]
+    chosen = np.maximum(A, 0)
+    flat = Phi[chosen.reshape(-1)]
+    rows: Array = flat.toarray()
+    rows = rows.reshape(*A.shape, d)
     rows[A < 0] = 0
     return rows
 
@@ -87,25 +103,51 @@ def column_stats(Phi: Any) -> Array:
 
 def joined_rows(Phi: Any, more: Any) -> Array:
     """The rows of both, one below the other, in the dtype of the first; the others may be dense."""
-    below = scipy.sparse.csr_array(more).astype(Phi.dtype)
-    return as_rows(scipy.sparse.vstack([Phi, below], format="csr"))
+    below = scipy.sparse.csr_array(
+        more,
+        dtype=Phi.dtype,
+    )
+    both = scipy.sparse.vstack(
+        [Phi, below],
+        format="csr",
+    )
+    return as_rows(both)
 
 
 def with_ones(Phi: Any) -> Array:
     """The rows with a column of ones before the others."""
-    ones = np.ones((Phi.shape[0], 1), Phi.dtype)
-    return as_rows(scipy.sparse.hstack([ones, Phi], format="csr"))
+    L = Phi.shape[0]
+    ones = np.ones(
+        (L, 1),
+        Phi.dtype,
+    )
+    wider = scipy.sparse.hstack(
+        [ones, Phi],
+        format="csr",
+    )
+    return as_rows(wider)
 
 
 def packed(Phi: Any) -> dict[str, Array]:
     """The arrays that CSR rows are made of, by `FIELDS`."""
-    return {name: np.asarray(getattr(Phi, name)) for name in FIELDS}
+    return {
+        "data": Phi.data,
+        "indices": Phi.indices,
+        "indptr": Phi.indptr,
+        "shape": np.array(Phi.shape),
+    }
 
 
 def unpacked(arrays: Mapping[str, Array]) -> Array:
     """The rows that `packed` took apart; what cannot be any raises a ValueError."""
-    data, indices, indptr, shape = (arrays[name] for name in FIELDS)
-    if not len(data) == len(indices) == indptr[-1]:
-        raise ValueError(f"{len(data)} numbers of {indptr[-1]} entries")
-    rows = scipy.sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+    data = arrays["data"]
+    indices = arrays["indices"]
+    indptr = arrays["indptr"]
+    entries = indptr[-1]
+    if not len(data) == len(indices) == entries:
+        raise ValueError(f"there are {len(data)} numbers for {entries} entries")
+    rows = scipy.sparse.csr_array(
+        (data, indices, indptr),
+        shape=arrays["shape"],
+    )
     return as_rows(rows)
