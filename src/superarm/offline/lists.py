@@ -37,6 +37,7 @@ def per_decision(
 ) -> list[Any]:
     """One list or mapping per decision; single values are lists of one.
 
+    >>> from superarm.errors import WeightsError
     >>> per_decision("weights", [1.0, 0.0], WeightsError)
     [[1.0], [0.0]]
     """
@@ -251,7 +252,8 @@ def by_name(what: str, values: Any, ids: Array, error: type[SuperarmError]) -> A
         error: to raise if the names are not the ids.
 
     >>> import numpy as np
-    >>> by_name("target", {"b": 0.2, "a": 0.8}, np.array(["a", "b"]), WeightsError)
+    >>> from superarm.errors import ParameterError
+    >>> by_name("target", {"b": 0.2, "a": 0.8}, np.array(["a", "b"]), ParameterError)
     [0.8, 0.2]
     """
     table = hasattr(values, "columns")
