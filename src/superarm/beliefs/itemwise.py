@@ -148,7 +148,10 @@ class CoinsModel:
 
     def prior(self, problem: Problem) -> Beta:
         """The Beta of each item before any feedback."""
-        return Beta(_each("alpha", self.alpha, problem), _each("beta", self.beta, problem))
+        return Beta(
+            _each("alpha", self.alpha, problem),
+            _each("beta", self.beta, problem),
+        )
 
     def learn(self, belief: Beta, problem: Problem, feedback: Feedback) -> Beta:
         """Heads, w of them, to alpha; tails, 1 - w, to beta."""

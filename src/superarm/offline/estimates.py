@@ -201,9 +201,11 @@ def replay(
 
 def _parts(log: Log, q: Array, M: Array, predicted: Array) -> Parts:
     """The parts for a target q, (n, L) or (1, L), with the predictions M (n,) and ŵ (n, K)."""
-    chosen = np.take_along_axis(q, np.maximum(log.A, 0), axis=-1)
+    places = np.maximum(log.A, 0)
+    chosen = np.take_along_axis(q, places, axis=-1)
     S = np.where(log.A >= 0, chosen, 0.0) / log.p
-    return Parts(M, q.sum(-1), S * (log.w - predicted), S)
+    wrong = log.w - predicted
+    return Parts(M, q.sum(-1), S * wrong, S)
 
 
 def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tuple[Array, Array]:
@@ -252,8 +254,10 @@ def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tu
 
 def _has_constant(rows: Array) -> bool:
     """Whether a feature is the same, and not 0, in all rows (n, d)."""
-    same = (rows == rows[0]).all(axis=0)
-    return bool((same & (rows[0] != 0)).any())
+    first = rows[0]
+    same = (rows == first).all(axis=0)
+    constant = same & (first != 0)
+    return bool(constant.any())
 
 
 def _with_constant(Phi: Features) -> Features:

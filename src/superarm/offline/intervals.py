@@ -94,7 +94,9 @@ class Policy(NamedTuple):
     def se(self) -> float:
         """The standard error of the value."""
         n = len(self.terms)
-        return float(np.sqrt(((self.terms - self.value) ** 2).mean() / (n - 1)))
+        squares = (self.terms - self.value) ** 2
+        variance = squares.mean() / (n - 1)
+        return float(np.sqrt(variance))
 
 
 class Bounds(NamedTuple):
@@ -111,7 +113,8 @@ def is_clicks(w: Array) -> bool:
     >>> is_clicks(np.array([[0.0, 1.0]])), is_clicks(np.array([[0.0, 0.5]]))
     (True, False)
     """
-    return bool(((w == 0) | (w == 1)).all())
+    fits = (w == 0) | (w == 1)
+    return bool(fits.all())
 
 
 def estimate(parts: list[Parts], w: Array, *, normalized: bool, level: float) -> Estimate:
@@ -211,13 +214,18 @@ def _difference(one: Policy, other: Policy) -> Policy:
 def _mostly_clicked(policy: Policy, w: Array) -> bool:
     """Whether more than half of what the estimate rests on was clicked."""
     counts = policy.a != 0
-    return bool(2 * (w * counts).sum() > counts.sum())
+    clicked = (w * counts).sum()
+    return bool(clicked > counts.sum() / 2)
 
 
 def _student_bounds(policy: Policy, w: Array, level: float) -> Bounds:
     """Student's interval, with as many degrees of freedom as decisions count, less one."""
-    half = policy.se * float(stdtrit(policy.ess - 1, (1 + level) / 2))
-    return Bounds(policy.value - half, policy.value + half)
+    df = policy.ess - 1
+    half = policy.se * float(stdtrit(df, (1 + level) / 2))
+    return Bounds(
+        policy.value - half,
+        policy.value + half,
+    )
 
 
 def _gamma_bounds(policy: Policy, w: Array, level: float) -> Bounds:

@@ -129,9 +129,13 @@ def _places(entry: Any, known: Catalogue) -> Array:
 
 
 def _is_padding(item: Any, known: Catalogue) -> bool:
-    if item is None or (isinstance(item, float) and np.isnan(item)):
+    if item is None:
         return True
-    return is_whole(item) and item == -1 and known.get(-1) < 0
+    if isinstance(item, float):
+        return bool(np.isnan(item))
+    if not is_whole(item):
+        return False
+    return bool(item == -1) and known.get(-1) < 0
 
 
 def rows_of(
