@@ -1,7 +1,14 @@
 import numpy as np
+import pandas as pd
 import pytest
 
-from superarm.checks import check_feedback, check_importance, require_count, require_positive
+from superarm.checks import (
+    check_feedback,
+    check_importance,
+    positive_each,
+    require_count,
+    require_positive,
+)
 from superarm.errors import ParameterError, WeightsError
 
 
@@ -43,3 +50,15 @@ def test_importance_is_one_number_or_one_each():
     for bad in (0.0, [1.0], [1.0, -1.0], 1e13, "much"):
         with pytest.raises(ParameterError, match="importance must be"):
             check_importance(bad, w)
+
+
+def test_one_positive_number_or_one_each():
+    assert positive_each("alpha", np.float32(0.5)) == 0.5
+    assert positive_each("alpha", np.array([1, 2])) == (1.0, 2.0)
+    with pytest.raises(ParameterError, match="alpha must be a positive, finite number, got -1"):
+        positive_each("alpha", -1)
+    with pytest.raises(ParameterError, match="that of item 1 is 0"):
+        positive_each("alpha", [1.0, 0.0])
+    for bad in ({"a": 1.0}, pd.Series([1.0]), [], [[1.0]], ["1"], "12", None):
+        with pytest.raises(ParameterError, match="one per item in their order, got"):
+            positive_each("alpha", bad)

@@ -1,7 +1,7 @@
 """Input, checked: numbers, features, weights and items, each refused with what would be right."""
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,34 @@ def require_positive(**parameters: float) -> None:
     for name, value in parameters.items():
         if not (is_real(value) and 0 < value < float("inf")):
             raise ParameterError(f"{name} must be a positive, finite number, got {value!r}")
+
+
+def positive_each(name: str, values: Any) -> float | tuple[float, ...]:
+    """One positive, finite number as a float, or a flat list of them as a tuple of floats.
+
+    >>> positive_each("alpha", 2), positive_each("alpha", [1, 3])
+    (2.0, (1.0, 3.0))
+    """
+    if is_real(values):
+        require_positive(**{name: values})
+        return float(values)
+    by_name = isinstance(values, Mapping) or hasattr(values, "to_numpy")
+    try:
+        each = as_numbers([] if by_name else values)
+    except ValueError:
+        each = np.empty(0)
+    if each.ndim != 1 or not each.size:
+        raise ParameterError(
+            f"{name} must be a number, or a flat list or array of one per item in their order, "
+            f"got {values!r:.100}"
+        )
+    fits = (each > 0) & (each < np.inf)
+    if not fits.all():
+        at = fits.argmin()
+        raise ParameterError(
+            f"{name} must be positive, finite numbers: that of item {at} is {each[at]}"
+        )
+    return tuple(each.tolist())
 
 
 def is_real(value: object) -> bool:

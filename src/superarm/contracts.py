@@ -156,6 +156,9 @@ class Learner(Protocol):
     A learner that weighs each item by its feature row alone may also define, in the same class as
     `weights`, a method `row_weights(belief, rng)` that returns a function from feature rows to the
     same weights. It then chooses from millions of items without holding all of their weights.
+
+    One with parameters per item may define `moved(source)`, which returns the learner for another
+    catalogue, whose item i was item source[i], or is new if that is -1.
     """
 
     @property

@@ -9,10 +9,13 @@ that into weights for the oracle. All state is the belief, which the model passe
     T(e), t     belief.n, belief.t (`beliefs.itemwise.Counts`)
 """
 
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
 
 from superarm import bounds, gaussian
 from superarm.arrays import Array, Features, Rng, log, matvec, normal, take, where
@@ -22,7 +25,7 @@ from superarm.beliefs.logit import LogitModel, TunedLogitModel
 from superarm.beliefs.mixed import Mixed, MixedModel
 from superarm.beliefs.tuned import TunedModel
 from superarm.beliefs.widths import WidthsModel
-from superarm.checks import is_real, require_count, require_positive
+from superarm.checks import is_real, positive_each, require_count, require_positive
 from superarm.contracts import Problem
 from superarm.errors import ParameterError
 
@@ -279,28 +282,60 @@ class CombTS:
     """Thompson sampling with a Beta posterior per item, for weights in [0, 1]: a baseline of the
     paper.
 
-    Weights strictly between 0 and 1 are counted by the Bernoulli trick, see
-    `beliefs.itemwise.CoinsModel`.
+    A weight strictly between 0 and 1 counts as that share of a success.
+
+    Args:
+        alpha: successes before any feedback: a number, or one per item in their order.
+        beta: failures, likewise. An item that had 30 clicks in 1,000 views elsewhere starts at
+            alpha 1 + 30 and beta 1 + 970, or at a share of that if it may differ here.
 
     >>> from superarm import CombTS
     >>> CombTS()
     CombTS(alpha=1.0, beta=1.0)
+    >>> CombTS(alpha=[1, 31], beta=[1, 971])
+    CombTS(alpha=(1.0, 31.0), beta=(1.0, 971.0))
     """
 
-    alpha: float = 1.0
-    beta: float = 1.0
+    alpha: float | Sequence[float] | Array = 1.0
+    beta: float | Sequence[float] | Array = 1.0
 
     def __post_init__(self) -> None:
-        require_positive(alpha=self.alpha, beta=self.beta)
+        alpha = positive_each("alpha", self.alpha)
+        beta = positive_each("beta", self.beta)
+        if isinstance(alpha, tuple) and isinstance(beta, tuple) and len(alpha) != len(beta):
+            raise ParameterError(
+                f"alpha has {len(alpha)} numbers and beta {len(beta)}: each needs one per item"
+            )
+        object.__setattr__(self, "alpha", alpha)
+        object.__setattr__(self, "beta", beta)
+
+    def __repr__(self) -> str:
+        return f"CombTS(alpha={reprlib.repr(self.alpha)}, beta={reprlib.repr(self.beta)})"
 
     @cached_property
     def model(self) -> CoinsModel:
         """Beta(alpha, beta) for each item."""
-        return CoinsModel(float(self.alpha), float(self.beta))
+        alpha = positive_each("alpha", self.alpha)
+        beta = positive_each("beta", self.beta)
+        return CoinsModel(alpha, beta)
 
     def weights(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ Beta."""
         return self.model.sample(belief, problem, rng)
+
+    def moved(self, source: Array) -> "CombTS":
+        """The learner for another catalogue, whose item i was item source[i], or is new if that is
+        -1.
+
+        Where items have priors of their own, a new one starts from the vaguest of them, that with
+        the smallest alpha + beta.
+        """
+        alpha, beta = np.broadcast_arrays(self.alpha, self.beta)
+        if alpha.ndim == 0:
+            return self
+        vaguest = np.argmin(alpha + beta)
+        place = np.where(source >= 0, source, vaguest)
+        return CombTS(alpha=alpha[place], beta=beta[place])
 
 
 @dataclass(frozen=True, kw_only=True)

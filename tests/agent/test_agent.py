@@ -306,14 +306,9 @@ def test_weights_out_of_the_models_range_change_nothing():
         agent.observe([0, 1], [0.5, 1.5])
     with pytest.raises(
         FeaturesError,
-        match=r"CombTS learns one item at a time, each observation once, "
-        "and nothing from features: use observe",
+        match=r"CombTS learns one item at a time, and nothing from features: use observe",
     ):
         agent.learn(FEATURES, np.ones(L))
-    with pytest.raises(
-        FeaturesError, match=r"CombTS learns one item at a time, each observation once"
-    ):
-        agent.observe([0], [1.0], importance=2.0)
     assert state(agent) == before
     clicks = make(CombLinTS(lam=1.0, link="logit"))
     before = state(clicks)

@@ -19,7 +19,7 @@ from superarm import (
 from superarm.agent.saving import describe
 from superarm.beliefs.itemwise import Counts
 from superarm.contexts import Concatenated, Outer
-from superarm.errors import DecisionError, FileError
+from superarm.errors import DecisionError, FileError, ParameterError
 from support import FEATURES, FRAME, LEARNERS, NAMES, D, K, Stubborn, make, play, state
 
 OPTIONS = [
@@ -280,3 +280,30 @@ def test_a_belief_that_is_none(tmp_path):
     files.write(path, "agent", meta | {"generator": generator}, arrays)
     with pytest.raises(FileError, match="damaged"):
         Agent.load(path, oracle=TopK(K))
+
+
+def test_priors_of_items_move_with_the_catalogue(tmp_path):
+    """Items that go take their priors along, one that comes starts from the vaguest."""
+    learner = CombTS(alpha=[1.0, 5.0, 9.0], beta=[3.0, 20.0, 2.0])
+    agent = Agent(learner, features=np.zeros((3, 1)), items=list("abc"), oracle=TopK(1), seed=0)
+    agent.observe(["c"], [1.0])
+    agent.add_items(np.zeros((1, 1)), ["d"])
+    agent.remove_items(["b"])
+    assert agent.learner == CombTS(alpha=[1, 9, 1], beta=[3, 2, 3])
+    assert agent.belief.alpha.tolist() == [1, 10, 1]
+    agent.save(tmp_path / "agent.npz")
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(1))
+    assert back.learner == agent.learner
+    assert state(back) == state(agent)
+    other = Agent(
+        agent.learner, features=np.zeros((3, 1)), items=list("acd"), oracle=TopK(1), seed=0
+    )
+    other.observe(["a", "d"], [0.5, 0.0], importance=2.0)
+    back.merge(other)
+    assert back.belief.alpha.tolist() == [2, 10, 1]
+    assert back.belief.beta.tolist() == [4, 2, 5]
+
+
+def test_priors_of_another_number_of_items_are_refused():
+    with pytest.raises(ParameterError, match="alpha has 2 numbers, but there are 12 items"):
+        make(CombTS(alpha=[1.0, 2.0]))

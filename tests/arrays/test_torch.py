@@ -74,14 +74,6 @@ def test_numbers_become_float64():
     assert not arrays.below_infinity(torch.tensor([torch.nan]))
 
 
-def test_coins_are_numpys_to_the_bit():
-    rng = np.random.default_rng(0)
-    keys = rng.integers(0, 1000, 500), rng.integers(0, 1000, 500), rng.random(500)
-    np.testing.assert_array_equal(
-        arrays.hashed_uniform(*tensors(*keys)).numpy(), arrays.hashed_uniform(*keys)
-    )
-
-
 def test_numpys_generators_draw_the_same_for_tensors():
     a, b = np.full((4, 5), 2.0), np.full((4, 5), 3.0)
 

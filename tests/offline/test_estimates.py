@@ -6,6 +6,7 @@ import itertools
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from superarm import (
@@ -462,13 +463,16 @@ def test_products_and_float32():
         offline.doubly_robust(Log.of(log.A, log.w, log.p, features), BEST, model=MODEL)
         for features in (each, formed, [Phi.astype(np.float32) for Phi in formed])
     )
-    np.testing.assert_allclose(one, other)
-    np.testing.assert_allclose(one, single, rtol=1e-5)
+    np.testing.assert_allclose(one[:-1], other[:-1])
+    np.testing.assert_allclose(one[:-1], single[:-1], rtol=1e-5)
 
 
 def test_one_line():
     text = str(offline.ips(logs(23, 200, size=1)[0], BEST, level=0.999))
-    assert "with 99.9 % confidence (200 decisions worth" in text and "\n" not in text
+    assert (
+        "with 99.9 % confidence (Student's interval, 200 decisions worth" in text
+        and "\n" not in text
+    )
 
 
 def test_beliefs_and_learners_that_are_not_of_the_log():
@@ -507,12 +511,49 @@ def test_targets_that_choose_what_was_not_available():
 
 
 def test_an_interval_of_no_width_is_refused():
-    log = Log.of([[0], [1]] * 15, np.zeros((30, 1)), np.full((30, 1), 0.5), np.eye(2))
+    log = Log.of([[0], [1]] * 15, np.full((30, 1), 0.25), np.full((30, 1), 0.5), np.eye(2))
     with pytest.raises(
         ParameterError,
-        match="all 30 decisions say 0, and an interval of no width would not be true",
+        match=r"all 30 decisions say 0.25, and an interval of no width would not be true",
     ):
         offline.ips(log, [1.0, 0.0])
+
+
+@pytest.mark.parametrize("features", [np.eye(L), Outer(np.eye(L))([1.0, 0.5])], ids=type)
+def test_a_model_of_clicks_is_shown_a_constant(features):
+    """Without one, log-odds of an item that was hardly ever seen are those of a coin toss."""
+    rng = np.random.default_rng(0)
+    A = np.where(rng.random(1500) < 0.97, rng.integers(L - 1, size=1500), L - 1)
+    w = rng.random(1500) < 0.05
+    p = np.where(A == L - 1, 0.03, 0.97 / (L - 1))
+    target = np.arange(L) == L - 1
+    model = Greedy(lam=1.0, link="logit")
+    given = np.asarray(features)
+    ready = Log.of(A, w, p, np.column_stack([given, np.ones(L)]))
+    by_hand = offline.doubly_robust(ready, target, model=model)
+    by_itself = offline.doubly_robust(Log.of(A, w, p, features), target, model=model)
+    np.testing.assert_allclose(by_itself[:-1], by_hand[:-1], rtol=1e-9)
+    shares = Log.of(A, w * 0.5, p, given)  # which are no clicks: the features as they are
+    with_constant = shares._replace(Phi=ready.Phi)
+    assert (
+        offline.doubly_robust(shares, target).se != offline.doubly_robust(with_constant, target).se
+    )
+
+
+def test_a_target_by_id():
+    ids = [f"song {e}" for e in range(L)]
+    log = logs(42, 50, size=1)[0]
+    named = Log.of(np.array(ids, dtype=object)[log.A], log.w, log.p, PHI, ids=ids)
+    q = np.linspace(0.0, 1.0, L)
+    expected = offline.ips(log, q)
+    order = np.random.default_rng(0).permutation(L)
+    series = pd.Series(q, index=ids).iloc[order]
+    assert offline.ips(named, series) == expected
+    assert offline.ips(named, series.to_dict()) == expected
+    table = pd.DataFrame(np.tile(q, (50, 1)), columns=ids).iloc[:, order]
+    np.testing.assert_allclose(offline.ips(named, table)[:-1], expected[:-1])
+    with pytest.raises(ParameterError, match=r"target must name each of the 8 items once .*song 3"):
+        offline.ips(named, series.drop("song 3"))
 
 
 LINEAR_MODEL = functools.partial(offline.doubly_robust, model=Greedy(lam=1.0, sigma=0.5))

@@ -78,7 +78,7 @@ def test_masks():
         ),
         ([[[2], [0]], [1], []], ItemsError, r"decision 0: items must be .* shape \(2, 1\)"),
         ([[[2], 0], [1], []], ItemsError, "items must be a list of integers for each decision"),
-        (7, ItemsError, "items must be a list of integers for each decision"),
+        (7, ItemsError, "items must be a list of integers or ids for each decision"),
         ([], ItemsError, "the log holds no items"),
         ([[], [], []], ItemsError, "the log holds no items"),
     ],
@@ -133,7 +133,7 @@ def test_features_that_are_refused(features, message):
 @pytest.mark.parametrize(
     ("mask", "message"),
     [
-        (np.ones(3), r"booleans of shape \(3,\) or \(3, 3\), got float64"),
+        (np.ones(3), r"booleans of shape \(3,\) or \(3, 3\), or sets of items, got float64"),
         (np.ones(2, bool), r"got bool of shape \(2,\)"),
         (np.array([False, True, True]), "decision 0: item 0 was chosen, but"),
         ([[True], [True, False]], r"available must be booleans of shape .* \("),

@@ -328,15 +328,13 @@ class Agent:
     def _importance(self, importance: Any, items: list[Any], w: Array) -> Array | float:
         if importance is None:
             return 1.0
-        v = check_importance(in_order(importance, items), w)
-        self._require_features()
-        return v
+        return check_importance(in_order(importance, items), w)
 
     def _require_features(self) -> None:
         if not self.learner.model.uses_features:
             raise FeaturesError(
-                f"{type(self.learner).__name__} learns one item at a time, each observation once, "
-                "and nothing from features: use observe() without importance"
+                f"{type(self.learner).__name__} learns one item at a time, and nothing from "
+                "features: use observe()"
             )
 
     def add_items(self, features: Any, items: Any = None, *, oracle: Any = None) -> None:
@@ -378,7 +376,10 @@ class Agent:
         """Go over to another catalogue, whose item i was item source[i], or is new: -1."""
         oracle = self.problem.oracle if oracle is None else as_oracle(oracle)
         problem = Problem(Phi, oracle)
-        self.belief = moved(self.learner.model, self.belief, self.problem, problem, source)
+        move = getattr(self.learner, "moved", None)
+        learner = self.learner if move is None else move(source)
+        self.belief = moved(learner.model, self.belief, self.problem, problem, source)
+        self.learner = learner
         self.problem = problem
         self.catalogue = catalogue
 
@@ -389,8 +390,7 @@ class Agent:
         other, and have observed different things. What they believe together is what one agent
         would that had observed it all. But scales that are "auto" are chosen anew; with forgetting,
         each keeps what it has not forgotten; the logit link's approximations add up, near that of
-        the whole; CombTS tosses other coins for weights between 0 and 1. Mixed learners merge
-        before items are removed, not after.
+        the whole. Mixed learners merge before items are removed, not after.
         """
         if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"merging needs another agent, got {other!r:.100}")

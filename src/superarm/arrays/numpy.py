@@ -149,7 +149,6 @@ def add_at(v: Array, A: Array, x: Array) -> Array:
 # --- bits -----------------------------------------------------------------------------------------
 
 
-@or_torch
 def hashed_uniform(*keys: Array) -> Array:
     """Uniforms on [0, 1) that are a pure function of the keys' bits: one round of SplitMix64 per
     key.

@@ -17,7 +17,6 @@ import torch
 from superarm.arrays import as_float64
 from superarm.arrays.kinds import Array
 from superarm.arrays.triangles import (
-    ROUNDING,
     Tensor,
     qr_update as qr_update,
     solve_rows as solve_rows,
@@ -340,16 +339,3 @@ def _mixed(h: Tensor) -> Tensor:
     h = (h ^ _shifted(h, 30)) * -0x40A7B892E31B1A47
     h = (h ^ _shifted(h, 27)) * -0x6B2FB644ECCEEE15
     return h ^ _shifted(h, 31)
-
-
-def hashed_uniform(*keys: Tensor) -> Tensor:
-    """Uniforms that are a pure function of the keys' bits, those of NumPy's namesake."""
-    h = torch.zeros(
-        1,
-        dtype=torch.int64,
-        device=keys[0].device,
-    )
-    for key in keys:
-        bits = as_float64(key).view(torch.int64)
-        h = _mixed(h ^ bits)
-    return as_float64(_shifted(h, 11)) * ROUNDING

@@ -3,14 +3,18 @@
 paper     code          shape
 T(e)      Counts.n      (*B, L)    observations of item e
 t         Counts.t      (*B,)      episodes observed
+
+An observation of importance v counts as v observations of the same weight.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from superarm.arrays import Array, Rng, add_at, beta, full, hashed_uniform, normal, take
+import numpy as np
+
+from superarm.arrays import Array, Rng, add_at, as_like, beta, full, normal
 from superarm.contracts import Belief, Feedback, Problem
-from superarm.errors import WeightsError
+from superarm.errors import ParameterError, WeightsError
 
 
 def summed(belief: Belief, other: Belief, start: Belief) -> Belief:
@@ -56,10 +60,10 @@ class CountsModel:
     def learn(self, belief: Counts, problem: Problem, feedback: Feedback) -> Counts:
         """One more episode."""
         A = feedback.A
-        once = full(A.shape, 1.0, belief.n)
+        times = full(A.shape, 1.0, belief.n) * feedback.importance
         return Counts(
-            add_at(belief.n, A, once),
-            add_at(belief.total, A, feedback.w),
+            add_at(belief.n, A, times),
+            add_at(belief.total, A, times * feedback.w),
             belief.t + (A >= 0).any(-1),
         )
 
@@ -101,14 +105,31 @@ class Beta(NamedTuple):
     beta: Array  # (*B, L)
 
 
+def _each(name: str, values: float | tuple[float, ...], problem: Problem) -> Array:
+    """One number for all items, or one per item, as an array (*B, L)."""
+    shape = (*problem.batch, problem.L)
+    if not isinstance(values, tuple):
+        return full(shape, values, problem.Phi)
+    if len(values) != problem.L:
+        raise ParameterError(
+            f"{name} has {len(values)} numbers, but there are {problem.L} items: "
+            "give one number, or one per item in their order"
+        )
+    each = as_like(problem.Phi, np.array(values))
+    return full(shape, each, problem.Phi)
+
+
 @dataclass(frozen=True)
 class CoinsModel:
-    """w̄(e) ~ Beta independently: each item is a coin.
+    """w̄(e) ~ Beta(alpha, beta) independently: each item is a coin.
 
-    A weight between 0 and 1 counts as a coin that shows heads with probability w: the Bernoulli
-    trick. That coin is a hash of the item, its count so far and the weight, so that learning stays
-    a pure function of belief and feedback: the same history gives the same belief, alone or in a
-    batch. So where feedback takes few values between 0 and 1, replicates share coins.
+    A weight between 0 and 1 counts as that share of heads, and the rest as tails. So learning draws
+    nothing, and the order of observations does not matter. Weights that vary less than a coin's
+    make the posterior wider than it need be, never narrower.
+
+    Args:
+        alpha: of all items, or one per item (L,).
+        beta: likewise.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -120,18 +141,20 @@ class CoinsModel:
     Beta(alpha=array([1., 1., 2.]), beta=array([2., 1., 1.]))
     """
 
-    alpha: float
-    beta: float
+    alpha: float | tuple[float, ...]
+    beta: float | tuple[float, ...]
     per_item: ClassVar[tuple[str, ...]] = ("alpha", "beta")
     uses_features: ClassVar[bool] = False
 
     def prior(self, problem: Problem) -> Beta:
-        """One Beta for all items."""
-        shape = (*problem.batch, problem.L)
-        return Beta(full(shape, self.alpha, problem.Phi), full(shape, self.beta, problem.Phi))
+        """The Beta of each item before any feedback."""
+        return Beta(
+            _each("alpha", self.alpha, problem),
+            _each("beta", self.beta, problem),
+        )
 
     def learn(self, belief: Beta, problem: Problem, feedback: Feedback) -> Beta:
-        """Heads to alpha, tails to beta."""
+        """Heads, w of them, to alpha; tails, 1 - w, to beta."""
         A = feedback.A
         w = feedback.w
         outside = (A >= 0) & ~((w >= 0) & (w <= 1))
@@ -140,9 +163,9 @@ class CoinsModel:
                 f"item {A[outside][0]} has weight {w[outside][0]}, but a Beta belief needs weights "
                 "in [0, 1]: rescale them, or use CombGaussianTS"
             )
-        tosses = take(belief.alpha, A) + take(belief.beta, A)
-        heads = hashed_uniform(A, tosses, w) < w
-        return Beta(add_at(belief.alpha, A, heads), add_at(belief.beta, A, ~heads))
+        heads = feedback.importance * w
+        tails = feedback.importance * (1 - w)
+        return Beta(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))
 
     def sample(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) from the posterior: (*B, L)."""

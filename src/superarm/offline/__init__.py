@@ -1,7 +1,8 @@
 """What another policy would have earned, estimated from logged decisions."""
 
 from superarm.agent.explain import propensities
-from superarm.offline.estimates import Estimate, Replay, doubly_robust, ips, probabilities, replay
+from superarm.offline.estimates import Replay, doubly_robust, ips, probabilities, replay
+from superarm.offline.intervals import Estimate
 from superarm.offline.log import Log
 
 __all__ = [

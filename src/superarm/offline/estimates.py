@@ -13,62 +13,30 @@ that of the whole set, which may be minute, is never asked for. With
     M_i = Σ_e q_i ŵ_i     R_i = Σ_{e ∈ A_i} q_i/p_i (w_i - ŵ_i)
     N_i = Σ_e q_i         S_i = Σ_{e ∈ A_i} q_i/p_i
 
-the estimates and their terms, whose spread gives the standard error, are
-
-    M̄ + R̄         M_i + R_i                                     unbiased
-    M̄ + r N̄       M_i + r N_i + j_i N̄/S̄ (R_i - r S_i)           self-normalized: r = R̄/S̄
-
-With j_i = (1 - 1/n)/(1 - S_i/ΣS) the last term is the jackknife's: how far r moves without decision
-i. Intervals are Student's, with as many degrees of freedom as decisions count, less one: few that
-weigh much are few.
+V is estimated by M̄ + R̄, or self-normalized by M̄ + N̄ R̄/S̄; `offline.intervals` says how well.
 
 Decisions are taken as drawn alike, contexts and all. Where the logging policy learned as it went,
 R_i is still right given the past (in `doubly_robust` with `past`), but weights that change along
 the log make intervals a little short.
 """
 
-import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.linalg import block_diag
 
 from superarm.agent.explain import times_chosen
-from superarm.arrays import Array, Features, as_float64, take_rows
+from superarm.arrays import Array, Features, Product, as_float64, is_product, take_rows
 from superarm.checks import as_numbers, is_real, require_count
 from superarm.contracts import Feedback, Learner, Oracle, Problem, require_learner
 from superarm.decide import decide
-from superarm.errors import FeaturesError, NumericalError, ParameterError
+from superarm.errors import FeaturesError, ParameterError
 from superarm.learners import Greedy
-from superarm.offline.log import Log, padded, refuse_first
+from superarm.offline.intervals import Estimate, Parts, estimate, is_clicks
+from superarm.offline.lists import by_name, padded
+from superarm.offline.log import Log, refuse_first
 from superarm.oracles import TopK
 from superarm.oracles.base import Masked, as_oracle
-
-
-class Estimate(NamedTuple):
-    """A value with its standard error and its interval, and what they rest on.
-
-    >>> from superarm.offline import Estimate
-    >>> print(Estimate(2.31, 0.08, 2.15, 2.47, 0.95, 500, 231.4, 0.983))
-    2.31 ± 0.08, between 2.15 and 2.47 with 95 % confidence (500 decisions worth 231, support 0.98)
-    """
-
-    value: float
-    se: float
-    low: float
-    high: float
-    level: float  # of the interval
-    n: int  # decisions
-    ess: float  # effective sample size (Σ S_i)²/Σ S_i²: how many decisions count
-    support: float  # S̄/N̄, 1 in expectation; far below, the target chooses what is hardly logged
-
-    def __str__(self) -> str:
-        return (
-            f"{self.value:.4g} ± {self.se:.2g}, between {self.low:.4g} and {self.high:.4g} "
-            f"with {100 * self.level:g} % confidence "
-            f"({self.n:,} decisions worth {self.ess:,.0f}, support {self.support:.2f})"
-        )
 
 
 class Replay(NamedTuple):
@@ -94,8 +62,9 @@ def ips(
 
     Args:
         log: the decisions.
-        target: the probability with which the policy chooses each item, (L,) or (n, L): for a fixed
-            set of items np.isin(range(L), items), for another learner `probabilities`.
+        target: the probability with which the policy chooses each item, (L,) or (n, L), in their
+            order or by id, as a mapping, series or data frame: for a fixed set of items
+            np.isin(range(L), items), for another learner `probabilities`.
         against: another policy, given alike: the estimate is then by how much the target is worth
             more.
         normalized: divide by what the ratios q/p add up to, not by what they should: mostly the
@@ -110,13 +79,13 @@ def ips(
     >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
     >>> estimate = offline.ips(log, np.isin(range(4), [2, 3]))  # in truth 1.2
     >>> print(estimate)  # doctest: +NORMALIZE_WHITESPACE
-    1.241 ± 0.046, between 1.15 and 1.331 with 95 % confidence
-    (400 decisions worth 301, support 1.01)
+    1.241 ± 0.046, between 1.142 and 1.328 with 95 % confidence
+    (gamma interval, 400 decisions worth 301, support 1.01)
     """
     _check_log(log, level)
     nothing = np.zeros(1)  # is predicted
     parts = [_parts(log, q, nothing, nothing) for q in _targets(log, target, against)]
-    return _estimate(parts, normalized, level)
+    return estimate(parts, log.w, normalized=normalized, level=level)
 
 
 def doubly_robust(
@@ -141,7 +110,8 @@ def doubly_robust(
         target: as in `ips`.
         against: as in `ips`.
         model: what predicts, by its `weights`, after it learned from the rows of other decisions:
-            `Greedy()` by default, or Greedy(lam=1.0, link="logit") for clicks.
+            `Greedy()` by default, or Greedy(lam=1.0, link="logit") for clicks. Where weights are 0
+            and 1 and no feature is constant, it is shown one more that is: the rate of clicks.
         folds: parts of the log; decisions of a part are predicted from the others.
         past: predict from earlier parts only. Where the logging policy learned as it went, its
             later choices tell of the weights before; the bias of ignoring this is of the order of
@@ -157,14 +127,14 @@ def doubly_robust(
     >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
     >>> estimate = offline.doubly_robust(log, np.isin(range(4), [2, 3]))  # in truth 1.2
     >>> print(estimate)  # doctest: +NORMALIZE_WHITESPACE
-    1.214 ± 0.043, between 1.13 and 1.298 with 95 % confidence
-    (400 decisions worth 301, support 1.01)
+    1.214 ± 0.043, between 1.123 and 1.296 with 95 % confidence
+    (gamma interval, 400 decisions worth 301, support 1.01)
     """
     _check_log(log, level)
     learner = Greedy() if model is None else model
     targets = _targets(log, target, against)
     parts = [_parts(log, q, *_predict(log, q, learner, folds, past)) for q in targets]
-    return _estimate(parts, normalized, level)
+    return estimate(parts, log.w, normalized=normalized, level=level)
 
 
 def replay(
@@ -201,8 +171,8 @@ def replay(
     >>> log = offline.Log.of(A, clicks, np.full(A.shape, 0.5), np.eye(4))
     >>> run = offline.replay(log, CombLinTS(lam=1.0, sigma=0.5), TopK(2), rng=rng)
     >>> print(run.estimate)  # doctest: +NORMALIZE_WHITESPACE
-    1.209 ± 0.046, between 1.118 and 1.3 with 95 % confidence
-    (400 decisions worth 305, support 1.02)
+    1.209 ± 0.046, between 1.11 and 1.297 with 95 % confidence
+    (gamma interval, 400 decisions worth 305, support 1.02)
     >>> round(run.overlap, 2), run.A[-1]
     (0.51, array([3, 2]))
     """
@@ -223,89 +193,19 @@ def replay(
         belief = model.learn(belief, problem, seen)
         ratio[i] = both / log.p[i]
     N = np.full(log.n, np.mean([len(A) for A in choices]))  # of this run, whose sizes are fixed
-    estimate = _estimate([_Parts(np.zeros(1), N, ratio * log.w, ratio)], normalized, level)
+    parts = Parts(np.zeros(1), N, ratio * log.w, ratio)
+    found = estimate([parts], log.w, normalized=normalized, level=level)
     overlap = float((ratio > 0).sum() / N.sum())
-    return Replay(estimate, padded(choices, -1), overlap, belief)
+    return Replay(found, padded(choices, -1), overlap, belief)
 
 
-class _Parts(NamedTuple):
-    """What the decisions say about the value of a policy, before R and S are summed over items."""
-
-    M: Array  # (n,) or (1,)
-    N: Array  # (n,) or (1,)
-    R: Array  # (n, K)
-    S: Array  # (n, K)
-
-
-def _parts(log: Log, q: Array, M: Array, predicted: Array) -> _Parts:
+def _parts(log: Log, q: Array, M: Array, predicted: Array) -> Parts:
     """The parts for a target q, (n, L) or (1, L), with the predictions M (n,) and ŵ (n, K)."""
-    chosen = np.take_along_axis(q, np.maximum(log.A, 0), axis=-1)
+    places = np.maximum(log.A, 0)
+    chosen = np.take_along_axis(q, places, axis=-1)
     S = np.where(log.A >= 0, chosen, 0.0) / log.p
-    return _Parts(M, q.sum(-1), S * (log.w - predicted), S)
-
-
-class _Terms(NamedTuple):
-    """The value of a policy, and what each decision says about it."""
-
-    value: float
-    terms: Array  # (n,)
-    ess: float
-    support: float
-
-    def minus(self, other: "_Terms") -> "_Terms":
-        """By how much this policy is worth more than another."""
-        return _Terms(
-            self.value - other.value,
-            self.terms - other.terms,
-            min(self.ess, other.ess),
-            min(self.support, other.support),
-        )
-
-
-def _terms(parts: _Parts, normalized: bool) -> _Terms:
-    """The estimate of the value, self-normalized or not, and its terms."""
-    M = parts.M
-    N = parts.N
-    R = parts.R.sum(-1)
-    S = parts.S.sum(-1)
-    n = len(S)
-    logged = np.count_nonzero(S)
-    if logged < 2:
-        raise ParameterError(
-            f"the target chooses what was logged in {logged} of {n} decisions: "
-            "this log says too little about its value"
-        )
-    scale = N.mean() / S.mean()
-    terms = M + R
-    value = terms.mean()
-    if normalized:
-        r = R.mean() / S.mean()
-        j = (1 - 1 / n) / (1 - S / S.sum())
-        terms = M + r * N + j * scale * (R - r * S)
-        value = M.mean() + r * N.mean()
-    ess = S.sum() ** 2 / (S**2).sum()
-    return _Terms(float(value), terms, float(ess), float(1 / scale))
-
-
-def _estimate(parts: list[_Parts], normalized: bool, level: float) -> Estimate:
-    """The value of a policy, or by how much the first of two policies is worth more."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        policies = [_terms(policy, normalized) for policy in parts]
-        value, terms, ess, support = functools.reduce(_Terms.minus, policies)
-        n = len(terms)
-        se = float(np.sqrt(((terms - value) ** 2).mean() / (n - 1)))
-        half = se * float(stdtrit(ess - 1, (1 + level) / 2))
-    if not math.isfinite(half):
-        raise NumericalError(
-            "no finite interval: weights or q/p are too large to square, "
-            "or one decision outweighs all"
-        )
-    if half == 0:
-        raise ParameterError(
-            f"all {n} decisions say {value:.4g}, and an interval of no width would not be true: "
-            "log more decisions"
-        )
-    return Estimate(value, se, value - half, value + half, level, n, ess, support)
+    wrong = log.w - predicted
+    return Parts(M, q.sum(-1), S * wrong, S)
 
 
 def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tuple[Array, Array]:
@@ -323,8 +223,12 @@ def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tu
             "take a linear model, as Greedy()"
         )
     rng = np.random.default_rng(0)  # for a learner that draws: valid too, but Greedy is better
-    problem = _problem(log, 0, TopK(1))
     rows = np.stack([as_float64(take_rows(log.Phi[i], log.A[i])) for i in range(log.n)])
+    adds_constant = is_clicks(log.w) and not _has_constant(rows[log.A >= 0])
+    problem = _problem(log, 0, TopK(1))
+    if adds_constant:
+        problem = problem._replace(Phi=_with_constant(problem.Phi))
+        rows = np.append(rows, log.A[..., None] >= 0, axis=-1)  # none where A pads
     fold = np.arange(log.n) * folds // log.n
     q = np.broadcast_to(q, (log.n, log.L))
     direct = np.zeros(log.n)
@@ -341,10 +245,31 @@ def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tu
         for i in np.flatnonzero(fold == k):
             if Phi is not log.Phi[i]:
                 Phi = log.Phi[i]
-                w_hat = learner.weights(belief, problem._replace(Phi=Phi), rng)
+                seen = _with_constant(Phi) if adds_constant else Phi
+                w_hat = learner.weights(belief, problem._replace(Phi=seen), rng)
             direct[i] = q[i] @ w_hat
             predicted[i] = w_hat[log.A[i]]
     return direct, np.where(log.A >= 0, predicted, 0.0)
+
+
+def _has_constant(rows: Array) -> bool:
+    """Whether a feature is the same, and not 0, in all rows (n, d)."""
+    first = rows[0]
+    same = (rows == first).all(axis=0)
+    constant = same & (first != 0)
+    return bool(constant.any())
+
+
+def _with_constant(Phi: Features) -> Features:
+    """The features with one more, which is 1 for all items."""
+    if is_product(Phi):
+        return Product(_with_ones(Phi.left), block_diag(Phi.right, 1.0))
+    return _with_ones(Phi)
+
+
+def _with_ones(rows: Array) -> Array:
+    ones = np.ones((len(rows), 1), rows.dtype)
+    return np.concatenate([rows, ones], axis=-1)
 
 
 def probabilities(
@@ -398,8 +323,10 @@ def _targets(log: Log, target: Any, against: Any) -> list[Array]:
 
 def _target(log: Log, target: Any) -> Array:
     """Probabilities (n, L), or (1, L) if they are the same in all decisions."""
+    ids = np.arange(log.L) if log.ids is None else log.ids
+    given = by_name("target", target, ids, ParameterError)
     try:
-        q = as_numbers(target)
+        q = as_numbers(given)
     except ValueError as error:
         raise ParameterError(f"target must be probabilities, one per item ({error})") from error
     shapes = ((log.L,), (log.n, log.L))

@@ -9,7 +9,7 @@ p_i(e)    p            (n, K)       P(e ∈ A_i), their propensities, 1 where A 
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,22 @@ from superarm.agent.catalogue import (
 )
 from superarm.agent.decisions import Decision
 from superarm.arrays import Array, Features, take_rows
-from superarm.checks import as_features
 from superarm.errors import (
     DecisionError,
-    FeaturesError,
     ItemsError,
     MaskError,
     ParameterError,
     SuperarmError,
     WeightsError,
+)
+from superarm.offline.lists import (
+    by_name,
+    catalogued,
+    padded,
+    per_decision,
+    places,
+    require_same_index,
+    rows_of,
 )
 
 
@@ -54,6 +61,7 @@ class Log(NamedTuple):
     p: Array  # (n, K)
     Phi: list[Features]  # n of (L, d)
     available: Array | None = None  # (n, L) bool, if not all items could be chosen
+    ids: Array | None = None  # (L,) of the items, if they are not 0..L-1
 
     @property
     def n(self) -> int:
@@ -73,35 +81,54 @@ class Log(NamedTuple):
         propensities: Any,
         features: Any,
         *,
+        ids: Any = None,
         available: Any = None,
     ) -> "Log":
-        """The log of lists with one entry per decision, or of arrays (n, K) in which items of -1
-        pad.
+        """The log of lists with one entry per decision, or of arrays or data frames (n, K) in which
+        items of -1 or None pad. Where each decision is of one item, flat lists and the columns of a
+        data frame will do.
 
         Args:
-            items: the items chosen.
-            weights: what was observed of each. A decision whose feedback is not in yet is left out
-                as a whole.
-            propensities: the probability with which each was chosen, in (0, 1]; see
+            items: the items chosen, by their ids.
+            weights: what was observed of each, in the order of the items or by item, as mappings.
+                A decision whose feedback is not in yet is left out as a whole.
+            propensities: the probability with which each was chosen, in (0, 1], likewise; see
                 `offline.propensities`.
             features: (L, d) if they are the same in all decisions, else (n, L, d) or a list of n.
-                Where items have none, np.eye(L).
-            available: a mask of the items that could be chosen, (L,) or (n, L), if not all could.
+                Data frames have the ids of the items as their index. Where items have no features,
+                np.eye(L).
+            ids: of the items, in the order of their features; by default the index of a data frame,
+                else 0..L-1.
+            available: the items that could be chosen, if not all could: a mask (L,) or (n, L), a
+                set of ids, or a list of n sets.
+
+        >>> import pandas as pd
+        >>> from superarm.offline import Log
+        >>> songs = pd.DataFrame({"tempo": [0.2, 0.9]}, index=["abba", "bowie"])
+        >>> shown = pd.DataFrame({"song": ["bowie", "abba"], "click": [0, 1], "p": [0.3, 0.7]})
+        >>> Log.of(shown["song"], shown["click"], shown["p"], songs).A
+        array([[1],
+               [0]])
         """
-        chosen = _rows("items", items, ItemsError, "integers")
-        w = _rows_of(chosen, "weights", weights, WeightsError)
-        p = _rows_of(chosen, "propensities", propensities, ParameterError)
-        A = padded(chosen, -1)
+        require_same_index(items=items, weights=weights, propensities=propensities)
+        chosen = per_decision("items", items, ItemsError, "integers or ids")
+        w = per_decision("weights", weights, WeightsError)
+        p = per_decision("propensities", propensities, ParameterError)
+        known, Phi = catalogued(features, ids, len(chosen))
+        A = padded(places(chosen, known), -1)
+        w = rows_of(chosen, "weights", w, WeightsError)
+        p = rows_of(chosen, "propensities", p, ParameterError)
         log = cls(
             A,
             np.where(A >= 0, padded(w, 0.0), 0.0),
             np.where(A >= 0, padded(p, 1.0), 1.0),
-            _features(features, len(A)),
+            Phi,
+            ids=None if known.plain else known.ids,
         )
         log._check()
         if available is None:
             return log
-        return log._replace(available=_mask(available, A, log.L))
+        return log._replace(available=_mask(available, A, known))
 
     def _check(self) -> None:
         """Refuse items that are unknown or repeated, weights and propensities that are none."""
@@ -109,7 +136,8 @@ class Log(NamedTuple):
         refuse_first(
             (A < -1) | (A >= self.L),
             ItemsError,
-            f"decision {{0}}: item {{item}} is not one of the items 0..{self.L - 1}",
+            f"decision {{0}}: item {{item}} is not one of the items 0..{self.L - 1}; "
+            "items with ids of their own need these as ids= or as the index of the features",
             item=A,
         )
         order = np.sort(A, axis=-1)
@@ -140,6 +168,7 @@ class Log(NamedTuple):
             self.p[chosen],
             [self.Phi[i] for i in chosen],
             None if self.available is None else self.available[chosen],
+            self.ids,
         )
 
     @classmethod
@@ -193,7 +222,12 @@ class Log(NamedTuple):
             chosen.append(_positions(i, decision, known))
             observed.append(_in_order(i, decision, feedback[i]))
         p = [decision.propensity for decision in records]
-        log = cls.of(chosen, observed, p, values, available=available)
+        log = cls.of(chosen, observed, p, values)
+        if known is not None and not known.plain:
+            log = log._replace(ids=known.ids)
+        if available is not None:
+            everything = Catalogue(log.ids, log.L)
+            log = log._replace(available=_mask(available, log.A, everything))
         for i, decision in enumerate(records):
             rows = take_rows(log.Phi[i], log.A[i][: len(decision.items)])
             _check_rows(i, decision, rows, table.names)
@@ -265,107 +299,30 @@ def _check_rows(i: int, decision: Decision, rows: Array, names: Names) -> None:
         )
 
 
-def padded(rows: list[Array], fill: float) -> Array:
-    """Rows of any length as one array (n, K), filled up.
-
-    >>> import numpy as np
-    >>> padded([np.array([4]), np.array([2, 3])], -1)
-    array([[ 4, -1],
-           [ 2,  3]])
-    """
-    K = max(map(len, rows))
-    out = np.full((len(rows), K), fill)
-    for row, values in zip(out, rows, strict=True):
-        row[: len(values)] = values
-    return out
-
-
-def _rows(
-    what: str,
-    lists: Any,
-    error: type[SuperarmError],
-    kind: Literal["integers", "numbers"],
-) -> list[Array]:
-    """A flat array per decision."""
-    try:
-        rows = [np.asarray(row) for row in lists]
-    except (TypeError, ValueError) as fault:
-        raise error(f"{what} must be a list of {kind} for each decision ({fault})") from fault
-    for i, row in enumerate(rows):
-        fits = row.dtype.kind in ("iu" if kind == "integers" else "biuf")
-        if row.ndim != 1 or (row.size and not fits):
-            raise error(
-                f"decision {i}: {what} must be a flat list of {kind}, "
-                f"got {row.dtype} of shape {row.shape}"
-            )
-    if not any(row.size for row in rows):
-        raise error(f"the log holds no {what}: it needs a list for each of one or more decisions")
-    return rows
-
-
-def _rows_of(
-    chosen: list[Array],
-    what: str,
-    lists: Any,
-    error: type[SuperarmError],
-) -> list[Array]:
-    """A flat array of numbers per decision, as long as its items."""
-    rows = _rows(what, lists, error, "numbers")
-    if len(rows) != len(chosen):
-        raise error(f"there are {what} of {len(rows)} decisions, but items of {len(chosen)}")
-    for i, row in enumerate(rows):
-        if len(row) != len(chosen[i]):
-            raise error(
-                f"decision {i} has {len(row)} {what} for {len(chosen[i])} items: give one per item"
-            )
-    return rows
-
-
-def _features(features: Any, n: int) -> list[Features]:
-    """Features per decision, of which there are n; those given once are held once."""
-    listed = isinstance(features, list | tuple)
-    if listed and any(len(getattr(Phi, "shape", ())) == 2 for Phi in features):
-        each = _checked(features)
-    else:
-        Phi = as_features(features)
-        if len(Phi.shape) not in (2, 3):
-            raise FeaturesError(
-                f"features must have shape (items, features) or ({n}, items, features), "
-                f"got {Phi.shape}"
-            )
-        each = [Phi] * n if len(Phi.shape) == 2 else [Phi[i] for i in range(Phi.shape[0])]
-    if len(each) != n:
-        raise FeaturesError(
-            f"features of {len(each)} decisions, but items of {n}: "
-            "give one (items, features) for each"
-        )
-    return each
-
-
-def _checked(features: list[Any] | tuple[Any, ...]) -> list[Features]:
-    """The features per decision; each array is checked once, however often it occurs."""
-    checked: dict[int, Features] = {}
-    shape = np.shape(features[0])
-    for i, Phi in enumerate(features):
-        if id(Phi) in checked:
-            continue
-        try:
-            checked[id(Phi)] = as_features(Phi, shape)
-        except FeaturesError as error:
-            raise FeaturesError(f"decision {i}: {error}") from error
-    return [checked[id(Phi)] for Phi in features]
-
-
-def _mask(available: Any, A: Array, L: int) -> Array:
+def _mask(available: Any, A: Array, known: Catalogue) -> Array:
     """Which items could be chosen, (n, L): those that were chosen must be among them."""
-    shapes = ((L,), (len(A), L))
-    mask = as_mask(available, f"booleans of shape {shapes[0]} or {shapes[1]}", *shapes)
+    shapes = ((known.L,), (len(A), known.L))
+    mask = as_mask(
+        _booleans(available, known),
+        f"booleans of shape {shapes[0]} or {shapes[1]}, or sets of items",
+        *shapes,
+    )
     mask = np.broadcast_to(mask, shapes[1])
     barred = (A >= 0) & ~np.take_along_axis(mask, np.maximum(A, 0), axis=-1)
     refuse_first(
         barred,
         MaskError,
         "decision {0}: item {item} was chosen, but is marked as not available",
-        item=A,
+        item=known.ids_of(A),
     )
     return mask
+
+
+def _booleans(available: Any, known: Catalogue) -> Any:
+    """Sets of items, or what names them, as booleans in the order of the items."""
+    if isinstance(available, set | frozenset):
+        return known.mask(available)
+    listed = isinstance(available, list | tuple)
+    if listed and any(isinstance(items, set | frozenset) for items in available):
+        return [known.mask(items) for items in available]
+    return by_name("available", available, known.ids, MaskError)

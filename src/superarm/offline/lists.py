@@ -1,0 +1,278 @@
+"""Logs as people have them, put into the order of the items: lists, arrays, series, data frames.
+
+What carries names is aligned by them or refused; what does not is taken in its order.
+"""
+
+import numbers
+from typing import Any, Literal
+
+import numpy as np
+
+from superarm.agent.catalogue import Catalogue, as_table, by_item, index_of
+from superarm.arrays import Array, Features
+from superarm.checks import as_features, is_whole
+from superarm.errors import FeaturesError, ItemsError, SuperarmError
+
+
+def padded(rows: list[Array], fill: float) -> Array:
+    """Rows of any length as one array (n, K), filled up.
+
+    >>> import numpy as np
+    >>> padded([np.array([4]), np.array([2, 3])], -1)
+    array([[ 4, -1],
+           [ 2,  3]])
+    """
+    K = max(map(len, rows))
+    out = np.full((len(rows), K), fill)
+    for row, values in zip(out, rows, strict=True):
+        row[: len(values)] = values
+    return out
+
+
+def per_decision(
+    what: str,
+    lists: Any,
+    error: type[SuperarmError],
+    kind: str = "numbers",
+) -> list[Any]:
+    """One list or mapping per decision; single values are lists of one.
+
+    >>> from superarm.errors import WeightsError
+    >>> per_decision("weights", [1.0, 0.0], WeightsError)
+    [[1.0], [0.0]]
+    """
+    given = lists.to_numpy() if hasattr(lists, "columns") else lists
+    if isinstance(given, np.ndarray) and given.ndim > 1:
+        return list(given)
+    try:
+        entries = list(given)
+    except TypeError as fault:
+        raise error(f"{what} must be a list of {kind} for each decision ({fault})") from fault
+    if not entries:
+        raise error(f"the log holds no {what}: it needs a list for each of one or more decisions")
+    single = [isinstance(entry, str | numbers.Number | np.generic) for entry in entries]
+    if all(single):
+        return [[entry] for entry in entries]
+    if any(single):
+        raise error(
+            f"decision {single.index(True)}: {what} are a single value, but those of decision "
+            f"{single.index(False)} a list: give lists for all decisions, or single values for all"
+        )
+    return entries
+
+
+def require_same_index(**tables: Any) -> None:
+    """Refuse series or data frames whose rows are not of the same decisions."""
+    first: Any = None
+    for what, table in tables.items():
+        index = index_of(table)
+        if index is None:
+            continue
+        if first is not None and not np.array_equal(index, index_of(tables[first])):
+            raise ItemsError(
+                f"{first} and {what} have different indexes: take them from one data frame, "
+                "or give .to_numpy() if their rows are in the same order"
+            )
+        first = first or what
+
+
+def flat_rows(
+    what: str,
+    entries: list[Any],
+    error: type[SuperarmError],
+    kind: Literal["integers", "numbers"],
+) -> list[Array]:
+    """A flat array per decision."""
+    try:
+        rows = [np.asarray(row) for row in entries]
+    except (TypeError, ValueError) as fault:
+        raise error(f"{what} must be a list of {kind} for each decision ({fault})") from fault
+    for i, row in enumerate(rows):
+        fits = row.dtype.kind in ("iu" if kind == "integers" else "biuf")
+        if row.ndim != 1 or (row.size and not fits):
+            raise error(
+                f"decision {i}: {what} must be a flat list of {kind}, "
+                f"got {row.dtype} of shape {row.shape}"
+            )
+    if not any(row.size for row in rows):
+        raise error(f"the log holds no {what}: it needs a list for each of one or more decisions")
+    return rows
+
+
+def places(entries: list[Any], known: Catalogue) -> list[Array]:
+    """Where the items of each decision are, -1 for padding."""
+    if known.plain:
+        return flat_rows("items", entries, ItemsError, "integers")
+    found = []
+    for i, entry in enumerate(entries):
+        try:
+            found.append(_places(entry, known))
+        except ItemsError as error:
+            raise ItemsError(
+                f"decision {i}: {error}; items must be ids of the features' rows, each once"
+            ) from error
+    if not any((row >= 0).any() for row in found):
+        raise ItemsError("the log holds no items: it needs a list for one or more decisions")
+    return found
+
+
+def _places(entry: Any, known: Catalogue) -> Array:
+    """Where the items of one decision are. None, NaN and -1 pad, unless an item is called -1."""
+    items = np.asarray(entry, dtype=object)
+    if items.ndim != 1:
+        raise ItemsError(f"items must be a flat list, got {entry!r:.100}")
+    pads = [_is_padding(item, known) for item in items]
+    real = np.logical_not(pads)
+    out = np.full(len(items), -1)
+    out[real] = known.positions(items[real].tolist())
+    return out
+
+
+def _is_padding(item: Any, known: Catalogue) -> bool:
+    if item is None:
+        return True
+    if isinstance(item, float):
+        return bool(np.isnan(item))
+    if not is_whole(item):
+        return False
+    return bool(item == -1) and known.get(-1) < 0
+
+
+def rows_of(
+    items: list[Any],
+    what: str,
+    entries: list[Any],
+    error: type[SuperarmError],
+) -> list[Array]:
+    """A flat array of numbers per decision, one for each of its items and in their order."""
+    if len(entries) != len(items):
+        raise error(f"there are {what} of {len(entries)} decisions, but items of {len(items)}")
+    in_their_order = [_in_order(i, what, entry, items[i], error) for i, entry in enumerate(entries)]
+    rows = flat_rows(what, in_their_order, error, "numbers")
+    for i, row in enumerate(rows):
+        if len(row) != len(items[i]):
+            raise error(
+                f"decision {i} has {len(row)} {what} for {len(items[i])} items: give one per item"
+            )
+    return rows
+
+
+def _in_order(i: int, what: str, entry: Any, items: Any, error: type[SuperarmError]) -> Any:
+    """Numbers by item in the order of the items of decision i; others as they are."""
+    if isinstance(entry, list | tuple | np.ndarray):
+        return entry
+    mapping = by_item(entry)
+    if mapping is None:
+        return entry
+    names = np.asarray(items, dtype=object).tolist()
+    if mapping.keys() != set(names):
+        raise error(
+            f"decision {i}: {what} are of {list(mapping)!r:.100}, but its items are "
+            f"{names!r:.100}: give one for each, and for no other"
+        )
+    return [mapping[item] for item in names]
+
+
+def catalogued(features: Any, ids: Any, n: int) -> tuple[Catalogue, list[Features]]:
+    """The items by their ids, and the features of each of n decisions, in the order of the items.
+
+    Args:
+        features: of all decisions or of each, as `Log.of` takes them.
+        ids: of the items; None for those of a data frame, or for the numbers 0..L-1.
+        n: number of decisions.
+    """
+    listed = isinstance(features, list | tuple) and len(features) > 0
+    if listed and hasattr(features[0], "columns"):
+        return _framed(features, ids, n)
+    table = as_table(features)
+    each = _each(table.values, n)
+    given = table.ids if ids is None else ids
+    known = Catalogue(given, each[0].shape[-2], table.names)
+    if table.ids is None:
+        return known, each
+    Phi = as_features(known.rows(table))
+    return known, [Phi] * n
+
+
+def _framed(frames: Any, ids: Any, n: int) -> tuple[Catalogue, list[Features]]:
+    """The items and the features of each decision, from one data frame per decision."""
+    tables = [as_table(frame) for frame in frames]
+    first = tables[0]
+    known = Catalogue(first.ids if ids is None else ids, len(first.values), first.names)
+    each = []
+    for i, table in enumerate(tables):
+        try:
+            each.append(known.rows(table))
+        except SuperarmError as error:
+            raise FeaturesError(
+                f"decision {i}: its data frame must have the rows and columns of the first one, "
+                f"in any order ({error})"
+            ) from error
+    return known, _each(each, n)
+
+
+def _each(features: Any, n: int) -> list[Features]:
+    """Features per decision, of which there are n; those given once are held once."""
+    listed = isinstance(features, list | tuple)
+    if listed and any(len(getattr(Phi, "shape", ())) == 2 for Phi in features):
+        each = _checked(features)
+    else:
+        Phi = as_features(features)
+        if len(Phi.shape) not in (2, 3):
+            raise FeaturesError(
+                f"features must have shape (items, features) or ({n}, items, features), "
+                f"got {Phi.shape}"
+            )
+        each = [Phi] * n if len(Phi.shape) == 2 else [Phi[i] for i in range(Phi.shape[0])]
+    if len(each) != n:
+        raise FeaturesError(
+            f"features of {len(each)} decisions, but items of {n}: "
+            "give one (items, features) for each"
+        )
+    return each
+
+
+def _checked(features: list[Any] | tuple[Any, ...]) -> list[Features]:
+    """The features per decision; each array is checked once, however often it occurs."""
+    checked: dict[int, Features] = {}
+    shape = np.shape(features[0])
+    for i, Phi in enumerate(features):
+        if id(Phi) in checked:
+            continue
+        try:
+            checked[id(Phi)] = as_features(Phi, shape)
+        except FeaturesError as error:
+            raise FeaturesError(f"decision {i}: {error}") from error
+    return [checked[id(Phi)] for Phi in features]
+
+
+def by_name(what: str, values: Any, ids: Array, error: type[SuperarmError]) -> Any:
+    """Values per item, (L,) or (n, L), in the order of the ids; what has no names stays as it is.
+
+    Args:
+        what: they are.
+        values: with names in a mapping, the index of a series or the columns of a data frame.
+        ids: of the items.
+        error: to raise if the names are not the ids.
+
+    >>> import numpy as np
+    >>> from superarm.errors import ParameterError
+    >>> by_name("target", {"b": 0.2, "a": 0.8}, np.array(["a", "b"]), ParameterError)
+    [0.8, 0.2]
+    """
+    table = hasattr(values, "columns")
+    mapping = None if table else by_item(values)
+    if not table and mapping is None:
+        return values
+    named = mapping if mapping is not None else dict.fromkeys(values.columns)
+    wanted = ids.tolist()
+    odd = [item for item in named if item not in set(wanted)]
+    odd += [item for item in wanted if item not in named]
+    if odd:
+        raise error(
+            f"{what} must name each of the {len(ids)} items once and nothing else: "
+            f"see {odd[0]!r:.100}; or give .to_numpy() in the order of the items"
+        )
+    if mapping is not None:
+        return [mapping[item] for item in wanted]
+    return values[wanted].to_numpy()
