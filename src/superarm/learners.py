@@ -21,7 +21,8 @@ from superarm import bounds, gaussian
 from superarm.arrays import Array, Features, Rng, log, matvec, normal, take, where
 from superarm.beliefs.itemwise import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.logit import LogitModel, TunedLogitModel
+from superarm.beliefs.bonus import index, optimistic
+from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
 from superarm.beliefs.mixed import Mixed, MixedModel
 from superarm.beliefs.tuned import TunedModel
 from superarm.beliefs.widths import WidthsModel
@@ -66,6 +67,20 @@ def _known(**scales: Scale) -> dict[str, float]:
     return known
 
 
+def _check_options(forgetting: Any, link: Any) -> None:
+    if not (is_real(forgetting) and 0 < forgetting <= 1):
+        raise ParameterError(
+            f"forgetting must lie in (0, 1], where 1 forgets nothing, got {forgetting!r}"
+        )
+    if link not in ("identity", "logit"):
+        raise ParameterError(f"link must be 'identity' or 'logit', got {link!r}")
+
+
+def _refuse_sigma(known: dict[str, float]) -> None:
+    if "sigma" in known:
+        raise ParameterError("the logit link has no sigma: a coin brings its own noise")
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Linear:
     """The parameters of every linear learner, and the model they ask for."""
@@ -82,12 +97,7 @@ class _Linear:
     def model(self) -> LinearFamily:
         """The linear model: of log-odds, with scales of its own choosing, or with those given."""
         known = _known(lam=self.lam, sigma=self.sigma)
-        if not (is_real(self.forgetting) and 0 < self.forgetting <= 1):
-            raise ParameterError(
-                f"forgetting must lie in (0, 1], where 1 forgets nothing, got {self.forgetting!r}"
-            )
-        if self.link not in ("identity", "logit"):
-            raise ParameterError(f"link must be 'identity' or 'logit', got {self.link!r}")
+        _check_options(self.forgetting, self.link)
         if self.link == "logit":
             return self._logit_model(known)
         if len(known) < 2:
@@ -95,8 +105,7 @@ class _Linear:
         return LinearModel(known["lam"], known["sigma"], self.forgetting)
 
     def _logit_model(self, known: dict[str, float]) -> LogitModel | TunedLogitModel:
-        if "sigma" in known:
-            raise ParameterError("the logit link has no sigma: a coin brings its own noise")
+        _refuse_sigma(known)
         if known:
             return LogitModel(known["lam"], self.forgetting)
         return TunedLogitModel(forgetting=self.forgetting)
@@ -218,19 +227,30 @@ class _Mixed:
     lam: Scale = "auto"
     sigma: Scale = "auto"
     tau: Scale = "auto"
-    explore: float = 0.3
+    explore: float | None = None
+    forgetting: float = 1.0
+    link: Literal["identity", "logit"] = "identity"
+    contexts: bool = False
 
     def __post_init__(self) -> None:
-        _ = self.model  # which refuses what is not a scale
-        if not (is_real(self.explore) and 0 <= self.explore <= 1):
-            raise ParameterError(f"explore must lie in [0, 1], got {self.explore!r}")
+        _ = self.model  # which refuses parameters that are out of their range
+        if self.explore is not None and not (is_real(self.explore) and 0 <= self.explore <= 1):
+            raise ParameterError(f"explore must lie in [0, 1], or be None, got {self.explore!r}")
 
     @cached_property
     def model(self) -> MixedModel:
-        """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²)."""
+        """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²); of log-odds for clicks."""
+        scales: dict[str, Scale] = {"lam": self.lam, "sigma": self.sigma, "tau": self.tau}
+        known = {}
         if is_real(self.tau) and self.tau == 0:
-            return MixedModel(_known(lam=self.lam, sigma=self.sigma) | {"tau": 0.0})
-        return MixedModel(_known(lam=self.lam, sigma=self.sigma, tau=self.tau))
+            known["tau"] = float(scales.pop("tau"))
+        known |= _known(**scales)
+        _check_options(self.forgetting, self.link)
+        options = {"forgetting": self.forgetting, "contexts": bool(self.contexts)}
+        if self.link == "logit":
+            _refuse_sigma(known)
+            return MixedLogitModel(known | {"sigma": 1.0}, **options)
+        return MixedModel(known, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,25 +261,36 @@ class CombMixTS(_Mixed):
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
         tau: std of the items' own deviations δ_e, or "auto"; with 0 this is CombLinTS.
-        explore: 0 to 1, how much of the uncertainty about δ_e enters a choice. 1 is full Thompson
-            sampling, which tries too many items where most can never be seen twice; 0 tries them
-            for the sake of θ alone.
-
-    The features of an item must stay the same, as its deviation is from them.
+        explore: how to explore for the sake of δ_e. None adds to each item what it is worth to find
+            out more about it, see `beliefs.bonus`. A number from 0 to 1 draws δ_e from its
+            posterior with a std of that size: 1 is full Thompson sampling, which tries too many
+            items where most can never be seen twice; 0 tries them for the sake of θ alone.
+        forgetting: what an episode leaves of all that was learned before, in (0, 1].
+        link: "logit" for clicks, with weights in [0, 1].
+        contexts: whether the features of an item differ from call to call. If not, its deviation is
+            from features that must stay the same; if so, the mean feature row of each item is kept.
 
     >>> from superarm import CombMixTS
     >>> learner = CombMixTS()
     >>> learner = CombMixTS(lam=1.0, sigma=0.3, tau=0.05, explore=0.3)
+    >>> clicks = CombMixTS(link="logit", contexts=True)
     """
 
     def weights(self, belief: Mixed, problem: Problem, rng: Rng) -> Array:
-        """θ_t ~ N(θ̄_t, Σ_t);  φ_e·θ_t + E[δ_e | θ_t] + explore · N(0, var(δ_e | θ_t))."""
-        return self.model.sample(belief, problem, rng, self.explore)
+        """θ_t ~ N(θ̄_t, Σ_t);  E[w̄(e) | θ_t] and a bonus for what is open about δ_e."""
+        if self.explore is not None:
+            return self.model.response(self.model.sample(belief, problem, rng, self.explore))
+        of = self.model.outlook(belief, problem, gaussian.sample(belief, rng))
+        mean = self.model.response(of.mean)
+        bonus = index(of.variance, belief.sigma, belief.t)
+        upper = self.model.response(of.mean + bonus)
+        return optimistic(mean, upper - mean, problem.oracle)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombMixUCB(_Mixed):
-    """Upper confidence bounds for items that their features explain only in part.
+    """Upper confidence bounds for items that their features explain only in part, with the options
+    of `CombMixTS`.
 
     >>> from superarm import CombMixUCB
     >>> learner = CombMixUCB(c=1.0)
@@ -272,9 +303,17 @@ class CombMixUCB(_Mixed):
         require_positive(c=self.c)
 
     def weights(self, belief: Mixed, problem: Problem, rng: Rng) -> Array:
-        """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)])."""
-        mean = self.model.mean(belief, problem)
-        return mean + self.c * self.model.std(belief, problem, self.explore)
+        """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)]), or with the bonus."""
+        score = self.model.mean(belief, problem)
+        mean = self.model.response(score)
+        if self.explore is not None:
+            width = self.c * self.model.std(belief, problem, self.explore)
+        else:
+            of_theta = self.model.std(belief, problem, 0.0)
+            of_items = index(self.model.open(belief), belief.sigma, belief.t)
+            width = ((self.c * of_theta) ** 2 + of_items**2) ** 0.5
+        upper = self.model.response(score + width)
+        return optimistic(mean, upper - mean, problem.oracle)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,8 @@ believe that had seen, instead of the click, a target y with precision a:
 
     1/s'² = 1/s² + a,   m'/s'² = m/s² + a y
 
-So `gaussian.condition` on the targets is the update. The observations of a block are matched one
-after the other, as what one says changes what is believed of the next. Weights between 0 and 1 are
-shares: w of v is binomial.
+So `gaussian.condition` on the targets is the update. The observations of a block are matched in
+turns, each given all the others. Weights between 0 and 1 are shares: w of v is binomial.
 """
 
 import math
@@ -26,7 +25,7 @@ from superarm.arrays import (
     Array,
     as_float64,
     as_like,
-    exp,
+    diagonal,
     full,
     matvec,
     nonzero_rows,
@@ -36,13 +35,13 @@ from superarm.arrays import (
     where,
 )
 from superarm.arrays.compiled import compiled
-from superarm.arrays.kinds import namespace
 from superarm.beliefs.columns import LEVEL, is_level
 from superarm.beliefs.linear import FactoredModel, faded, observed
-from superarm.beliefs.tuned import Tuned, TunedModel
+from superarm.beliefs.mixed import Means, Mixed, MixedModel
+from superarm.beliefs.tuned import TunedModel
 from superarm.contracts import Feedback, Problem
 from superarm.errors import WeightsError
-from superarm.gaussian import Factored, Gaussian, condition, log_evidence
+from superarm.gaussian import Factored, Gaussian, condition
 
 NODES = 129
 """Places at which a density is looked at; with that many the trapezoidal rule is exact to rounding
@@ -57,8 +56,12 @@ ENOUGH = 30
 """Clicks, and rows without, from which on λ is chosen."""
 RARE = 0.05
 """Clicks per row below which p(1-p) is about p."""
-BLOCK = 64
+BLOCK = 128
 """Rows that are matched under one joint covariance."""
+SWEEPS = 20
+"""How often the observations of a block take turns."""
+TOLERANCE = 1e-6
+"""The largest change in standard deviations after which they agree."""
 
 
 @compiled
@@ -112,23 +115,37 @@ def _match(
     v: Array,
     present: Array,
 ) -> None:
-    """Fill out (B, 3, K) with targets, precisions and the log evidence of each observation."""
+    """Fill out (B, 3, K) with targets, precisions, and what is missing of the log evidence."""
     for b in range(len(m)):
-        for k in range(m.shape[1]):
-            if not present[b, k]:
-                continue
-            variance = V[b, k, k]
-            change, left, log_mass = _moments(m[b, k], variance, w[b, k], v[b, k])
-            # below 1e-12 of the variance it is rounding that speaks
-            a = max(1 / left - 1 / variance, 1e-12 / variance)
-            y = m[b, k] + change * (1 + 1 / (a * variance))
-            gain = a / (1 + a * variance)
-            column = V[b, :, k].copy()
-            m[b] += column * (gain * (y - m[b, k]))
-            V[b] -= gain * np.outer(column, column)
-            out[b, 0, k] = y
-            out[b, 1, k] = a
-            out[b, 2, k] = log_mass
+        a = np.zeros(m.shape[1])  # precisions
+        ay = np.zeros(m.shape[1])  # precisions times targets
+        for _ in range(SWEEPS):
+            largest = 0.0
+            for k in range(m.shape[1]):
+                if not present[b, k]:
+                    continue
+                now = 1 / V[b, k, k]
+                without = 1 / max(now - a[k], 1e-12 * now)  # variance without this observation
+                mean = (m[b, k] * now - ay[k]) * without
+                change, left, log_mass = _moments(mean, without, w[b, k], v[b, k])
+                # below 1e-12 of the variance it is rounding that speaks
+                precision = max(1 / left - 1 / without, 1e-12 / without)
+                y = mean + change * (1 + 1 / (precision * without))
+                more = precision - a[k]
+                shift = (precision * y - ay[k] - more * m[b, k]) / (1 + more / now)
+                largest = max(largest, abs(more) / now, abs(shift) / math.sqrt(now))
+                column = V[b, :, k].copy()
+                m[b] += column * shift
+                V[b] -= (more / (1 + more / now)) * np.outer(column, column)
+                a[k] = precision
+                ay[k] = precision * y
+                spread = without + 1 / precision
+                log_density = -(math.log(2 * math.pi * spread) + (y - mean) ** 2 / spread) / 2
+                out[b, 0, k] = y
+                out[b, 1, k] = precision
+                out[b, 2, k] = log_mass - log_density
+            if largest < TOLERANCE:
+                break
 
 
 class Targets(NamedTuple):
@@ -136,13 +153,14 @@ class Targets(NamedTuple):
 
     y: Array  # (*B, K)
     precision: Array  # (*B, K), 1 where nothing is present
-    log_evidence: Array  # (*B,) of the clicks
+    missing: Array  # (*B,) the log evidence of the clicks less that of the targets
 
 
 def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
     """For log-odds that are believed to be N(m, V): (*B, K), (*B, K, K).
 
-    Each of the weights w, of importance v, is matched after those before it.
+    Each of the weights w, of importance v, is matched given all the others, in turns, until they
+    agree (expectation propagation).
     """
     *batch, K = m.shape
     out = np.zeros((*batch, 3, K))
@@ -187,30 +205,34 @@ def _of_block(belief: Factored, block: Feedback) -> Targets:
 
 
 class Matched(NamedTuple):
-    """Clicks as Gaussian feedback with noise of std 1, and their log evidence (*B,)."""
+    """Clicks as Gaussian feedback with noise of std 1, and what its log evidence misses (*B,)."""
 
     feedback: Feedback
-    log_evidence: Array
+    missing: Array
+
+
+def blocks(feedback: Feedback) -> list[slice]:
+    """The feedback in parts of few rows, each with some of its beginning and of its end."""
+    n = -(-feedback.w.shape[-1] // BLOCK)
+    return [slice(start, None, n) for start in range(n)]
 
 
 def matched(belief: Factored, feedback: Feedback) -> Matched:
     """What the clicks say, as Gaussian feedback, under a belief about θ."""
-    present = nonzero_rows(feedback.rows)
-    require_shares(feedback.w, present)
+    require_shares(feedback.w, nonzero_rows(feedback.rows))
     v = full(feedback.w.shape, feedback.importance, belief.factor)
-    parts = []
-    for start in range(0, feedback.w.shape[-1], BLOCK):
-        part = slice(start, start + BLOCK)
+    y = full(v.shape, 0.0, v)
+    precision = full(v.shape, 1.0, v)
+    missing = full(v.shape[:-1], 0.0, v)
+    for part in blocks(feedback):
         rows = feedback.rows[..., part, :]
         block = Feedback(feedback.A[..., part], rows, feedback.w[..., part], v[..., part])
         found = _of_block(belief, block)
-        parts.append(found)
         belief = condition(belief, rows, found.y, 1.0, found.precision)
-    xp = namespace(v)
-    y = xp.concat([part.y for part in parts], axis=-1)
-    precision = xp.concat([part.precision for part in parts], axis=-1)
-    log_evidences = xp.stack([part.log_evidence for part in parts])
-    return Matched(feedback._replace(w=y, importance=precision), log_evidences.sum(0))
+        y[..., part] = found.y
+        precision[..., part] = found.precision
+        missing = missing + found.missing
+    return Matched(feedback._replace(w=y, importance=precision), missing)
 
 
 def condition_logit(
@@ -228,14 +250,13 @@ def condition_logit(
     >>> from superarm.beliefs.logit import condition_logit
     >>> clicked = np.arange(100) < 20
     >>> belief = condition_logit(gaussian.prior(1, lam=10.0), np.ones((100, 1)), clicked)
-    >>> 1 / (1 + np.exp(-gaussian.mean(belief))).round(2)
+    >>> (1 / (1 + np.exp(-gaussian.mean(belief)))).round(2)
     array([0.2])
     """
     nowhere = full(w.shape, -1, belief.factor)
     of = matched(belief, Feedback(nowhere, phi, w, importance))
     after = observed(belief, of.feedback, 1.0)
-    missing = log_evidence(belief) + of.log_evidence - log_evidence(after)
-    return after._replace(log_scale=after.log_scale + missing)
+    return after._replace(log_scale=after.log_scale + of.missing)
 
 
 @dataclass(frozen=True)
@@ -303,7 +324,7 @@ class TunedLogitModel(TunedModel):
     >>> feedback = Feedback.of(problem, np.arange(500), clicked)
     >>> belief = model.learn(model.prior(problem), problem, feedback)
     >>> model.response(model.mean(belief, problem))[:2].round(2)
-    array([0.02, 0.2 ])
+    array([0.04, 0.2 ])
     """
 
     known: Mapping[str, float] = field(default_factory=lambda: {"sigma": 1.0})
@@ -384,3 +405,55 @@ def _refreshed(belief: Clicks) -> Clicks:
     data[:d, :d] = R * math.sqrt(min(1.0, S / belief.formed))
     data[:d, d] = data[:d, :d] @ theta
     return belief._replace(data=data, formed=min(belief.clicked, belief.formed))
+
+
+@dataclass(frozen=True)
+class MixedLogitModel(MixedModel):
+    """P(w = 1) = sigmoid(φ_e·θ + δ_e): `MixedModel` on Gaussian targets.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.logit import MixedLogitModel
+    >>> model = MixedLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 1.0})
+    >>> problem = Problem(np.ones((2, 1)), TopK(1))
+    >>> feedback = Feedback.of(problem, np.array([0]), np.array([1.0]))
+    >>> belief = model.learn(model.prior(problem), problem, feedback)
+    >>> model.response(model.mean(belief, problem)).round(2)
+    array([0.67, 0.59])
+    """
+
+    wide: ClassVar[Mapping[str, float]] = {"lam": 1.0, "sigma": 1.0, "tau": 1.0}
+    size: ClassVar[float | None] = 1.0
+
+    def learn(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
+        """Bayes' rule by moment matching, and at times the choice of new scales."""
+        present = nonzero_rows(feedback.rows) | (feedback.A >= 0)
+        require_shares(feedback.w, present)
+        v = full(feedback.w.shape, feedback.importance, belief.total)
+        for part in blocks(feedback):
+            rows = feedback.rows[..., part, :]
+            block = Feedback(feedback.A[..., part], rows, feedback.w[..., part], v[..., part])
+            belief = super().learn(belief, problem, self._matched(belief, block))
+        return belief
+
+    def _matched(self, belief: Mixed, block: Feedback) -> Feedback:
+        """What the clicks say, as Gaussian feedback."""
+        present = nonzero_rows(block.rows) | (block.A >= 0)
+        of = self.rows_of(belief, block.A, as_float64(block.rows))
+        X = solve_rows(belief.factor, of.rows)
+        found = targets(
+            matvec(of.rows, gaussian.mean(belief)) + of.pull,
+            X @ X.mT + diagonal(of.variance),
+            where(present, block.w, 0.0),
+            block.importance,
+            present,
+        )
+        return block._replace(w=found.y, importance=found.precision)
+
+    def response(self, score: Array) -> Array:
+        """The probability of a click: probabilities add up over a set, log-odds do not."""
+        return sigmoid(score)
+
+    def _level(self, belief: Mixed, items: Means) -> Array:
+        """The prior std of the log-odds of a typical item."""
+        return full((), LEVEL)

@@ -33,6 +33,7 @@ from superarm.arrays import (
     column_stats,
     entry_of,
     full,
+    is_tensor,
     joined_stats,
     log,
     matvec,
@@ -45,6 +46,7 @@ from superarm.arrays import (
     where,
     with_rows_counted,
 )
+from superarm.arrays.compiled import compiled
 from superarm.beliefs.changes import gathered
 from superarm.beliefs.columns import LEVEL, is_level, prior_stds
 from superarm.beliefs.scales import (
@@ -95,6 +97,51 @@ def shares(belief: Mixed, n: Array, total: Array) -> Shares:
     tau2 = belief.tau[..., None] ** 2
     keep = sigma2 / (sigma2 + n * tau2)
     return Shares(keep, total * (keep * (tau2 / sigma2)), tau2 * keep)
+
+
+class Rows(NamedTuple):
+    """Observations of items, given the earlier ones: w - pull = rows·θ + noise."""
+
+    rows: Array  # (*B, K, d)
+    pull: Array  # (*B, K)
+    variance: Array  # (*B, K) of what is open about δ
+    n: Array  # (*B, K)
+    total: Array  # (*B, K)
+    mean_rows: Array  # (*B, K, d) φ̄
+
+
+class Outlook(NamedTuple):
+    """What items are worth given θ."""
+
+    mean: Array  # (*B, L)
+    variance: Array  # (*B, L)
+
+
+@compiled
+def _look(
+    mean: Array,
+    variance: Array,
+    linear: Array,
+    before: Array,
+    n: Array,
+    total: Array,
+    sigma: Array,
+    tau: Array,
+    contexts: bool,
+) -> None:
+    # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
+    for b in range(len(mean)):
+        tau2 = tau[b] ** 2
+        ratio = tau2 / sigma[b] ** 2
+        for e in range(mean.shape[1]):
+            if n[b, e] == 0:
+                mean[b, e] = linear[b, e]
+                variance[b, e] = tau2
+                continue
+            keep = 1 / (1 + n[b, e] * ratio)
+            past = before[b, e] / n[b, e] if contexts else before[b, e]
+            mean[b, e] = linear[b, e] - (1 - keep) * past + total[b, e] * keep * ratio
+            variance[b, e] = tau2 * keep
 
 
 def _mean_rows(past: Array, n: Array) -> Array:
@@ -165,23 +212,32 @@ class MixedModel:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
 
-    def scores(self, belief: Mixed, problem: Problem, theta: Array) -> Shares:
-        """keep_e, E[w̄(e) | θ] and var(w̄(e) | θ) of all items: (*B, L) each."""
-        of = shares(belief, belief.n, belief.total)
+    def outlook(self, belief: Mixed, problem: Problem, theta: Array) -> "Outlook":
+        """Mean and variance of w̄(e) given θ, of all items: (*B, L) each."""
         linear = matvec(problem.Phi, theta)
-        if not self.contexts:
-            return of._replace(pull=of.keep * linear + of.pull)
-        return of._replace(pull=linear + of.pull - self._explained(belief, of, theta))
-
-    def _explained(self, belief: Mixed, of: Shares, theta: Array) -> Array:
-        """(1 - keep_e) φ̄_e·θ, where items have mean rows of their own: (*B, L)."""
-        before = matvec(belief.past.mT, theta) / where(belief.n > 0, belief.n, 1.0)
-        explained: Array = (1 - of.keep) * before
-        return explained
+        before = matvec(belief.past.mT, theta) if self.contexts else linear
+        if is_tensor(linear):
+            of = shares(belief, belief.n, belief.total)
+            before = before / where(belief.n > 0, belief.n, 1.0) if self.contexts else before
+            return Outlook(linear + of.pull - (1 - of.keep) * before, of.variance)
+        L = linear.shape[-1]
+        out = Outlook(np.empty(linear.shape), np.empty(linear.shape))
+        _look(
+            out.mean.reshape(-1, L),
+            out.variance.reshape(-1, L),
+            linear.reshape(-1, L),
+            before.reshape(-1, L),
+            belief.n.reshape(-1, L),
+            belief.total.reshape(-1, L),
+            belief.sigma.reshape(-1),
+            belief.tau.reshape(-1),
+            self.contexts,
+        )
+        return out
 
     def mean(self, belief: Mixed, problem: Problem) -> Array:
         """E w̄(e): (*B, L)."""
-        return self.scores(belief, problem, gaussian.mean(belief)).pull
+        return self.outlook(belief, problem, gaussian.mean(belief)).mean
 
     def deviation(self, belief: Mixed, problem: Problem) -> Array:
         """E δ_e: (*B, L)."""
@@ -203,10 +259,16 @@ class MixedModel:
 
     def sample(self, belief: Mixed, problem: Problem, rng: Rng, explore: float = 1.0) -> Array:
         """E[w̄(e) | θ_t] + explore·N(0, var(w̄(e) | θ_t)) with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
-        of = self.scores(belief, problem, gaussian.sample(belief, rng))
-        own = explore * of.variance**0.5 * normal(rng, of.pull)
-        scores: Array = of.pull + own
+        of = self.outlook(belief, problem, gaussian.sample(belief, rng))
+        if explore == 0 or not belief.tau.any():
+            return of.mean
+        drawn = normal(rng, of.mean)
+        scores: Array = of.mean + explore * of.variance**0.5 * drawn
         return scores
+
+    def open(self, belief: Mixed) -> Array:
+        """The variance of δ_e given θ: (*B, L)."""
+        return shares(belief, belief.n, belief.total).variance
 
     def response(self, score: Array) -> Array:
         """The weight a score stands for: the score itself."""
@@ -233,36 +295,43 @@ class MixedModel:
         )
         return self._renewed(belief, problem, seen)
 
+    def rows_of(self, belief: Mixed, A: Array, rows: Array) -> "Rows":
+        """What observations of these items and features say about θ."""
+        n = take(belief.n, A)
+        total = take(belief.total, A)
+        of = shares(belief, n, total)
+        if not self.contexts:
+            return Rows(of.keep[..., None] * rows, of.pull, of.variance, n, total, rows)
+        before = _mean_rows(take(belief.past, _for_each(belief.past, A)), n)
+        left = rows - (1 - of.keep)[..., None] * before
+        return Rows(left, of.pull, of.variance, n, total, before)
+
     def _learn_items(self, belief: Mixed, feedback: Feedback) -> Mixed:
         """From items of the catalogue. One of importance v is as precise as v observations."""
         A = feedback.A
         own = A >= 0
         w = where(own, feedback.w, 0.0)
         v = where(own, feedback.importance, 0.0)
-        n = take(belief.n, A)
-        total = take(belief.total, A)
-        of = shares(belief, n, total)
         rows = where(own[..., None], feedback.rows, 0.0)
+        of = self.rows_of(belief, A, rows)
         noise = belief.sigma[..., None] ** 2 / where(own, v, 1.0) + of.variance
-        mean = total / where(n > 0, n, 1.0)
-        between = n * v / where(own, n + v, 1.0)
+        after = gaussian.condition(belief, of.rows, w - of.pull, noise**0.5)
+        between = of.n * v / where(own, of.n + v, 1.0)
+        apart = w - of.total / where(of.n > 0, of.n, 1.0)
         grown = belief._replace(
+            **after._asdict(),
             n=add_at(belief.n, A, v),
             total=add_at(belief.total, A, v * w),
             observed=belief.observed + own.sum(-1),
         )
         if not self.contexts:
-            new = of.keep[..., None] * rows
-            apart = (belief.within[..., -1, -1] ** 2 + (between * (w - mean) ** 2).sum(-1)) ** 0.5
-            within = _with_corner(belief.within, apart)
-        else:
-            before = _mean_rows(take(belief.past, _for_each(belief.past, A)), n)
-            new = rows - (1 - of.keep)[..., None] * before
-            off = Feedback(A, between[..., None] ** 0.5 * (rows - before), between**0.5 * (w - mean))
-            within = with_rows(belief.within, off)
-            grown = grown._replace(past=add_at(belief.past, _for_each(belief.past, A), (v[..., None] * rows).mT))
-        after = gaussian.condition(belief, new, w - of.pull, noise**0.5)
-        return grown._replace(**after._asdict(), within=within)
+            corner = belief.within[..., -1, -1] ** 2 + (between * apart**2).sum(-1)
+            return grown._replace(within=_with_corner(belief.within, corner**0.5))
+        off = Feedback(A, rows - of.mean_rows, apart, where(between > 0, between, 1.0))
+        return grown._replace(
+            within=with_rows(belief.within, _part(off, between > 0)),
+            past=add_at(belief.past, _for_each(belief.past, A), (v[..., None] * rows).mT),
+        )
 
     def _renewed(self, belief: Mixed, problem: Problem, seen: Array) -> Mixed:
         """The belief once something was observed: the past fades, and at times scales are new."""

@@ -331,9 +331,11 @@ def best_scales(summary: Summary, size: float | None = None, **known: float) -> 
     """λ, σ and τ of the largest marginal likelihood, to three digits: more is noise, and the order
     of feedback must not matter.
 
-    `size` is what the weights are expected to vary by, if it is not what they do.
+    `size` is what the weights are expected to vary by, if it is not what they do. For a learner σ
+    must not be lost in τ, nor τ in σ, because few items happened to repeat what they showed before:
+    with R = (τ/σ)², the log density of R has the weak prior (log R - R)/2.
     """
-    search = _Search(summary, known, size)
+    search = _Search(summary, known, size, balanced="tau" not in known)
     found = search.relative(search.best()) * search.units
     return [known.get(name, float(f"{x:.3g}")) for name, x in zip(NAMES, found, strict=True)]
 
@@ -346,8 +348,13 @@ class _Search:
     """
 
     def __init__(
-        self, summary: Summary, known: Mapping[str, float], expected: float | None = None
+        self,
+        summary: Summary,
+        known: Mapping[str, float],
+        expected: float | None = None,
+        balanced: bool = False,
     ) -> None:
+        self.balanced = balanced
         size, length = _sizes(summary)
         size = expected or size
         unit = np.ones(len(summary.D) + 1)
@@ -372,7 +379,12 @@ class _Search:
 
     def descend(self, x: Array) -> tuple[float, Array]:
         """Minus log p(w) and the log of the weak prior, and its gradient."""
-        value, gradient = _evidence(self.summary, self.relative(x))
+        scales = self.relative(x)
+        value, gradient = _evidence(self.summary, scales)
+        if self.balanced:
+            R = float(scales[2] / scales[1]) ** 2
+            value += (math.log(R) - R) / 2
+            gradient += (1 - R) * np.array([0.0, -1.0, 1.0])
         wide = 1 + x**2 / (2 * WEAK**2)
         return float(np.log(wide).sum()) - value, x / (WEAK**2 * wide) - gradient[self.free]
 

@@ -52,6 +52,11 @@ class BaseOracle:
     gap: Any = None
     """The paper's γ: it reaches (1 - γ) of the maximum. 0 if exact, None if unknown."""
 
+    exchanges: Any = False
+    """Whether a set can be improved by exchanging items one by one, as in a matroid."""
+    sense: Any = 1
+    """1 if larger weights are better, -1 if they are costs."""
+
     checks_weights: ClassVar[bool] = False
     """Whether `solve` itself refuses NaN and +inf, so that no pass over the weights comes first."""
 
@@ -253,6 +258,16 @@ class _Around(BaseOracle):
         """The most items the oracle itself returns."""
         return self.oracle.K
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether items can be exchanged one by one in the sets of the oracle itself."""
+        return getattr(self.oracle, "exchanges", False)
+
+    @property
+    def sense(self) -> int:
+        """1 if the oracle itself looks for large weights, -1 if for small ones."""
+        return getattr(self.oracle, "sense", 1)
+
 
 @dataclass(frozen=True, eq=False)
 class Masked(_Around):
@@ -280,6 +295,10 @@ class _Minimize(_Around):
     @property
     def gap(self) -> float | None:
         return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
+
+    @property
+    def sense(self) -> int:
+        return -super().sense
 
     def solve(self, rows: Array) -> Array:
         costs = where(

@@ -343,6 +343,8 @@ class Knapsack(BaseOracle):
     K: int  # the most items that fit the budget, or `max_items` if those are fewer
     checks_weights = True
 
+    exchanges = True
+
     def __init__(
         self,
         costs: Any,

@@ -35,6 +35,7 @@ class PartitionMatroid(BaseOracle):
 
     K: int  # the rank
     gap = 0.0
+    exchanges = True
     checks_weights = True
 
     def __init__(
@@ -159,6 +160,7 @@ class LaminarMatroid(BaseOracle):
 
     K: int  # the rank
     gap = 0.0
+    exchanges = True
     checks_weights = True
 
     def __init__(
@@ -254,6 +256,7 @@ class Matroid(BaseOracle):
     bases: bool = field(default=True, kw_only=True)
     K: int = field(init=False)
     gap = 0.0
+    exchanges = True
 
     def __post_init__(self) -> None:
         require_count(L=self.L)

@@ -213,6 +213,7 @@ class TopK(BaseOracle):
     k: int
     at_most: bool = field(default=False, kw_only=True)
     gap = 0.0
+    exchanges = True
     checks_weights = True
 
     def __post_init__(self) -> None:
@@ -297,6 +298,7 @@ class Quota(BaseOracle):
 
     K: int  # the number of items it returns
     gap = 0.0
+    exchanges = True
     checks_weights = True
 
     def __init__(

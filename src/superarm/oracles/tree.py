@@ -176,6 +176,7 @@ class SpanningTree(EdgeOracle):
     """
 
     K: int  # the number of edges of a tree, or the most of a forest
+    exchanges = True
 
     def __init__(self, edges: Any, n_nodes: int | None = None, *, forest: bool = False) -> None:
         super().__init__(edges)

@@ -1,0 +1,99 @@
+"""What it is worth to find out more about an item, as a bonus on its expected weight.
+
+A choice that is not known to be the best may be made for what it teaches. To an item whose weight
+has variance s² left, and noise σ², the Gittins index adds ψ(x) s with x = s²/(c σ²), if the future
+is discounted at the rate c (Brezzi & Lai 2002). Without a horizon, what is worth learning after t
+episodes is what can be used for about as many more: c = 1/t.
+
+Where sets can be improved by exchanging items one by one, each item gets its own bonus. Where they
+cannot, as on paths, a better set differs in many items at once, and their bonuses would add up to
+more than the std of their sum. Then the bonus is shared.
+"""
+
+import math
+
+import numpy as np
+
+from superarm.arrays import Array, as_like, take, to_numpy, where
+from superarm.arrays.compiled import compiled
+from superarm.contracts import Oracle
+
+SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)
+"""Shares of the bonus with which sets are proposed."""
+POWER = 1.5
+"""How bonuses of a set add up: 1 would be their sum, 2 the std of a sum of independent terms."""
+
+
+@compiled
+def psi(x: float) -> float:
+    """The Gittins index in standard deviations, by the approximation of Brezzi & Lai (2002)."""
+    if x <= 0.2:
+        return math.sqrt(x / 2)
+    if x <= 1:
+        return 0.49 - 0.11 / math.sqrt(x)
+    if x <= 5:
+        return 0.63 - 0.26 / math.sqrt(x)
+    if x <= 15:
+        return 0.77 - 0.58 / math.sqrt(x)
+    return math.sqrt(2 * math.log(x) - math.log(math.log(x)) - math.log(16 * math.pi))
+
+
+def index(variance: Array, sigma: Array, t: Array) -> Array:
+    """ψ(x) s of items with variance s² left after t episodes: (*B, L), (*B,), (*B,) -> (*B, L).
+
+    >>> import numpy as np
+    >>> from superarm.beliefs.bonus import index
+    >>> index(np.array([1.0, 0.01]), np.array(1.0), np.array(99)).round(3)
+    array([1.941, 0.038])
+    """
+    L = variance.shape[-1]
+    out = np.empty(variance.shape)
+    _index(
+        out.reshape(-1, L),
+        to_numpy(variance).reshape(-1, L),
+        to_numpy(sigma).reshape(-1),
+        to_numpy(t).reshape(-1),
+    )
+    return as_like(variance, out)
+
+
+@compiled
+def _index(out: Array, variance: Array, sigma: Array, t: Array) -> None:
+    # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
+    for b in range(len(out)):
+        horizon = (t[b] + 1.0) / sigma[b] ** 2
+        before = -1.0
+        bonus = 0.0
+        for e in range(out.shape[1]):
+            v = variance[b, e]
+            if v != before:  # all items never seen have the same
+                bonus = math.sqrt(v) * psi(v * horizon)
+                before = v
+            out[b, e] = bonus
+
+
+def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:
+    """Weights for the oracle, to choose for what sets are worth and for what they teach: (*B, L).
+
+    Args:
+        mean: what the items are worth, (*B, L).
+        bonus: what each adds for what it teaches, (*B, L).
+        oracle: what sets there are.
+    """
+    sense = getattr(oracle, "sense", 1)
+    if getattr(oracle, "exchanges", False):
+        return mean + sense * bonus
+    best = mean
+    most = None
+    for share in SHARES:
+        weights = mean + (sense * share) * bonus
+        A = oracle(weights)
+        value = sense * take(mean, A).sum(-1) + (take(bonus, A) ** POWER).sum(-1) ** (1 / POWER)
+        if most is None:
+            best = weights
+            most = value
+            continue
+        better = value > most
+        best = where(better[..., None], weights, best)
+        most = where(better, value, most)
+    return best
