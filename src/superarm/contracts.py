@@ -202,6 +202,24 @@ class Environment(Protocol):
         """The weights w_t ~ P of one episode (*B, L)."""
 
 
+class SlateEnvironment(Environment, Protocol):
+    """An environment of ordered slates: what is observed, and what a slate is worth, depend on the
+    order.
+
+    One with these three methods is asked for them; else each chosen item shows its weight, and a
+    set is worth the sum.
+    """
+
+    def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
+        """What came of the slate A (*B, K) in an episode with these weights (*B, L): (*B, K)."""
+
+    def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
+        """What the learner is told of it; items that were not seen are left out, as -1."""
+
+    def value(self, A: Array, weights: Array) -> Array:
+        """What the slate A is worth if these are the weights (*B, L), or their means: (*B,)."""
+
+
 Choose: TypeAlias = Callable[[Features | None], Array]
 """What a learner would choose, (*B, K), if it were shown these features (None: the problem's own).
 

@@ -9,7 +9,7 @@ from superarm.arrays import Array, Features, Rng, is_tensor, to_numpy
 from superarm.checks import as_features
 from superarm.contracts import Learner, Problem, defines_both
 from superarm.errors import FeaturesError
-from superarm.oracles import TopK
+from superarm.oracles import Slate, TopK
 from superarm.oracles.base import Masked, as_oracle
 
 LARGE = 2**18
@@ -49,7 +49,7 @@ def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> A
     if isinstance(oracle, Masked):
         available = oracle.available
         oracle = oracle.oracle
-    if not isinstance(oracle, TopK) or problem.batch or is_tensor(problem.Phi):
+    if not isinstance(oracle, Slate | TopK) or problem.batch or is_tensor(problem.Phi):
         return None
     return oracle.of_parts(_parts(learner.row_weights(belief, rng), problem.Phi, available))
 
