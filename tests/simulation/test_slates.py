@@ -117,9 +117,9 @@ def test_what_was_not_seen_does_not_reach_the_learner():
         belief = step.belief
 
 
-@pytest.mark.parametrize("users", USERS)
-def test_ignoring_what_was_not_seen_costs(users):
-    settings = {"episodes": 1500, "replicates": 20, "progress": False}
+@pytest.mark.parametrize(("users", "n"), [("cascade", 300), ("positions", 600)])
+def test_ignoring_what_was_not_seen_costs(users, n):
+    settings = {"episodes": n, "replicates": 10, "progress": False}
     lost = [
         simulate(Instance(users, naive), [LEARNER], **settings).regret("CombLinTS")[:, -1]
         for naive in (False, True)
