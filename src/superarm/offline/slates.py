@@ -63,7 +63,7 @@ def ips_by_position(
     >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A] * [1.0, 0.5]
     >>> estimate = ips_by_position(A, clicks, np.full(A.shape, 1 / 4), certain([3, 2], 4))
     >>> round(estimate.value, 2), bool(estimate.low < 0.8 + 0.5 * 0.4 < estimate.high)
-    (1.0, True)
+    (1.01, True)
     """
     slates = _slates(A)
     n, K = slates.shape
