@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -56,16 +57,7 @@ def test_files_and_tables(tmp_path, monkeypatch):
 
     monkeypatch.setattr(slates, "listened", missing)
     monkeypatch.setattr(slates, "SWEEPS", {"d": (2, 3), "L": (10, 12)})
-    monkeypatch.setattr(
-        Recommendation.__init__,
-        "__kwdefaults__",
-        {
-            "source": "low rank",
-            "L": 10,
-            "K": 2,
-            "d": 3,
-        },
-    )
+    monkeypatch.setattr(slates, "Recommendation", partial(Recommendation, L=10, K=2, d=3))
     study = Study(out=tmp_path, progress=False, replicates=2, episodes=6)
     outcome = run(study)
     written = json.loads((tmp_path / "slates.json").read_text())

@@ -2,8 +2,8 @@
 
 from superarm.simulation.episodes import Step, episodes
 from superarm.simulation.replicates import simulate
-from superarm.simulation.slates import CascadeEnvironment, PositionEnvironment
 from superarm.simulation.trace import Trace, mean_se
+from superarm.simulation.users import CascadeEnvironment, PositionEnvironment
 from superarm.simulation.worlds import (
     AdversarialEnvironment,
     BernoulliEnvironment,

@@ -26,7 +26,7 @@ from superarm.decide import checked
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, padded
 from superarm.simulation.episodes import require_world
-from superarm.simulation.slates import CascadeEnvironment, PositionEnvironment
+from superarm.simulation.users import CascadeEnvironment, PositionEnvironment
 from superarm.simulation.worlds import BernoulliEnvironment, GaussianEnvironment
 
 Instance: TypeAlias = Callable[[Any], tuple[Problem, World]]

@@ -123,10 +123,14 @@ def _em_step(shown: Array, clicked: Array, p: Array, alpha: Array) -> tuple[Arra
     """The next p (K,) and α (items,), from how often positions were looked at and items attracted
     by what is believed now.
     """
-    missed = (shown - clicked) / np.maximum(1 - np.outer(alpha, p), TINY)
-    looked_at = clicked + missed * np.outer(1 - alpha, p)
-    attracted = clicked + missed * np.outer(alpha, 1 - p)
-    return looked_at.sum(0) / shown.sum(0), attracted.sum(1) / shown.sum(1)
+    mu = np.outer(alpha, p)
+    missed = (shown - clicked) / np.maximum(1 - mu, TINY)
+    looked_at = clicked + missed * (p - mu)
+    attracted = clicked + missed * (alpha[:, None] - mu)
+    return (
+        looked_at.sum(0) / shown.sum(0),
+        attracted.sum(1) / shown.sum(1),
+    )
 
 
 TINY = 1e-6
@@ -152,13 +156,23 @@ class _Fit(NamedTuple):
         score_p = score.sum(0) - score.sum(1) @ share
         information_p = np.diag(information.sum(0)) - information.T @ share
         best = int(p.argmax())
-        others = np.delete(np.arange(len(p)), best)
-        covariance = np.linalg.inv(information_p[np.ix_(others, others)])
-        distance = score_p[others] @ covariance @ score_p[others]
-        return cls(best, covariance, float(np.sqrt(max(distance, 0.0))))
+        others = np.arange(len(p)) != best
+        score_p = score_p[others]
+        information_p = information_p[others][:, others]
+        covariance = np.linalg.inv(information_p)
+        distance = score_p @ covariance @ score_p
+        return cls(
+            best,
+            covariance,
+            float(np.sqrt(max(distance, 0.0))),
+        )
 
     def examination(self, p: Array) -> Examination:
         """P and its standard errors, relative to the best position."""
-        p = p / p[self.best]
-        se = np.sqrt(self.covariance.diagonal())
-        return Examination(p, p * np.insert(se, self.best, 0.0))
+        relative = p / p[self.best]
+        se_log = np.sqrt(self.covariance.diagonal())
+        se_log = np.insert(se_log, self.best, 0.0)
+        return Examination(
+            relative,
+            relative * se_log,
+        )

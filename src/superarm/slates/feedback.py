@@ -44,9 +44,16 @@ def cascade(problem: Problem, A: Array, clicks: Array) -> Feedback:
     (array([ 2,  0, -1]), array([0., 1., 0.]))
     """
     clicks = as_clicks(A, clicks)
-    clicked = clicks.sum(-1)[..., None]
+    total = clicks.sum(-1)[..., None]
     above = clicks.cumsum(-1) - clicks
-    return _seen(problem, A, clicks, (above < clicked) | (clicked == 0))
+    before_the_end = above < total
+    none_clicked = total == 0
+    return _seen(
+        problem,
+        A,
+        clicks,
+        before_the_end | none_clicked,
+    )
 
 
 def seen(problem: Problem, A: Array, clicks: Array, looked_at: Array) -> Feedback:
@@ -118,8 +125,13 @@ def position_based(
     (array([0., 2., 0.]), array([1.  , 0.5 , 0.25]))
     """
     clicks = as_clicks(A, clicks)
-    p = as_like(clicks, of_positions(examination, A.shape[-1]))
-    w, importance = _debiased(clicks, p, link, attraction)
+    p = of_positions(examination, A.shape[-1])
+    w, importance = _debiased(
+        clicks,
+        as_like(clicks, p),
+        link,
+        attraction,
+    )
     return Feedback.of(problem, A, w, importance)
 
 

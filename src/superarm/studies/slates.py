@@ -21,7 +21,7 @@ from superarm.contracts import Feedback, Problem
 from superarm.errors import DataError
 from superarm.learners import CombLinTS, CombLinUCB, CombUCB1
 from superarm.oracles import Slate, TopK
-from superarm.simulation.slates import CascadeEnvironment, PositionEnvironment, Read
+from superarm.simulation.users import CascadeEnvironment, PositionEnvironment, Read
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.slates import cascade, fit_examination, position_based
 from superarm.studies.datasets import lastfm
@@ -57,17 +57,20 @@ class Page:
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance."""
-        past = spawn(rng, 1)[0]
+        (past,) = spawn(rng, 1)
         X = rng.standard_normal((self.L, self.d - 1))
         score = X @ rng.standard_normal(self.d - 1)
-        mean = 0.01 + 0.39 * (score - score.min()) / np.ptp(score)
-        Phi = np.column_stack([np.ones(self.L), X]) / np.sqrt(self.d)
+        from_0_to_1 = (score - score.min()) / np.ptp(score)
+        mean = 0.01 + 0.39 * from_0_to_1
+        constant = np.ones(self.L)
+        Phi = np.column_stack([constant, X]) / np.sqrt(self.d)
         p = 1 / np.arange(1, self.K + 1)
         read = self._read(mean, p, past)
         if self.users == "cascade":
-            return Problem(Phi, TopK(self.K)), CascadeEnvironment(mean, read=read)
-        world = PositionEnvironment(mean, examination=p, read=read)
-        return Problem(Phi, Slate(self.K, examination=p)), world
+            world = CascadeEnvironment(mean, read=read)
+            return Problem(Phi, TopK(self.K)), world
+        slate = Slate(self.K, examination=p)
+        return Problem(Phi, slate), PositionEnvironment(mean, examination=p, read=read)
 
     def _read(self, mean: Array, p: Array, past: np.random.Generator) -> Read:
         """How the learner reads clicks."""
@@ -125,8 +128,9 @@ class Recommendation:
         train, test = np.array_split(liked, 2)
         _, scale, V = np.linalg.svd(train.astype(float), full_matrices=False)
         Phi = V[: self.d].T * scale[: self.d]
-        Phi /= np.linalg.norm(Phi, axis=1).max()
-        return Problem(Phi, TopK(self.K)), CascadeEnvironment(test.mean(0))
+        norms = np.linalg.norm(Phi, axis=1)
+        problem = Problem(Phi / norms.max(), TopK(self.K))
+        return problem, CascadeEnvironment(test.mean(0))
 
     def _liked(self, rng: np.random.Generator) -> Array:
         """Who likes what, (users, L)."""

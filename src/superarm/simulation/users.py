@@ -108,4 +108,6 @@ class PositionEnvironment(BernoulliEnvironment):
 
     def _examination(self, attracts: Array) -> Array:
         """Of the positions of this slate."""
-        return as_like(attracts, of_positions(self.examination, attracts.shape[-1]))
+        K = attracts.shape[-1]
+        p = of_positions(self.examination, K)
+        return as_like(attracts, p)

@@ -57,7 +57,7 @@ def ips_by_position(
         level: of the interval.
 
     >>> import numpy as np
-    >>> from superarm.offline.slates import certain, ips_by_position
+    >>> from superarm.offline.positions import certain, ips_by_position
     >>> rng = np.random.default_rng(0)
     >>> A = np.argsort(rng.random((3000, 4)))[:, :2]  # any two of four items, in any order
     >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A] * [1.0, 0.5]
@@ -67,14 +67,41 @@ def ips_by_position(
     """
     slates = _slates(A)
     n, K = slates.shape
-    targets = [_table(h, "target", n, K) for h in (target, against) if h is not None]
-    L = targets[0].shape[-2]
+    h = _table(target, "target", n, K)
+    L = h.shape[-2]
     _check_items(slates, L)
-    places = np.where(slates >= 0, slates * K + np.arange(K), -1)
-    placeholder = np.zeros((L * K, 1))
-    log = Log.of(places, as_clicks(slates, clicks), propensities, placeholder)
-    q, *others = [h.reshape(*h.shape[:-2], L * K) for h in targets]
-    return ips(log, q, against=others[0] if others else None, normalized=normalized, level=level)
+    # an item in a position is an item of its own
+    places = np.where(
+        slates >= 0,
+        slates * K + np.arange(K),
+        -1,
+    )
+    log = Log.of(
+        places,
+        as_clicks(slates, clicks),
+        propensities,
+        _no_features(L * K),
+    )
+    if against is not None:
+        against = _by_place(_table(against, "against", n, K))
+    return ips(
+        log,
+        _by_place(h),
+        against=against,
+        normalized=normalized,
+        level=level,
+    )
+
+
+def _by_place(table: Array) -> Array:
+    """Probabilities (..., L, K) of items in positions as those of L·K items."""
+    *batch, L, K = table.shape
+    return table.reshape(*batch, L * K)
+
+
+def _no_features(L: int) -> Array:
+    """Features of L items, for a log of which nothing but items and weights is asked."""
+    return np.zeros((L, 1))
 
 
 def ips_by_examination(
@@ -100,7 +127,7 @@ def ips_by_examination(
         level: of the interval.
 
     >>> import numpy as np
-    >>> from superarm.offline.slates import certain, ips_by_examination
+    >>> from superarm.offline.positions import certain, ips_by_examination
     >>> rng = np.random.default_rng(0)
     >>> A = np.argsort(rng.random((3000, 4)))[:, :2]
     >>> clicks = rng.random(A.shape) < np.array([0.1, 0.2, 0.4, 0.8])[A] * [1.0, 0.5]
@@ -112,25 +139,43 @@ def ips_by_examination(
     slates = _slates(A)
     n, K = slates.shape
     p = of_positions(examination, K)
-    looked_at = _table(logged, "logged", n, K) @ p
-    targets = [_table(h, "target", n, K) @ p for h in (target, against) if h is not None]
-    L = looked_at.shape[-1]
+    m = _table(logged, "logged", n, K) @ p
+    q = _table(target, "target", n, K) @ p
+    L = m.shape[-1]
     _check_items(slates, L)
-    by_slate = np.broadcast_to(looked_at, (n, L))
-    m = np.take_along_axis(by_slate, np.maximum(slates, 0), axis=-1)
-    log = Log.of(slates, as_clicks(slates, clicks), m, np.zeros((L, 1)))
-    q, *others = targets
-    # not normalized: what q/m adds up to counts items that were not looked at
-    found = ips(log, q, against=others[0] if others else None, normalized=False, level=level)
-    return found._replace(support=min(_support(log, p, h) for h in targets))
+    log = Log.of(
+        slates,
+        as_clicks(slates, clicks),
+        _of_slates(m, slates),
+        _no_features(L),
+    )
+    support = _support(log, p, q)
+    if against is not None:
+        against = _table(against, "against", n, K) @ p
+        support = min(support, _support(log, p, against))
+    found = ips(
+        log,
+        q,
+        against=against,
+        normalized=False,  # what q/m adds up to counts items that were not looked at
+        level=level,
+    )
+    return found._replace(support=support)
+
+
+def _of_slates(values: Array, slates: Array) -> Array:
+    """The values, (L,) or (n, L), of the items of each slate: (n, K)."""
+    each = np.broadcast_to(values, (len(slates), values.shape[-1]))
+    items = np.maximum(slates, 0)
+    return np.take_along_axis(each, items, axis=-1)
 
 
 def _support(log: Log, p: Array, q: Array) -> float:
     """What p_k q/m adds up to, beside what it should: 1 in expectation."""
-    by_slate = np.broadcast_to(q, (log.n, log.L))
-    looked_at = np.take_along_axis(by_slate, np.maximum(log.A, 0), axis=-1)
-    S = np.where(log.A >= 0, p * looked_at / log.p, 0.0).sum(-1)
-    return float(S.mean() / by_slate.sum(-1).mean())
+    ratio = p * _of_slates(q, log.A) / log.p
+    found = np.where(log.A >= 0, ratio, 0.0)
+    expected = q.sum(-1).mean()
+    return float(found.sum(-1).mean() / expected)
 
 
 def certain(slate: Any, L: int) -> Array:
@@ -160,7 +205,7 @@ def slate_probabilities(
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, Slate
-    >>> from superarm.offline.slates import slate_probabilities
+    >>> from superarm.offline.positions import slate_probabilities
     >>> learner = CombLinTS(lam=1.0, sigma=0.1)
     >>> problem = Problem(np.eye(4), Slate(2, examination=[1.0, 0.5]))
     >>> belief = learner.model.prior(problem)
@@ -188,7 +233,8 @@ def _slates(A: Any) -> Array:
 
 
 def _check_items(slates: Array, L: int) -> None:
-    if slates.size and not (slates.min() >= -1 and slates.max() < L):
+    known = (slates >= -1) & (slates < L)
+    if not known.all():
         raise ItemsError(f"slates must hold items 0..{L - 1}, those of the target, and -1 to pad")
 
 
