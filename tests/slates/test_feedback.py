@@ -144,6 +144,11 @@ def test_refusals():
         cascade(PROBLEM, A, np.zeros(3))
     with pytest.raises(WeightsError, match="1 where the slate was clicked"):
         cascade(PROBLEM, A, np.array([0.5, 0.0, 0.0, 0.0]))
+    with pytest.raises(WeightsError, match="clicks must be numbers"):
+        cascade(PROBLEM, A, ["yes", "no", "no", "no"])
+    for attraction in (1.0, -0.1, [0.1, 0.2], "much"):
+        with pytest.raises(ParameterError, match="attraction must be"):
+            position_based(PROBLEM, A, np.zeros(4), P, link="logit", attraction=attraction)
     with pytest.raises(WeightsError, match="not marked as seen"):
         seen(PROBLEM, A, np.array([0, 0, 0, 1]), np.array([1, 1, 1, 0]))
     with pytest.raises(ParameterError, match="one truth value per position"):

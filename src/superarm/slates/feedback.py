@@ -24,7 +24,7 @@ import numpy as np
 from superarm.arrays import Array, as_float64, as_like, is_tensor, where
 from superarm.checks import as_numbers, is_whole
 from superarm.contracts import Feedback, Problem
-from superarm.errors import ItemsError, ParameterError, WeightsError
+from superarm.errors import ItemsError, ParameterError, SuperarmError, WeightsError
 
 Link: TypeAlias = Literal["identity", "logit"]
 
@@ -69,6 +69,7 @@ def seen(problem: Problem, A: Array, clicks: Array, looked_at: Array) -> Feedbac
     array([ 2,  0, -1])
     """
     clicks = as_clicks(A, clicks)
+    looked_at = _numbers(looked_at, "seen", ParameterError)
     if looked_at.shape != A.shape:
         raise ParameterError(
             f"seen must be one truth value per position, {tuple(A.shape)}, "
@@ -147,13 +148,35 @@ def _debiased(
         return clicks / p, p
     if link != "logit":
         raise ParameterError(f"link must be 'identity' or 'logit', got {link!r}")
-    missed = p * (1 - attraction) / (1 - p * attraction)
+    alpha = _attraction(attraction, clicks)
+    missed = p * (1 - alpha) / (1 - p * alpha)
     return clicks, where(clicks > 0, 1.0, missed)
+
+
+def _attraction(attraction: Any, clicks: Array) -> Array:
+    """Attraction in the shape of the clicks, checked."""
+    alpha = as_like(clicks, _numbers(attraction, "attraction", ParameterError))
+    if alpha.shape not in ((), clicks.shape) or not ((alpha >= 0) & (alpha < 1)).all():
+        raise ParameterError(
+            f"attraction must be probabilities below 1, one per position or one for all, "
+            f"got {attraction!r:.100}"
+        )
+    return where(clicks >= 0, alpha, 0.0)
+
+
+def _numbers(values: Any, name: str, error: type[SuperarmError]) -> Array:
+    """An array of numbers, or a tensor of them."""
+    if is_tensor(values):
+        return as_float64(values)
+    try:
+        return as_numbers(values)
+    except ValueError as fault:
+        raise error(f"{name} must be numbers, one per position ({fault})") from fault
 
 
 def as_clicks(A: Array, clicks: Any) -> Array:
     """Clicks as numbers 0 and 1, one per position of the slate; 0 where A pads."""
-    given = as_float64(clicks) if is_tensor(clicks) else as_numbers(clicks)
+    given = _numbers(clicks, "clicks", WeightsError)
     if given.shape != A.shape:
         raise WeightsError(
             f"clicks must be one number per position, {tuple(A.shape)}, "
@@ -172,12 +195,7 @@ def as_examination(examination: Any) -> Array:
     Traceback (most recent call last):
     superarm.errors.ParameterError: examination must lie in (0, 1], but that of position 2 is 1.5
     """
-    try:
-        p = as_numbers(examination)
-    except ValueError as error:
-        raise ParameterError(
-            f"examination must be probabilities, one per position ({error})"
-        ) from error
+    p = _numbers(examination, "examination", ParameterError)
     if p.ndim != 1 or not p.size:
         raise ParameterError(
             f"examination must be a flat list, one probability per position, got shape {p.shape}"
