@@ -4,6 +4,7 @@ import pytest
 from superarm import Agent, CombLinTS, CombTS, CombUCB1, Feedback, Problem, Slate, TopK, slates
 from superarm.errors import DecisionError, ItemsError, ParameterError, WeightsError
 from superarm.slates import cascade, examined_weights, position_based, seen, seen_weights
+from support import assert_alike, tensors
 
 PROBLEM = Problem(np.eye(6), TopK(4))
 A = np.array([5, 2, 0, 3])
@@ -205,3 +206,23 @@ def test_an_agent_learns_from_what_was_seen_alone():
     decision = told.decide()
     found = slates.examined_weights(decision.items, [clicked], P)
     told.observe(decision, found.weights, importance=found.importance)
+
+
+def test_tensors_give_the_same_feedback():
+    pytest.importorskip("torch")
+    clicks = np.array([0.0, 1.0, 0.0, 0.0])
+    flags = np.array([True, True, False, True])
+    slate, hits, looked_at, Phi = tensors(A, clicks, flags, np.eye(6))
+    batch = Problem(Phi, TopK(4))
+    for found, expected in [
+        (cascade(batch, slate, hits), cascade(PROBLEM, A, clicks)),
+        (seen(batch, slate, hits, looked_at), seen(PROBLEM, A, clicks, flags)),
+        (position_based(batch, slate, hits, P), position_based(PROBLEM, A, clicks, P)),
+        (
+            position_based(batch, slate, hits, P, link="logit", attraction=0.2),
+            position_based(PROBLEM, A, clicks, P, link="logit", attraction=0.2),
+        ),
+    ]:
+        for name in ("A", "rows", "w"):
+            assert_alike(getattr(found, name), getattr(expected, name))
+        np.testing.assert_allclose(np.asarray(found.importance), expected.importance)
