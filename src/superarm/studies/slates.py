@@ -149,7 +149,6 @@ CASCADES: Learners = {
     "CascadeLinUCB": CombLinUCB(lam=1.0, sigma=1.0, c=1.0),
     "CascadeUCB1": CombUCB1(),
 }
-STEPS = 5000
 SWEEPS: Mapping[str, tuple[int, ...]] = {"d": (5, 10, 20, 40), "L": (64, 256, 1000)}
 SWEPT = {
     "d": ("CascadeLinTS", "CascadeLinUCB"),  # CascadeUCB1 knows no features
@@ -176,7 +175,6 @@ def run(study: Study) -> Outcome:
         "settings": {
             "replicates": replicates,
             "episodes": study.at_most(EPISODES),
-            "steps": study.at_most(STEPS),
             "learner": repr(LEARNER),
             "learners": {label: repr(learner) for label, learner in CASCADES.items()},
         },
@@ -228,7 +226,7 @@ def _recommendations(
     sources: list[str],
 ) -> tuple[dict[str, dict[str, Array]], Content]:
     """Regret of all learners by source, and regret at the end against d and L."""
-    n = study.at_most(STEPS)
+    n = study.at_most(EPISODES)
 
     def setting(label: str, **changes: Any) -> Setting:
         instance = Recommendation(**changes)
@@ -367,9 +365,9 @@ def draw(
         left.set_ylim(10, None)
         for axes, (name, by_label) in zip(others, content["sweeps"][source].items(), strict=True):
             for label, ends in by_label.items():
-                x = [float(value) for value in ends]
+                x = range(len(ends))
                 figures.draw_points(axes, x, list(ends.values()), label, COLORS[label])
-            figures.finish(axes, xlabel=name, xscale="log", yscale="log")
+            figures.finish(axes, xlabel=name, xticks=x, xticklabels=list(ends), ylim=(0, None))
     figure.suptitle(f"{replicates} replicates, 95 % intervals and two standard errors", fontsize=11)
     return {"slates": pages, "cascades": figure}
 
