@@ -96,6 +96,12 @@ def test_items_shown_a_few_times_and_always_clicked():
     assert (found.se[1:] > 0.02).all()
 
 
+def test_a_single_position_is_the_best():
+    A = np.arange(10)[:, None]
+    found = fit_examination(A, A % 2)
+    assert (found.p.tolist(), found.se.tolist()) == ([1.0], [0.0])
+
+
 def test_padding_and_ids_do_not_matter():
     rng = np.random.default_rng(6)
     A, clicks = log_of(rng, 500, np.linspace(0.1, 0.5, 6))

@@ -100,8 +100,10 @@ def position_based(
     E ~ Bernoulli(p_k) and X ~ Bernoulli(α_e), independent.
 
     With the identity link the weight is C/p_k, which is α_e on average, and counts p_k times: its
-    variance α(1 - p_k α)/p_k is 1/p_k of a seen item's where clicks are rare. Weights exceed 1,
-    so this is for the linear and the Gaussian learners.
+    variance α(1 - p_k α)/p_k is 1/p_k of a seen item's where clicks are rare, and where they are
+    not (1 - p_k α)/(1 - α) times that. It exceeds 1, so this is for the linear and the mixed
+    learners. CombGaussianTS and CombUCB1 learn the same means, but count each observation once;
+    CombTS, whose weights lie in [0, 1], has `cascade` and `seen`.
 
     With the logit link weights stay 0 and 1. The likelihood is p_k α of a click and 1 - p_k α of
     none: a click counts once, and none counts as often as the item was seen on average,
