@@ -11,6 +11,7 @@ from superarm import SuperarmError, __version__
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 
+EXPERIMENTS = ("longest-path", "ads", "artists", "beyond", "slates", "all")
 PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
 
 
@@ -76,9 +77,10 @@ def _add_reproduce(commands: Any) -> None:
         help="the paper's experiments, beside its printed numbers, and what goes beyond them",
         description="""\
 Run the experiments of Wen, Kveton & Ashkan (ICML 2015), section 6, and beyond: a world that
-changes, clicks, items that deviate from their features. Writes for each a JSON, a CSV of curves
-and figures, and a report.html; prints paper against here. Finished settings are kept in
-DIR/traces, so an interrupted run goes on where it stopped.""",
+changes, clicks, items that deviate from their features; and slates, with the cascades of Zong et
+al. (UAI 2016). Writes for each a JSON, a CSV of curves and figures, and a report.html; prints paper
+against here. Finished settings are kept in DIR/traces, so an interrupted run goes on where it
+stopped.""",
         epilog="""\
 examples:
   superarm reproduce all                              a few minutes on two cores
@@ -89,7 +91,7 @@ examples:
   superarm reproduce all --full                       the paper's 200 replicates and all sweeps""",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("experiment", choices=["longest-path", "ads", "artists", "beyond", "all"])
+    parser.add_argument("experiment", choices=EXPERIMENTS)
     _add_numbers(
         parser,
         int,
@@ -184,7 +186,7 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _reproduce(arguments: argparse.Namespace) -> None:
     from superarm.simulation.lockstep import find_device
-    from superarm.studies import ads, artists, beyond, longest_path, report
+    from superarm.studies import ads, artists, beyond, longest_path, report, slates
     from superarm.studies.study import Study
 
     counts = {"replicates": arguments.replicates, "episodes": arguments.episodes}
@@ -208,6 +210,7 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         "ads": ads.run,
         "artists": artists.run,
         "beyond": beyond.run,
+        "slates": slates.run,
     }
     study = Study(
         out=arguments.out,

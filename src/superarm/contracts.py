@@ -137,6 +137,14 @@ class Model(Protocol):
         """The belief after the feedback; the one given stays as it is."""
 
 
+def features_stay(model: Model) -> bool:
+    """Whether what the model knows of an item holds for the features it has in the catalogue only.
+
+    That is so of a model of items and features, unless its attribute `contexts` is true.
+    """
+    return bool(model.per_item) and model.uses_features and not getattr(model, "contexts", False)
+
+
 def method_of(model: object, name: str) -> Callable[..., Any]:
     """An optional method of a model, refused by name if the model has none."""
     method: Callable[..., Any] | None = getattr(model, name, None)
@@ -203,6 +211,24 @@ class Environment(Protocol):
 
     def draw(self, rng: Rng) -> Array:
         """The weights w_t ~ P of one episode (*B, L)."""
+
+
+class SlateEnvironment(Environment, Protocol):
+    """An environment of ordered slates: what is observed, and what a slate is worth, depend on the
+    order.
+
+    One with these three methods is asked for them; else each chosen item shows its weight, and a
+    set is worth the sum.
+    """
+
+    def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
+        """What came of the slate A (*B, K) in an episode with these weights (*B, L): (*B, K)."""
+
+    def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
+        """What the learner is told of it; items that were not seen are left out, as -1."""
+
+    def value(self, A: Array, weights: Array) -> Array:
+        """What the slate A is worth if these are the weights (*B, L), or their means: (*B,)."""
 
 
 Choose: TypeAlias = Callable[[Features | None], Array]

@@ -7,9 +7,9 @@ import numpy as np
 
 from superarm.arrays import Array, Features, Rng, is_sparse, is_tensor, to_numpy
 from superarm.checks import as_features
-from superarm.contracts import Learner, Problem, defines_both
+from superarm.contracts import Learner, Problem, defines_both, features_stay
 from superarm.errors import FeaturesError
-from superarm.oracles import TopK
+from superarm.oracles import Slate, TopK
 from superarm.oracles.base import Masked, as_oracle
 
 LARGE = 2**18
@@ -49,7 +49,7 @@ def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> A
     if isinstance(oracle, Masked):
         available = oracle.available
         oracle = oracle.oracle
-    if not isinstance(oracle, TopK) or problem.batch:
+    if not isinstance(oracle, Slate | TopK) or problem.batch:
         return None
     if is_tensor(problem.Phi) or is_sparse(problem.Phi):  # of which a part would be a copy
         return None
@@ -79,11 +79,10 @@ def in_context(learner: Learner, problem: Problem, features: Any) -> Problem:
     """
     if features is None:
         return problem
-    model = learner.model
-    if model.per_item and model.uses_features:
+    if features_stay(learner.model):
         raise FeaturesError(
             f"{type(learner).__name__} learns how items deviate from what their features say: "
-            "the features must stay the same"
+            "the features must stay the same, unless it has contexts=True"
         )
     if is_tensor(features) and not is_tensor(problem.Phi):
         features = to_numpy(features)

@@ -21,7 +21,7 @@ from superarm import bounds, gaussian
 from superarm.arrays import Array, Features, Rng, log, matvec, normal, take, where
 from superarm.beliefs.itemwise import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.bonus import index, optimistic
+from superarm.beliefs.bonus import growth, index, optimistic
 from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
 from superarm.beliefs.mixed import Mixed, MixedModel
 from superarm.beliefs.tuned import TunedModel
@@ -168,9 +168,14 @@ class CombLinUCB(_Linear):
         return model
 
     def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e)."""
-        upper = self.model.mean(belief, problem) + self.c * self.model.std(belief, problem)
-        return self.model.response(upper)
+        """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e); with scales of its own choosing c grows with t, as what is
+        believed at first of items that were never seen may be wrong.
+        """
+        width = self.c * self.model.std(belief, problem)
+        if isinstance(self.model, TunedModel):
+            width = width * growth(width, belief.sigma, belief.t)
+        sense = getattr(problem.oracle, "sense", 1)  # for costs, the lower bound is optimistic
+        return self.model.response(self.model.mean(belief, problem) + sense * width)
 
     @classmethod
     def from_theorem(
@@ -206,17 +211,23 @@ class CombLinUCB(_Linear):
 class Greedy(_Linear):
     """The posterior mean without exploration: a reference, with the options of `CombLinTS`.
 
+    As long as all it has seen are zeros, it draws from the posterior: it would otherwise never
+    begin where nothing is chosen at weights of zero.
+
     >>> from superarm import Greedy
     >>> learner = Greedy(lam=10.0, sigma=1.0)
     """
 
     def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """Φθ̄_t."""
-        return self.model.response(self.model.mean(belief, problem))
+        return self.row_weights(belief, rng)(problem.Phi)
 
     def row_weights(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
         """The function of feature rows Φ that returns Φθ̄_t."""
         theta = gaussian.mean(belief)
+        unknown = (theta == 0).all(-1)
+        if unknown.any():
+            theta = where(unknown[..., None], gaussian.sample(belief, rng), theta)
         return lambda Phi: self.model.response(matvec(Phi, theta))
 
 

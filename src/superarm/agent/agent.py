@@ -22,7 +22,7 @@ from superarm.checks import (
     require_count,
 )
 from superarm.contexts import alike, joined
-from superarm.contracts import Feedback, Learner, Problem, method_of, require_learner
+from superarm.contracts import Feedback, Learner, Problem, features_stay, method_of, require_learner
 from superarm.decide import checked, decide, in_context
 from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
 from superarm.files import PathLike
@@ -295,6 +295,8 @@ class Agent:
         if rows.shape[1] != d:
             raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {d}")
         rows = check_features(rows[:, columns_of(decision.names, self.names, DecisionError)])
+        if not features_stay(self.learner.model):
+            return Feedback(A, rows, w, v)
         same = take_rows(self.problem.Phi, A) == rows
         return Feedback(np.where(same.all(axis=-1), A, -1), rows, w, v)
 
@@ -405,8 +407,7 @@ class Agent:
             raise ItemsError(
                 "merging what was learned of items needs the same items in the same order"
             )
-        deviates = model.per_item and model.uses_features
-        if deviates and not alike(self.problem.Phi, other.problem.Phi):
+        if features_stay(model) and not alike(self.problem.Phi, other.problem.Phi):
             raise FeaturesError(
                 "merging how items deviate from their features needs the same features"
             )

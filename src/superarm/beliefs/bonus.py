@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, take, to_numpy, where
+from superarm.arrays import Array, as_like, log, take, to_numpy, where
 from superarm.arrays.compiled import compiled
 from superarm.contracts import Oracle
 
@@ -70,6 +70,15 @@ def _index(out: Array, variance: Array, sigma: Array, t: Array) -> None:
                 bonus = math.sqrt(v) * psi(v * horizon)
                 before = v
             out[b, e] = bonus
+
+
+def growth(width: Array, sigma: Array, t: Array) -> Array:
+    """√log(1 + x/2) with x = t·width²/σ², at least 1: how bounds of this width grow after t
+    episodes, (*B, L).
+    """
+    x = (t[..., None] + 1) * (width / sigma[..., None]) ** 2
+    grown = log(1 + x / 2) ** 0.5
+    return where(grown > 1, grown, 1.0)
 
 
 def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:

@@ -8,6 +8,7 @@ from superarm.oracles.matching import Assignment, BipartiteMatching
 from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
 from superarm.oracles.milp import Milp
 from superarm.oracles.path import DagPath, ShortestPath
+from superarm.oracles.slate import Slate
 from superarm.oracles.topk import Quota, TopK
 from superarm.oracles.tour import Tour
 from superarm.oracles.tree import SpanningTree
@@ -24,6 +25,7 @@ __all__ = [
     "PartitionMatroid",
     "Quota",
     "ShortestPath",
+    "Slate",
     "SpanningTree",
     "TopK",
     "Tour",

@@ -3,6 +3,7 @@
 from superarm.simulation.episodes import Step, episodes
 from superarm.simulation.replicates import simulate
 from superarm.simulation.trace import Trace, mean_se
+from superarm.simulation.users import CascadeEnvironment, PositionEnvironment
 from superarm.simulation.worlds import (
     AdversarialEnvironment,
     BernoulliEnvironment,
@@ -14,9 +15,11 @@ from superarm.simulation.worlds import (
 __all__ = [
     "AdversarialEnvironment",
     "BernoulliEnvironment",
+    "CascadeEnvironment",
     "ContextualEnvironment",
     "DriftingEnvironment",
     "GaussianEnvironment",
+    "PositionEnvironment",
     "Step",
     "Trace",
     "episodes",

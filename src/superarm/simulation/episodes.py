@@ -1,9 +1,9 @@
 """One learner in one world, episode by episode."""
 
 import itertools
-from collections.abc import Iterator
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
 
 from superarm.arrays import Array, Features, Rng, spawn, take
 from superarm.checks import require_count
@@ -24,10 +24,21 @@ class Step(NamedTuple):
 
     t: int  # 1, 2, ...
     A: Array  # (*B, K) the chosen items
-    w: Array  # (*B, K) what was observed of them
+    w: Array  # (*B, K) what was observed of them: their weights, or the clicks on a slate
     weights: Array  # (*B, L) w_t, of all items
     belief: Any  # after learning from the episode
     mean: Array  # (*B, L) w̄, in this episode
+    value: "Value"  # what a set is worth in this episode
+
+
+Value: TypeAlias = Callable[[Array, Array], Array]
+"""From a set A (*B, K) and weights (*B, L) to what the set is worth, (*B,)."""
+
+
+def total(A: Array, weights: Array) -> Array:
+    """The sum of the weights of the set, f(A, w): (*B,)."""
+    value: Array = take(weights, A).sum(-1)
+    return value
 
 
 def episodes(
@@ -62,7 +73,8 @@ def episodes(
 
     problem = checked(problem)
     nature, mind = spawn(rng, 2)
-    coin = _Coin(rng)
+    coin = _Stream(rng)
+    eyes = _Stream(rng)
     belief = learner.model.prior(problem)
     for t in itertools.count(1) if n is None else range(1, n + 1):
 
@@ -75,13 +87,39 @@ def episodes(
         shown = in_context(learner, problem, now.features)
         A = decide(learner, belief, shown, mind)
         weights = _drawn(now, problem, nature)
-        w = take(weights, A)
-        belief = learner.model.learn(belief, shown, Feedback.of(shown, A, w))
-        yield Step(t, A, w, weights, belief, now.mean)
+        users = _users(now, eyes)
+        w = users.clicks(A, weights)
+        belief = learner.model.learn(belief, shown, users.feedback(shown, A, w))
+        yield Step(t, A, w, weights, belief, now.mean, users.value)
 
 
-class _Coin:
-    """The stream with which a world may ask what the learner would choose; made if it asks."""
+class _Users(NamedTuple):
+    """What is observed of a set, what the learner is told of it, and what it is worth."""
+
+    clicks: Callable[[Array, Array], Array]
+    feedback: Callable[[Problem, Array, Array], Feedback]
+    value: Value
+
+
+def _all_of_it(A: Array, weights: Array) -> Array:
+    """The weights of the set (*B, K)."""
+    return take(weights, A)
+
+
+_SEE_ALL = _Users(_all_of_it, Feedback.of, total)
+
+
+def _users(now: Any, eyes: "_Stream") -> _Users:
+    """Those of an environment of slates, or who see every item of a set."""
+    if not hasattr(now, "clicks"):
+        return _SEE_ALL
+    return _Users(partial(now.clicks, rng=eyes.stream), now.feedback, now.value)
+
+
+class _Stream:
+    """A stream that few worlds need: to ask what the learner would choose, or for what users look
+    at. Made when it is first asked for.
+    """
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
@@ -109,6 +147,14 @@ def require_environment(environment: object) -> None:
             raise ParameterError(
                 f"an environment has mean, features (None, or those of a context) and draw(rng), "
                 f"but {environment!r:.100} has no {name}"
+            )
+    if not hasattr(environment, "clicks"):
+        return
+    for name in ("feedback", "value"):
+        if not hasattr(environment, name):
+            raise ParameterError(
+                f"an environment of slates has clicks, feedback and value, but "
+                f"{environment!r:.100} has no {name}: see superarm.contracts.SlateEnvironment"
             )
 
 

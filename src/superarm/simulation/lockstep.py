@@ -26,6 +26,7 @@ from superarm.decide import checked
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, padded
 from superarm.simulation.episodes import require_world
+from superarm.simulation.users import CascadeEnvironment, PositionEnvironment
 from superarm.simulation.worlds import BernoulliEnvironment, GaussianEnvironment
 
 Instance: TypeAlias = Callable[[Any], tuple[Problem, World]]
@@ -171,12 +172,28 @@ class _Worlds:
 def _stacked_environment(environments: Sequence[Any], like: Array) -> Environment:
     """In tensors if we know how they draw, else those that there are, one after the other."""
     apart = _Apart(environments, like)
-    kinds = {type(environment) for environment in environments}
-    noises = {getattr(environment, "sigma", None) for environment in environments}
-    if kinds not in ({BernoulliEnvironment}, {GaussianEnvironment}) or len(noises) > 1:
-        return apart
-    stacked: Environment = replace(environments[0], mean=apart.mean, features=apart.features)
-    return stacked
+    first = environments[0]
+    if type(first) in STACKED and all(_differ_in_means(x, first) for x in environments):
+        stacked: Environment = replace(first, mean=apart.mean, features=apart.features)
+        return stacked
+    for environment in environments:
+        if hasattr(environment, "clicks"):
+            raise ParameterError(
+                f"{type(environment).__name__} reads clicks in a way of its own in each replicate: "
+                "it plays on the CPU only"
+            )
+    return apart
+
+
+STACKED = (BernoulliEnvironment, CascadeEnvironment, GaussianEnvironment, PositionEnvironment)
+"""Environments whose means may be a batch."""
+
+
+def _differ_in_means(environment: Any, other: Any) -> bool:
+    """Whether they are of one kind and differ at most in means and features."""
+    means = {"mean": None, "features": None}
+    same_kind = type(environment) is type(other)
+    return same_kind and _alike(vars(environment) | means, vars(other) | means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,12 +231,12 @@ def _oracle(oracles: Sequence[Oracle]) -> Oracle:
     return _EachItsOwn(oracles)
 
 
-def _alike(oracle: Oracle, other: Oracle) -> bool:
+def _alike(thing: object, other: object) -> bool:
     """Whether they are equal, or made of the same."""
-    if oracle is other:
+    if thing is other:
         return True
     try:
-        return bool(oracle == other) or pickle.dumps(oracle) == pickle.dumps(other)
+        return bool(thing == other) or pickle.dumps(thing) == pickle.dumps(other)
     # of what cannot be compared or pickled
     except (AttributeError, TypeError, ValueError, pickle.PicklingError):
         return False

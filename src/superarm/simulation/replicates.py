@@ -12,14 +12,14 @@ import numpy as np
 import scipy
 from threadpoolctl import threadpool_limits
 
-from superarm.arrays import Array, Rng, is_tensor, take, to_numpy
+from superarm.arrays import Array, Rng, is_tensor, to_numpy
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Learner, Oracle, Problem, World, require_learner
 from superarm.decide import checked
 from superarm.errors import ParameterError
 from superarm.oracles.base import as_oracle
 from superarm.simulation import lockstep
-from superarm.simulation.episodes import Step, episodes
+from superarm.simulation.episodes import Step, Value, episodes
 from superarm.simulation.lockstep import Instance
 from superarm.simulation.trace import ARRAYS, Trace
 from superarm.version import __version__
@@ -212,9 +212,14 @@ class _Best(NamedTuple):
     """The best set for mean weights, and what it and the optimum earn."""
 
     mean: Array  # (*B, L)
+    value: Value  # f
     star: Array  # (*B, K) A*
     expected: Array  # (*B,) f(A*, w̄)
     optimum: Array  # (*B,) f(A^opt, w̄)
+
+    def holds(self, step: Step) -> bool:
+        """Whether the episode has the same means, and values sets alike."""
+        return self.value == step.value and _equal(self.mean, step.mean)
 
 
 def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
@@ -230,8 +235,8 @@ def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
     earned = []
     for episode in zip(*runs, strict=True):
         for step in episode:
-            if best is None or not _equal(best.mean, step.mean):
-                best = _best(step.mean, problem.oracle, exact)
+            if best is None or not best.holds(step):
+                best = _best(step, problem.oracle, exact)
             earned += _earned(step, best)
 
     # only now: to look at a result is to wait for the device
@@ -241,21 +246,23 @@ def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
     return Result(values.transpose(2, 1, 3, 0), problem.oracle.gap)
 
 
-def _best(mean: Array, oracle: Oracle, exact: Oracle) -> _Best:
+def _best(step: Step, oracle: Oracle, exact: Oracle) -> _Best:
+    mean = step.mean
+    value = step.value
     if not is_tensor(mean):
         mean = mean.copy()  # a world may change its own
     star = oracle(mean)
     optimum = star if exact is oracle else exact(mean)
-    return _Best(mean, star, take(mean, star).sum(-1), take(mean, optimum).sum(-1))
+    return _Best(mean, value, star, value(star, mean), value(optimum, mean))
 
 
 def _earned(step: Step, best: _Best) -> list[Array]:
     """What one episode adds to the arrays of a trace, in their order."""
     return [
-        take(step.mean, step.A).sum(-1),
+        step.value(step.A, step.mean),
         step.w.sum(-1),
         best.expected,
-        take(step.weights, best.star).sum(-1),
+        step.value(best.star, step.weights),
         best.optimum,
     ]
 

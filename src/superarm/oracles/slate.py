@@ -1,0 +1,77 @@
+"""The best k items in the best order, where positions are not looked at alike."""
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Array, as_like
+from superarm.checks import require_count
+from superarm.errors import ParameterError
+from superarm.oracles.base import BaseOracle
+from superarm.oracles.topk import TopK
+from superarm.slates.feedback import as_examination
+
+
+@dataclass(frozen=True)
+class Slate(BaseOracle):
+    """Ordered slates of exactly k items: item A[j] goes to position j.
+
+    It maximizes Σ_j examination[j] w(A[j]): the k largest weights, the larger the more a position
+    is looked at. So these are also the items of `TopK(k)`, which is the slate for positions that
+    are looked at the less the further down they are. Ties go to the lowest index.
+
+    Args:
+        k: items, and positions.
+        examination: the probability that position j is looked at, in (0, 1], as
+            `superarm.slates.fit_examination` finds it. Only its order matters for what is chosen.
+
+    >>> import numpy as np
+    >>> from superarm import Slate
+    >>> middle_first = Slate(3, examination=[0.5, 1.0, 0.3])
+    >>> middle_first(np.array([0.1, 0.7, 0.2, 0.4]))
+    array([3, 1, 2])
+    """
+
+    k: int
+    examination: Any = field(kw_only=True)  # a tuple, so that equal slates are equal
+    gap = 0.0
+    checks_weights = True
+
+    def __post_init__(self) -> None:
+        require_count(k=self.k)
+        p = as_examination(self.examination)
+        if len(p) != self.k:
+            raise ParameterError(
+                f"a slate of {self.k} needs the examination of {self.k} positions, got {len(p)}"
+            )
+        object.__setattr__(self, "examination", tuple(p.tolist()))
+
+    @property
+    def K(self) -> int:
+        """The most items it returns."""
+        return self.k
+
+    @functools.cached_property
+    def _best(self) -> TopK:
+        """The items, the best first."""
+        return TopK(self.k)
+
+    @functools.cached_property
+    def _rank(self) -> Array:
+        """(k,) how many positions are looked at more than each one, or as much and come before."""
+        order = np.argsort(-np.array(self.examination), kind="stable")
+        return np.argsort(order)
+
+    def solve(self, rows: Array) -> Array:
+        """The best slate for each row of weights (n, L): (n, k), by position."""
+        A = self._best.solve(rows)
+        return A[:, as_like(A, self._rank)]
+
+    solve_tensors = solve
+
+    def of_parts(self, parts: Iterable[Array]) -> Array:
+        """The best slate (k,) for weights that come one part after the other, as in `TopK`."""
+        return self._best.of_parts(parts)[self._rank]
