@@ -13,17 +13,18 @@ import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from superarm import bounds, gaussian
 from superarm.arrays import Array, Features, Rng, log, matvec, normal, take, where
+from superarm.beliefs.bonus import growth, index, optimistic
+from superarm.beliefs.deviations import Mixed
 from superarm.beliefs.itemwise import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.bonus import growth, index, optimistic
-from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
-from superarm.beliefs.mixed import Mixed, MixedModel
+from superarm.beliefs.mixed import MixedModel
+from superarm.beliefs.options import LinearFamily, Scale, linear_model, mixed_model
 from superarm.beliefs.tuned import TunedModel
 from superarm.beliefs.widths import WidthsModel
 from superarm.checks import is_real, positive_each, require_count, require_positive
@@ -42,44 +43,6 @@ __all__ = [
     "RandomChoice",
 ]
 
-Scale: TypeAlias = float | Literal["auto"]
-"""A number, or "auto": by the marginal likelihood, anew after 1, 2, 4, 8, ... episodes."""
-
-
-LinearFamily: TypeAlias = LinearModel | LogitModel | TunedModel | WidthsModel
-
-
-def _known(**scales: Scale) -> dict[str, float]:
-    """The scales that are numbers, which must be positive."""
-    known: dict[str, Any] = {}
-    for name, value in scales.items():
-        if not isinstance(value, str):
-            known[name] = value
-        elif value != "auto":
-            raise ParameterError(f'{name} must be a positive number or "auto", got {value!r}')
-    require_positive(**known)
-    known = {name: float(value) for name, value in known.items()}  # NumPy's would keep their dtype
-    extreme = any(not 1e-100 < value < 1e100 for value in known.values())
-    if extreme and len(known) < len(scales):
-        raise ParameterError(
-            f'beside a scale that is "auto", others must lie between 1e-100 and 1e100, got {known}'
-        )
-    return known
-
-
-def _check_options(forgetting: Any, link: Any) -> None:
-    if not (is_real(forgetting) and 0 < forgetting <= 1):
-        raise ParameterError(
-            f"forgetting must lie in (0, 1], where 1 forgets nothing, got {forgetting!r}"
-        )
-    if link not in ("identity", "logit"):
-        raise ParameterError(f"link must be 'identity' or 'logit', got {link!r}")
-
-
-def _refuse_sigma(known: dict[str, float]) -> None:
-    if "sigma" in known:
-        raise ParameterError("the logit link has no sigma: a coin brings its own noise")
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Linear:
@@ -96,19 +59,7 @@ class _Linear:
     @cached_property
     def model(self) -> LinearFamily:
         """The linear model: of log-odds, with scales of its own choosing, or with those given."""
-        known = _known(lam=self.lam, sigma=self.sigma)
-        _check_options(self.forgetting, self.link)
-        if self.link == "logit":
-            return self._logit_model(known)
-        if len(known) < 2:
-            return TunedModel(known, self.forgetting)
-        return LinearModel(known["lam"], known["sigma"], self.forgetting)
-
-    def _logit_model(self, known: dict[str, float]) -> LogitModel | TunedLogitModel:
-        _refuse_sigma(known)
-        if known:
-            return LogitModel(known["lam"], self.forgetting)
-        return TunedLogitModel(forgetting=self.forgetting)
+        return linear_model(self.lam, self.sigma, self.forgetting, self.link)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,17 +202,12 @@ class _Mixed:
     @cached_property
     def model(self) -> MixedModel:
         """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²); of log-odds for clicks."""
-        scales: dict[str, Scale] = {"lam": self.lam, "sigma": self.sigma, "tau": self.tau}
-        known = {}
-        if is_real(self.tau) and self.tau == 0:
-            known["tau"] = float(scales.pop("tau"))
-        known |= _known(**scales)
-        _check_options(self.forgetting, self.link)
-        options = {"forgetting": self.forgetting, "contexts": bool(self.contexts)}
-        if self.link == "logit":
-            _refuse_sigma(known)
-            return MixedLogitModel(known | {"sigma": 1.0}, **options)
-        return MixedModel(known, **options)
+        return mixed_model(
+            {"lam": self.lam, "sigma": self.sigma, "tau": self.tau},
+            self.forgetting,
+            self.link,
+            self.contexts,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ log-odds."""
 class Columns(NamedTuple):
     """The statistics of columns, each (*B, d)."""
 
-    count: Array
+    entries: Array
     squares: Array
     least: Array
     most: Array
@@ -61,8 +61,8 @@ def prior_stds(columns: Array, lam: Array, level: Array) -> Array:
     array([1.00000000e+01, 5.65685425e-09])
     """
     of = unpacked(columns)
-    seen = of.count > 0
-    square = where(seen, of.squares, 1.0) / where(seen, of.count, 1.0)
+    seen = of.entries > 0
+    square = where(seen, of.squares, 1.0) / where(seen, of.entries, 1.0)
     constant = is_level(columns)
     size = where(constant, abs(of.least), square**0.5)
     wanted = where(constant, level[..., None], lam[..., None])

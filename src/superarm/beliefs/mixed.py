@@ -2,23 +2,12 @@
 
     w̄(e) = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
 
-The joint posterior over θ and all δ needs no L x L matrix. Integrating δ out leaves a Gaussian
-belief about θ, and given θ the deviations are independent. An item needs its count n_e, the sum s_e
-of its weights and, where features change from call to call, the mean φ̄_e of its feature rows:
-
-    δ_e | θ ~ N(pull_e - (1 - keep_e) φ̄_e·θ, τ² keep_e),   keep_e = σ²/(σ² + n_e τ²)
-    w̄(e) | θ = φ_e·θ + δ_e,                                pull_e = τ² s_e/(σ² + n_e τ²)
-
-An observation w of item e, given the earlier ones, is therefore
-
-    w - pull_e = (φ_e - (1 - keep_e) φ̄_e)·θ + noise of variance σ² + τ² keep_e
-
-which is a row for `gaussian.condition`. With features that stay the same the row is keep_e φ_e.
+The equations are in `beliefs.deviations`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,8 +17,6 @@ from superarm.arrays import (
     Features,
     Rng,
     add_at,
-    as_float64,
-    as_like,
     column_stats,
     entry_of,
     full,
@@ -42,111 +29,33 @@ from superarm.arrays import (
     stacked_rows,
     take,
     take_rows,
-    to_numpy,
     where,
     with_rows_counted,
 )
-from superarm.arrays.compiled import compiled
 from superarm.beliefs.changes import gathered
 from superarm.beliefs.columns import LEVEL, is_level, prior_stds
-from superarm.beliefs.scales import (
-    best_scales,
-    refit_where,
-    require_squares,
-    says_nothing,
-    summary_of_items,
+from superarm.beliefs.deviations import (
+    Means,
+    Mixed,
+    Outlook,
+    Rows,
+    for_each,
+    learn_loose_rows,
+    look_at,
+    mean_rows,
+    means_of,
+    shares,
+    some_rows,
+    with_corner,
+    without,
 )
+from superarm.beliefs.evidence import says_nothing, summary_of_items
+from superarm.beliefs.scales import best_scales, refit_where, require_squares
 from superarm.beliefs.tuned import doubled, no_rows, with_rows
 from superarm.contracts import Feedback, Problem
 
 FADED = 0.05
 """The share of the past that may be forgotten at once."""
-
-
-class Mixed(NamedTuple):
-    """The belief about θ, what is known of each item, and the scales."""
-
-    factor: Array  # (*B, d+1, d+1) as in Gaussian, with the deviations integrated out
-    log_scale: Array  # (*B,)
-    n: Array  # (*B, L) Σ v
-    total: Array  # (*B, L) Σ v w
-    past: Array  # (*B, d, L) Σ v φ in contexts, else (*B, 0, L)
-    within: Array  # (*B, d+1, d+1) the factor of all rows [φ w] less the means of their items
-    observed: Array  # (*B,) how many rows those are
-    data: Array  # (*B, d+1, d+1) the factor of rows [φ w] that belong to none of the items
-    rows: Array  # (*B,) how many those are
-    columns: Array  # (*B, 4, d) what the rows and the catalogue hold
-    spread: Array  # (*B, d) prior stds of θ
-    lam: Array  # (*B,)
-    sigma: Array  # (*B,)
-    tau: Array  # (*B,)
-    t: Array  # (*B,) int, episodes
-
-
-class Shares(NamedTuple):
-    """What is left to the features of each item, what its own feedback says, and what is open."""
-
-    keep: Array  # (*B, K)
-    pull: Array  # (*B, K)
-    variance: Array  # (*B, K) of w̄(e) given θ
-
-
-def shares(belief: Mixed, n: Array, total: Array) -> Shares:
-    """For items with these counts and sums."""
-    sigma2 = belief.sigma[..., None] ** 2
-    tau2 = belief.tau[..., None] ** 2
-    keep = sigma2 / (sigma2 + n * tau2)
-    return Shares(keep, total * (keep * (tau2 / sigma2)), tau2 * keep)
-
-
-class Rows(NamedTuple):
-    """Observations of items, given the earlier ones: w - pull = rows·θ + noise."""
-
-    rows: Array  # (*B, K, d)
-    pull: Array  # (*B, K)
-    variance: Array  # (*B, K) of what is open about δ
-    n: Array  # (*B, K)
-    total: Array  # (*B, K)
-    mean_rows: Array  # (*B, K, d) φ̄
-
-
-class Outlook(NamedTuple):
-    """What items are worth given θ."""
-
-    mean: Array  # (*B, L)
-    variance: Array  # (*B, L)
-
-
-@compiled
-def _look(
-    mean: Array,
-    variance: Array,
-    linear: Array,
-    before: Array,
-    n: Array,
-    total: Array,
-    sigma: Array,
-    tau: Array,
-    contexts: bool,
-) -> None:
-    # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
-    for b in range(len(mean)):
-        tau2 = tau[b] ** 2
-        ratio = tau2 / sigma[b] ** 2
-        for e in range(mean.shape[1]):
-            if n[b, e] == 0:
-                mean[b, e] = linear[b, e]
-                variance[b, e] = tau2
-                continue
-            keep = 1 / (1 + n[b, e] * ratio)
-            past = before[b, e] / n[b, e] if contexts else before[b, e]
-            mean[b, e] = linear[b, e] - (1 - keep) * past + total[b, e] * keep * ratio
-            variance[b, e] = tau2 * keep
-
-
-def _mean_rows(past: Array, n: Array) -> Array:
-    """φ̄ of items from Σ v φ (*B, d, K) and Σ v (*B, K): (*B, K, d), zero for those never seen."""
-    return (past / where(n > 0, n, 1.0)[..., None, :]).mT
 
 
 @dataclass(frozen=True)
@@ -212,7 +121,7 @@ class MixedModel:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
 
-    def outlook(self, belief: Mixed, problem: Problem, theta: Array) -> "Outlook":
+    def outlook(self, belief: Mixed, problem: Problem, theta: Array) -> Outlook:
         """Mean and variance of w̄(e) given θ, of all items: (*B, L) each."""
         linear = matvec(problem.Phi, theta)
         before = matvec(belief.past.mT, theta) if self.contexts else linear
@@ -222,7 +131,7 @@ class MixedModel:
             return Outlook(linear + of.pull - (1 - of.keep) * before, of.variance)
         L = linear.shape[-1]
         out = Outlook(np.empty(linear.shape), np.empty(linear.shape))
-        _look(
+        look_at(
             out.mean.reshape(-1, L),
             out.variance.reshape(-1, L),
             linear.reshape(-1, L),
@@ -249,9 +158,9 @@ class MixedModel:
         """√(var E[w̄(e) | θ] + explore² E[var(w̄(e) | θ)]): (*B, L); with 1 that of w̄(e)."""
         of = shares(belief, belief.n, belief.total)
         if self.contexts:
-            mean_rows = _mean_rows(belief.past, belief.n)
-            rows = np.asarray(problem.Phi) if not hasattr(problem.Phi, "mT") else problem.Phi
-            linear = gaussian.std(belief, rows - (1 - of.keep)[..., None] * mean_rows)
+            every = full((*problem.batch, problem.L), np.arange(problem.L), belief.n)
+            rows = self.rows_of(belief, every, take_rows(problem.Phi, every)).rows
+            linear = gaussian.std(belief, rows)
         else:
             linear = of.keep * gaussian.std(belief, problem.Phi)
         width: Array = (linear**2 + explore**2 * of.variance) ** 0.5
@@ -287,7 +196,7 @@ class MixedModel:
         if own.any():
             belief = self._learn_items(belief, feedback)
         if loose.any():
-            belief = _learn_rows(belief, _part(feedback, loose))
+            belief = learn_loose_rows(belief, some_rows(feedback, loose))
         seen = (own | loose).any(-1)
         belief = belief._replace(
             columns=with_rows_counted(belief.columns, feedback.rows, present),
@@ -295,14 +204,14 @@ class MixedModel:
         )
         return self._renewed(belief, problem, seen)
 
-    def rows_of(self, belief: Mixed, A: Array, rows: Array) -> "Rows":
+    def rows_of(self, belief: Mixed, A: Array, rows: Array) -> Rows:
         """What observations of these items and features say about θ."""
         n = take(belief.n, A)
         total = take(belief.total, A)
         of = shares(belief, n, total)
         if not self.contexts:
             return Rows(of.keep[..., None] * rows, of.pull, of.variance, n, total, rows)
-        before = _mean_rows(take(belief.past, _for_each(belief.past, A)), n)
+        before = mean_rows(take(belief.past, for_each(belief.past, A)), n)
         left = rows - (1 - of.keep)[..., None] * before
         return Rows(left, of.pull, of.variance, n, total, before)
 
@@ -326,14 +235,14 @@ class MixedModel:
         )
         if not self.contexts:
             corner = belief.within[..., -1, -1] ** 2 + (between * apart**2).sum(-1)
-            return grown._replace(within=_with_corner(belief.within, corner**0.5))
+            return grown._replace(within=with_corner(belief.within, corner**0.5))
         off = Feedback(A, rows - of.mean_rows, apart, where(between > 0, between, 1.0))
         return grown._replace(
-            within=with_rows(belief.within, _part(off, between > 0)),
-            past=add_at(belief.past, _for_each(belief.past, A), (v[..., None] * rows).mT),
+            within=with_rows(belief.within, some_rows(off, between > 0)),
+            past=add_at(belief.past, for_each(belief.past, A), (v[..., None] * rows).mT),
         )
 
-    def _renewed(self, belief: Mixed, problem: Problem, seen: Array) -> Mixed:
+    def _renewed(self, belief: Mixed, problem: Problem, seen: Any) -> Mixed:
         """The belief once something was observed: the past fades, and at times scales are new."""
         due = seen & doubled(belief.t) & (len(self.known) < len(self.wide))
         if self.forgetting < 1:
@@ -358,7 +267,7 @@ class MixedModel:
 
     def _refitted(self, belief: Mixed, Phi: Features) -> Mixed:
         """A single belief made anew from counts, sums and loose rows, at the best scales."""
-        items = _means(belief, Phi)
+        items = means_of(belief, Phi)
         unit = full(belief.spread.shape, 1.0)
         flat = None
         if "lam" not in self.known:
@@ -375,14 +284,15 @@ class MixedModel:
             loose=belief.data * columns,
             loose_rows=float(belief.rows),
         )
-        scales = (belief.lam, belief.sigma, belief.tau)
+        scales: tuple[Array, ...] = (belief.lam, belief.sigma, belief.tau)
         if not says_nothing(summary):
-            scales = map(np.asarray, best_scales(summary, self.size, **self.known))
+            found = best_scales(summary, self.size, **self.known)
+            scales = tuple(map(np.asarray, found))
         return self._made(belief, Phi, *scales)
 
     def _made(self, belief: Mixed, Phi: Features, lam: Array, sigma: Array, tau: Array) -> Mixed:
         """A single belief made anew from counts, sums and loose rows, at these scales."""
-        items = _means(belief, Phi)
+        items = means_of(belief, Phi)
         spread = self._spread(belief.columns, lam, self._level(belief, items))
         start = gaussian.prior(len(spread), spread)
         noise = (tau**2 + sigma**2 / items.n) ** 0.5
@@ -399,13 +309,13 @@ class MixedModel:
             tau=tau,
         )
 
-    def _level(self, belief: Mixed, items: "Means") -> Array:
+    def _level(self, belief: Mixed, items: Means) -> Array:
         """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
         squares = (items.n * items.rows[:, -1] ** 2).sum() + (belief.data[:, -1] ** 2).sum()
         count = items.n.sum() + belief.rows
         if squares == 0:
             return full((), LEVEL)
-        return LEVEL * (squares / count) ** 0.5
+        return np.asarray(LEVEL * (squares / count) ** 0.5)
 
     # --- what happens to a belief -------------------------------------------------------------
 
@@ -431,7 +341,7 @@ class MixedModel:
         rows = np.zeros((*apart.shape, d + 1))
         rows[..., -1] = apart
         if self.contexts:
-            off = _mean_rows(belief.past, belief.n) - _mean_rows(other.past, other.n)
+            off = mean_rows(belief.past, belief.n) - mean_rows(other.past, other.n)
             rows[..., :-1] = weight[..., None] * off
         return rows
 
@@ -455,84 +365,8 @@ class MixedModel:
         return {
             **{name: value for name, value in fields.items() if name != "squares"},
             "past": np.zeros((0, problem.L)),
-            "within": _with_corner(no_rows(problem.d, ()), np.sqrt(max(within, 0.0))),
+            "within": with_corner(no_rows(problem.d, ()), np.sqrt(max(within, 0.0))),
             "observed": n.sum(),
             "columns": column_stats(problem.Phi),
             "spread": full((problem.d,), fields["lam"]),
         }
-
-
-def _for_each(past: Array, A: Array) -> Array:
-    """The items once per feature: (*B, d, L), (*B, K) -> (*B, d, K)."""
-    return full((*past.shape[:-1], A.shape[-1]), A[..., None, :], A)
-
-
-def _with_corner(factor: Array, value: Array) -> Array:
-    """The factor with another last entry."""
-    out = factor + 0.0
-    out[..., -1, -1] = value
-    return out
-
-
-class Means(NamedTuple):
-    """The items that were seen."""
-
-    n: Array  # (E,)
-    rows: Array  # (E, d+1) their mean rows [φ̄ w̄]
-
-
-def _means(belief: Mixed, Phi: Features) -> Means:
-    """Of a single belief."""
-    seen = np.flatnonzero(belief.n)
-    return Means(belief.n[seen], _mean_rows_of(belief, Phi, seen))
-
-
-def _mean_rows_of(belief: Mixed, Phi: Features, items: Array) -> Array:
-    """[φ̄ w̄] of items that a single belief has seen."""
-    n = belief.n[items]
-    if len(belief.past):
-        phi = _mean_rows(belief.past[:, items], n)
-    else:
-        phi = as_float64(to_numpy(take_rows(Phi, as_like(Phi, items))))
-    return np.column_stack([phi, belief.total[items] / n])
-
-
-def _part(feedback: Feedback, rows: Array) -> Feedback:
-    """Some of the rows, the others as padding."""
-    return feedback._replace(rows=where(rows[..., None], feedback.rows, 0.0))
-
-
-def _learn_rows(belief: Mixed, feedback: Feedback) -> Mixed:
-    """From rows that belong to none of the items, with deviations of their own: of variance
-    σ²/v + τ², where one of importance 1 has σ² + τ².
-    """
-    sigma2 = belief.sigma[..., None] ** 2
-    tau2 = belief.tau[..., None] ** 2
-    variance = sigma2 / feedback.importance + tau2
-    after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
-    precise = feedback._replace(importance=(sigma2 + tau2) / variance)
-    return belief._replace(
-        **after._asdict(),
-        data=with_rows(belief.data, precise),
-        rows=belief.rows + nonzero_rows(feedback.rows).sum(-1),
-    )
-
-
-def without(belief: Mixed, Phi: Features, items: Array) -> Mixed:
-    """A single belief without what it knows of these items alone; what they said about θ stays.
-
-    To find scales later, the mean of each becomes a loose row: of variance τ² + σ²/n where loose
-    rows have σ² + τ². Rows around the means of their items stay: they tell of σ alone, or of θ.
-    """
-    items = items[belief.n[items] > 0]
-    if not len(items):
-        return belief
-    n = belief.n[items]
-    rows = _mean_rows_of(belief, Phi, items)
-    phi = rows[:, :-1]
-    loose = (belief.sigma**2 + belief.tau**2) / (belief.tau**2 + belief.sigma**2 / n)
-    return belief._replace(
-        observed=belief.observed - len(items),
-        data=with_rows(belief.data, Feedback(items, phi, rows[:, -1], loose)),
-        rows=belief.rows + nonzero_rows(phi).sum(),
-    )

@@ -27,16 +27,12 @@ from superarm.arrays import (
     with_rows_counted,
 )
 from superarm.beliefs.columns import LEVEL, is_level, prior_stds
+from superarm.beliefs.evidence import says_nothing, summary_of_rows
 from superarm.beliefs.linear import FactoredModel, observed
-from superarm.beliefs.scales import (
-    best_scales,
-    refit_where,
-    require_squares,
-    says_nothing,
-    summary_of_rows,
-)
+from superarm.beliefs.scales import best_scales, refit_where, require_squares
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian
+
 
 class Tuned(NamedTuple):
     """A Gaussian belief, what it was made from, and its scales."""
@@ -98,7 +94,7 @@ class TunedModel(FactoredModel):
     size: ClassVar[float | None] = None
     """What weights are expected to vary by; None for what they do."""
 
-    def prior(self, problem: Problem) -> Tuned:
+    def prior(self, problem: Problem) -> Any:
         """Nothing observed, and wide scales."""
         batch = problem.batch
         like = problem.Phi
@@ -124,7 +120,7 @@ class TunedModel(FactoredModel):
             return full(columns[..., 0, :].shape, lam[..., None], lam)
         return prior_stds(columns, lam, level)
 
-    def learn(self, belief: Tuned, problem: Problem, feedback: Feedback) -> Tuned:
+    def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """Algorithm 1 at the present scales, and at times the choice of new ones."""
         past = self._faded(belief)
         present = nonzero_rows(feedback.rows)
@@ -140,7 +136,7 @@ class TunedModel(FactoredModel):
         )
         return refit_where(seen & doubled(grown.t), grown, lambda entry, _: self._refitted(entry))
 
-    def _faded(self, belief: Tuned) -> Tuned:
+    def _faded(self, belief: Any) -> Any:
         """`gaussian.forget`, of the belief and of what it was made from."""
         keep = self.forgetting
         if keep == 1:
@@ -157,7 +153,7 @@ class TunedModel(FactoredModel):
             rows=keep * belief.rows,
         )
 
-    def _refitted(self, belief: Tuned) -> Tuned:
+    def _refitted(self, belief: Any) -> Any:
         """A single belief made anew from its rows, at the best scales."""
         level = self._level(belief)
         unit = self._spread(belief.columns, full((), 1.0), level)
@@ -174,7 +170,7 @@ class TunedModel(FactoredModel):
             lam, sigma, _ = map(np.asarray, found)
         return self._made(belief, lam, sigma)
 
-    def _made(self, belief: Tuned, lam: Array, sigma: Array) -> Tuned:
+    def _made(self, belief: Any, lam: Array, sigma: Array) -> Any:
         """A single belief made anew from its rows, at these scales."""
         spread = self._spread(belief.columns, lam, self._level(belief))
         start = gaussian.prior(len(spread), spread)
@@ -187,7 +183,7 @@ class TunedModel(FactoredModel):
             sigma=sigma,
         )
 
-    def _level(self, belief: Tuned) -> Array:
+    def _level(self, belief: Any) -> Array:
         """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
         constant = is_level(belief.columns)
         squares = (belief.data**2).sum(-2)
@@ -195,9 +191,9 @@ class TunedModel(FactoredModel):
             return full((), LEVEL)
         c = belief.columns[2, constant]
         ones = squares[:-1][constant] / c**2
-        return LEVEL * (squares[-1] / ones[0]) ** 0.5
+        return np.asarray(LEVEL * (squares[-1] / ones[0]) ** 0.5)
 
-    def merge(self, belief: Tuned, other: Tuned, problem: Problem) -> Tuned:
+    def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
         """All rows of both, at the scales of the largest marginal likelihood."""
         rows = belief.rows + other.rows
         extra = other.rows * log(belief.sigma * math.sqrt(2 * math.pi))
@@ -210,7 +206,7 @@ class TunedModel(FactoredModel):
         )
         return refit_where(rows >= 0, both, lambda entry, _: self._refitted(entry))
 
-    def move(self, belief: Tuned, problem: Problem, to: Problem, source: Array) -> Tuned:
+    def move(self, belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
         """The belief with what the columns of new items hold; all that was learned stays."""
         new = np.flatnonzero(source < 0)
         if not len(new):
@@ -226,8 +222,9 @@ class TunedModel(FactoredModel):
         return {**fields, "columns": column_stats(problem.Phi), "spread": spread}
 
 
-def _of_importance(belief: Tuned) -> Array:
+def _of_importance(belief: Any) -> Array:
     """½ Σ log v over the rows: what their importance adds to the logarithm of their density."""
     prior = -log(belief.spread).sum(-1)
     noise = belief.rows * log(belief.sigma * math.sqrt(2 * math.pi))
-    return belief.log_scale - prior + noise
+    missing: Array = belief.log_scale - prior + noise
+    return missing

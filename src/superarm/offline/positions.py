@@ -28,7 +28,8 @@ from superarm.checks import as_numbers, require_count
 from superarm.contracts import Learner, Problem
 from superarm.decide import decide
 from superarm.errors import ItemsError, ParameterError
-from superarm.offline.estimates import Estimate, ips
+from superarm.offline.estimates import ips
+from superarm.offline.intervals import Estimate
 from superarm.offline.log import Log
 from superarm.slates.feedback import as_clicks, of_positions
 

@@ -1,0 +1,200 @@
+"""What is known of items that deviate from what their features say.
+
+    w̄(e) = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
+
+The joint posterior over θ and all δ needs no L x L matrix. Integrating δ out leaves a Gaussian
+belief about θ, and given θ the deviations are independent. An item needs its count n_e, the sum s_e
+of its weights and, where features change from call to call, the mean φ̄_e of its feature rows:
+
+    δ_e | θ ~ N(pull_e - (1 - keep_e) φ̄_e·θ, τ² keep_e),   keep_e = σ²/(σ² + n_e τ²)
+    w̄(e) | θ = φ_e·θ + δ_e,                                pull_e = τ² s_e/(σ² + n_e τ²)
+
+An observation w of item e, given the earlier ones, is therefore
+
+    w - pull_e = (φ_e - (1 - keep_e) φ̄_e)·θ + noise of variance σ² + τ² keep_e
+
+which is a row for `gaussian.condition`. With features that stay the same the row is keep_e φ_e.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from superarm import gaussian
+from superarm.arrays import (
+    Array,
+    Features,
+    as_float64,
+    as_like,
+    full,
+    nonzero_rows,
+    take_rows,
+    to_numpy,
+    where,
+)
+from superarm.arrays.compiled import compiled
+from superarm.beliefs.tuned import with_rows
+from superarm.contracts import Feedback
+
+
+class Mixed(NamedTuple):
+    """The belief about θ, what is known of each item, and the scales."""
+
+    factor: Array  # (*B, d+1, d+1) as in Gaussian, with the deviations integrated out
+    log_scale: Array  # (*B,)
+    n: Array  # (*B, L) Σ v
+    total: Array  # (*B, L) Σ v w
+    past: Array  # (*B, d, L) Σ v φ in contexts, else (*B, 0, L)
+    within: Array  # (*B, d+1, d+1) the factor of all rows [φ w] less the means of their items
+    observed: Array  # (*B,) how many rows those are
+    data: Array  # (*B, d+1, d+1) the factor of rows [φ w] that belong to none of the items
+    rows: Array  # (*B,) how many those are
+    columns: Array  # (*B, 4, d) what the rows and the catalogue hold
+    spread: Array  # (*B, d) prior stds of θ
+    lam: Array  # (*B,)
+    sigma: Array  # (*B,)
+    tau: Array  # (*B,)
+    t: Array  # (*B,) int, episodes
+
+
+class Shares(NamedTuple):
+    """What is left to the features of each item, what its own feedback says, and what is open."""
+
+    keep: Array  # (*B, K)
+    pull: Array  # (*B, K)
+    variance: Array  # (*B, K) of w̄(e) given θ
+
+
+def shares(belief: Mixed, n: Array, total: Array) -> Shares:
+    """For items with these counts and sums."""
+    sigma2 = belief.sigma[..., None] ** 2
+    tau2 = belief.tau[..., None] ** 2
+    keep = sigma2 / (sigma2 + n * tau2)
+    return Shares(keep, total * (keep * (tau2 / sigma2)), tau2 * keep)
+
+
+class Rows(NamedTuple):
+    """Observations of items, given the earlier ones: w - pull = rows·θ + noise."""
+
+    rows: Array  # (*B, K, d)
+    pull: Array  # (*B, K)
+    variance: Array  # (*B, K) of what is open about δ
+    n: Array  # (*B, K)
+    total: Array  # (*B, K)
+    mean_rows: Array  # (*B, K, d) φ̄
+
+
+class Outlook(NamedTuple):
+    """What items are worth given θ."""
+
+    mean: Array  # (*B, L)
+    variance: Array  # (*B, L)
+
+
+@compiled
+def look_at(
+    mean: Array,
+    variance: Array,
+    linear: Array,
+    before: Array,
+    n: Array,
+    total: Array,
+    sigma: Array,
+    tau: Array,
+    contexts: bool,
+) -> None:
+    """Fill in mean and variance of w̄(e) given θ, from φ_e·θ and, in contexts, from Σ v φ·θ."""
+    # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
+    for b in range(len(mean)):
+        tau2 = tau[b] ** 2
+        ratio = tau2 / sigma[b] ** 2
+        for e in range(mean.shape[1]):
+            if n[b, e] == 0:
+                mean[b, e] = linear[b, e]
+                variance[b, e] = tau2
+                continue
+            keep = 1 / (1 + n[b, e] * ratio)
+            past = before[b, e] / n[b, e] if contexts else before[b, e]
+            mean[b, e] = linear[b, e] - (1 - keep) * past + total[b, e] * keep * ratio
+            variance[b, e] = tau2 * keep
+
+
+def mean_rows(past: Array, n: Array) -> Array:
+    """φ̄ of items from Σ v φ (*B, d, K) and Σ v (*B, K): (*B, K, d), zero for those never seen."""
+    return (past / where(n > 0, n, 1.0)[..., None, :]).mT
+
+
+def for_each(past: Array, A: Array) -> Array:
+    """The items once per feature: (*B, d, L), (*B, K) -> (*B, d, K)."""
+    return full((*past.shape[:-1], A.shape[-1]), A[..., None, :], A)
+
+
+def with_corner(factor: Array, value: Array) -> Array:
+    """The factor with another last entry."""
+    out = factor + 0.0
+    out[..., -1, -1] = value
+    return out
+
+
+class Means(NamedTuple):
+    """The items that were seen."""
+
+    n: Array  # (E,)
+    rows: Array  # (E, d+1) their mean rows [φ̄ w̄]
+
+
+def means_of(belief: Mixed, Phi: Features) -> Means:
+    """Of a single belief."""
+    seen = np.flatnonzero(belief.n)
+    return Means(belief.n[seen], mean_rows_of(belief, Phi, seen))
+
+
+def mean_rows_of(belief: Mixed, Phi: Features, items: Array) -> Array:
+    """[φ̄ w̄] of items that a single belief has seen."""
+    n = belief.n[items]
+    if len(belief.past):
+        phi = mean_rows(belief.past[:, items], n)
+    else:
+        phi = as_float64(to_numpy(take_rows(Phi, as_like(Phi, items))))
+    return np.column_stack([phi, belief.total[items] / n])
+
+
+def some_rows(feedback: Feedback, rows: Array) -> Feedback:
+    """Some of the rows, the others as padding."""
+    return feedback._replace(rows=where(rows[..., None], feedback.rows, 0.0))
+
+
+def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
+    """From rows that belong to none of the items, with deviations of their own: of variance
+    σ²/v + τ², where one of importance 1 has σ² + τ².
+    """
+    sigma2 = belief.sigma[..., None] ** 2
+    tau2 = belief.tau[..., None] ** 2
+    variance = sigma2 / feedback.importance + tau2
+    after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
+    precise = feedback._replace(importance=(sigma2 + tau2) / variance)
+    return belief._replace(
+        **after._asdict(),
+        data=with_rows(belief.data, precise),
+        rows=belief.rows + nonzero_rows(feedback.rows).sum(-1),
+    )
+
+
+def without(belief: Mixed, Phi: Features, items: Array) -> Mixed:
+    """A single belief without what it knows of these items alone; what they said about θ stays.
+
+    To find scales later, the mean of each becomes a loose row: of variance τ² + σ²/n where loose
+    rows have σ² + τ². Rows around the means of their items stay: they tell of σ alone, or of θ.
+    """
+    items = items[belief.n[items] > 0]
+    if not len(items):
+        return belief
+    n = belief.n[items]
+    rows = mean_rows_of(belief, Phi, items)
+    phi = rows[:, :-1]
+    loose = (belief.sigma**2 + belief.tau**2) / (belief.tau**2 + belief.sigma**2 / n)
+    return belief._replace(
+        observed=belief.observed - len(items),
+        data=with_rows(belief.data, Feedback(items, phi, rows[:, -1], loose)),
+        rows=belief.rows + nonzero_rows(phi).sum(),
+    )
