@@ -77,7 +77,7 @@ def growth(width: Array, sigma: Array, t: Array) -> Array:
     episodes, (*B, L).
     """
     x = (t[..., None] + 1) * (width / sigma[..., None]) ** 2
-    grown = log(1 + x / 2) ** 0.5
+    grown: Array = log(1 + x / 2) ** 0.5
     return where(grown > 1, grown, 1.0)
 
 

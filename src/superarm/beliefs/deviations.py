@@ -16,6 +16,7 @@ An observation w of item e, given the earlier ones, is therefore
 which is a row for `gaussian.condition`. With features that stay the same the row is keep_e φ_e.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,10 +25,13 @@ from superarm import gaussian
 from superarm.arrays import (
     Array,
     Features,
+    add_at,
     as_float64,
     as_like,
     full,
+    is_tensor,
     nonzero_rows,
+    take,
     take_rows,
     to_numpy,
     where,
@@ -74,14 +78,105 @@ def shares(belief: Mixed, n: Array, total: Array) -> Shares:
 
 
 class Rows(NamedTuple):
-    """Observations of items, given the earlier ones: w - pull = rows·θ + noise."""
+    """What observations of items say, given the earlier ones: w - pull = rows·θ + δ + noise."""
 
     rows: Array  # (*B, K, d)
     pull: Array  # (*B, K)
-    variance: Array  # (*B, K) of what is open about δ
-    n: Array  # (*B, K)
-    total: Array  # (*B, K)
-    mean_rows: Array  # (*B, K, d) φ̄
+    variance: Array  # (*B, K) of δ
+
+
+class Counted(NamedTuple):
+    """Observations w of items, given the earlier ones: w - pull = keep φ·θ + noise, or what it is
+    in contexts; and what is known of the items after them.
+    """
+
+    n: Array  # (*B, L)
+    total: Array  # (*B, L)
+    keep: Array  # (*B, K)
+    pull: Array  # (*B, K)
+    noise: Array  # (*B, K) its std
+    between: Array  # (*B, K) n v/(n + v)
+    apart: Array  # (*B, K) what w is away from the mean of its item
+
+
+def counted(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
+    """For items A (*B, K), of which -1 are padding, with weights w and importance v."""
+    if is_tensor(A):
+        return _counted_tensors(belief, A, w, v)
+    *batch, K = A.shape
+    L = belief.n.shape[-1]
+    n = belief.n.copy()
+    total = belief.total.copy()
+    out = np.zeros((*batch, 5, K))
+    _count(
+        out.reshape(-1, 5, K),
+        n.reshape(-1, L),
+        total.reshape(-1, L),
+        A.reshape(-1, K),
+        w.reshape(-1, K),
+        v.reshape(-1, K),
+        belief.sigma.reshape(-1),
+        belief.tau.reshape(-1),
+    )
+    return Counted(
+        n,
+        total,
+        out[..., 0, :],
+        out[..., 1, :],
+        out[..., 2, :],
+        out[..., 3, :],
+        out[..., 4, :],
+    )
+
+
+@compiled
+def _count(
+    out: Array,
+    n: Array,
+    total: Array,
+    A: Array,
+    w: Array,
+    v: Array,
+    sigma: Array,
+    tau: Array,
+) -> None:
+    # compiled, as in NumPy's many passes this would take longer than all the rest of an update
+    for b in range(len(out)):
+        sigma2 = sigma[b] ** 2
+        tau2 = tau[b] ** 2
+        for k in range(A.shape[1]):
+            e = A[b, k]
+            if e < 0:
+                out[b, 2, k] = 1.0
+                continue
+            keep = sigma2 / (sigma2 + n[b, e] * tau2)
+            out[b, 0, k] = keep
+            out[b, 1, k] = total[b, e] * keep * (tau2 / sigma2)
+            out[b, 2, k] = math.sqrt(sigma2 / v[b, k] + tau2 * keep)
+            if n[b, e] > 0:
+                out[b, 3, k] = n[b, e] * v[b, k] / (n[b, e] + v[b, k])
+                out[b, 4, k] = w[b, k] - total[b, e] / n[b, e]
+            n[b, e] += v[b, k]
+            total[b, e] += v[b, k] * w[b, k]
+
+
+def _counted_tensors(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
+    own = A >= 0
+    v = where(own, v, 0.0)
+    w = where(own, w, 0.0)
+    n = take(belief.n, A)
+    total = take(belief.total, A)
+    of = shares(belief, n, total)
+    variance = belief.sigma[..., None] ** 2 / where(own, v, 1.0) + of.variance
+    return Counted(
+        add_at(belief.n, A, v),
+        add_at(belief.total, A, v * w),
+        where(own, of.keep, 0.0),
+        of.pull,
+        variance**0.5,
+        n * v / where(own, n + v, 1.0),
+        w - total / where(n > 0, n, 1.0),
+    )
 
 
 class Outlook(NamedTuple):
@@ -122,6 +217,11 @@ def look_at(
 def mean_rows(past: Array, n: Array) -> Array:
     """φ̄ of items from Σ v φ (*B, d, K) and Σ v (*B, K): (*B, K, d), zero for those never seen."""
     return (past / where(n > 0, n, 1.0)[..., None, :]).mT
+
+
+def rows_before(belief: Mixed, A: Array) -> Array:
+    """φ̄ of these items: (*B, K) -> (*B, K, d)."""
+    return mean_rows(take(belief.past, for_each(belief.past, A)), take(belief.n, A))
 
 
 def for_each(past: Array, A: Array) -> Array:

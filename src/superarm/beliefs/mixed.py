@@ -30,6 +30,7 @@ from superarm.arrays import (
     take,
     take_rows,
     where,
+    with_column,
     with_rows_counted,
 )
 from superarm.beliefs.changes import gathered
@@ -39,11 +40,13 @@ from superarm.beliefs.deviations import (
     Mixed,
     Outlook,
     Rows,
+    counted,
     for_each,
     learn_loose_rows,
     look_at,
     mean_rows,
     means_of,
+    rows_before,
     shares,
     some_rows,
     with_corner,
@@ -51,7 +54,7 @@ from superarm.beliefs.deviations import (
 )
 from superarm.beliefs.evidence import says_nothing, summary_of_items
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
-from superarm.beliefs.tuned import doubled, no_rows, with_rows
+from superarm.beliefs.tuned import doubled, no_rows
 from superarm.contracts import Feedback, Problem
 
 FADED = 0.05
@@ -205,40 +208,41 @@ class MixedModel:
         return self._renewed(belief, problem, seen)
 
     def rows_of(self, belief: Mixed, A: Array, rows: Array) -> Rows:
-        """What observations of these items and features say about θ."""
+        """What observations of these items, with these features, say about θ."""
         n = take(belief.n, A)
-        total = take(belief.total, A)
-        of = shares(belief, n, total)
+        of = shares(belief, n, take(belief.total, A))
+        left = self._left(belief, A, rows, of.keep)
+        return Rows(left, of.pull, of.variance)
+
+    def _left(self, belief: Mixed, A: Array, rows: Array, keep: Array) -> Array:
+        """What the items' own past leaves to θ of their features: (*B, K, d)."""
         if not self.contexts:
-            return Rows(of.keep[..., None] * rows, of.pull, of.variance, n, total, rows)
-        before = mean_rows(take(belief.past, for_each(belief.past, A)), n)
-        left = rows - (1 - of.keep)[..., None] * before
-        return Rows(left, of.pull, of.variance, n, total, before)
+            return keep[..., None] * rows
+        left: Array = rows - (1 - keep)[..., None] * rows_before(belief, A)
+        return left
 
     def _learn_items(self, belief: Mixed, feedback: Feedback) -> Mixed:
         """From items of the catalogue. One of importance v is as precise as v observations."""
         A = feedback.A
         own = A >= 0
-        w = where(own, feedback.w, 0.0)
-        v = where(own, feedback.importance, 0.0)
         rows = where(own[..., None], feedback.rows, 0.0)
-        of = self.rows_of(belief, A, rows)
-        noise = belief.sigma[..., None] ** 2 / where(own, v, 1.0) + of.variance
-        after = gaussian.condition(belief, of.rows, w - of.pull, noise**0.5)
-        between = of.n * v / where(own, of.n + v, 1.0)
-        apart = w - of.total / where(of.n > 0, of.n, 1.0)
+        w = where(own, feedback.w, 0.0)
+        of = counted(belief, A, w, feedback.importance)
+        left = self._left(belief, A, rows, of.keep)
+        after = gaussian.condition(belief, left, w - of.pull, of.noise)
         grown = belief._replace(
             **after._asdict(),
-            n=add_at(belief.n, A, v),
-            total=add_at(belief.total, A, v * w),
+            n=of.n,
+            total=of.total,
             observed=belief.observed + own.sum(-1),
         )
         if not self.contexts:
-            corner = belief.within[..., -1, -1] ** 2 + (between * apart**2).sum(-1)
+            corner = belief.within[..., -1, -1] ** 2 + (of.between * of.apart**2).sum(-1)
             return grown._replace(within=with_corner(belief.within, corner**0.5))
-        off = Feedback(A, rows - of.mean_rows, apart, where(between > 0, between, 1.0))
+        off = with_column(rows - rows_before(belief, A), of.apart, 1.0)
+        v = where(own, feedback.importance, 0.0)
         return grown._replace(
-            within=with_rows(belief.within, some_rows(off, between > 0)),
+            within=stacked_rows(belief.within, of.between[..., None] ** 0.5 * off),
             past=add_at(belief.past, for_each(belief.past, A), (v[..., None] * rows).mT),
         )
 
