@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, log, take, to_numpy, where
+from superarm.arrays import Array, is_tensor, log, take, where
 from superarm.arrays.compiled import compiled
 from superarm.contracts import Oracle
 
@@ -24,18 +24,31 @@ POWER = 1.5
 """How bonuses of a set add up: 1 would be their sum, 2 the std of a sum of independent terms."""
 
 
+SMALL = 0.2
+"""Up to here ψ(x) is √(x/2)."""
+PIECES = ((1.0, 0.49, 0.11), (5.0, 0.63, 0.26), (15.0, 0.77, 0.58))
+"""Up to each of these x, ψ(x) is a - b/√x."""
+
+
 @compiled
 def psi(x: float) -> float:
     """The Gittins index in standard deviations, by the approximation of Brezzi & Lai (2002)."""
-    if x <= 0.2:
+    if x <= SMALL:
         return math.sqrt(x / 2)
-    if x <= 1:
-        return 0.49 - 0.11 / math.sqrt(x)
-    if x <= 5:
-        return 0.63 - 0.26 / math.sqrt(x)
-    if x <= 15:
-        return 0.77 - 0.58 / math.sqrt(x)
+    for most, a, b in PIECES:
+        if x <= most:
+            return a - b / math.sqrt(x)
     return math.sqrt(2 * math.log(x) - math.log(math.log(x)) - math.log(16 * math.pi))
+
+
+def _psi_of_tensors(x: Array) -> Array:
+    """`psi`, elementwise."""
+    far = where(x > PIECES[-1][0], x, 2 * PIECES[-1][0])
+    value = (2 * log(far) - log(log(far)) - math.log(16 * math.pi)) ** 0.5
+    some = where(x > SMALL, x, SMALL)
+    for most, a, b in reversed(PIECES):
+        value = where(x <= most, a - b / some**0.5, value)
+    return where(x <= SMALL, (x / 2) ** 0.5, value)
 
 
 def index(variance: Array, sigma: Array, t: Array) -> Array:
@@ -46,15 +59,19 @@ def index(variance: Array, sigma: Array, t: Array) -> Array:
     >>> index(np.array([1.0, 0.01]), np.array(1.0), np.array(99)).round(3)
     array([1.941, 0.038])
     """
+    if is_tensor(variance):
+        x = variance * ((t + 1) / sigma**2)[..., None]
+        bonus: Array = variance**0.5 * _psi_of_tensors(x)
+        return bonus
     L = variance.shape[-1]
     out = np.empty(variance.shape)
     _index(
         out.reshape(-1, L),
-        to_numpy(variance).reshape(-1, L),
-        to_numpy(sigma).reshape(-1),
-        to_numpy(t).reshape(-1),
+        variance.reshape(-1, L),
+        sigma.reshape(-1),
+        t.reshape(-1),
     )
-    return as_like(variance, out)
+    return out
 
 
 @compiled

@@ -28,7 +28,6 @@ from superarm.arrays import (
     add_at,
     as_float64,
     as_like,
-    full,
     is_tensor,
     nonzero_rows,
     take,
@@ -37,6 +36,7 @@ from superarm.arrays import (
     where,
 )
 from superarm.arrays.compiled import compiled
+from superarm.arrays.kinds import namespace
 from superarm.beliefs.tuned import with_rows
 from superarm.contracts import Feedback
 
@@ -226,7 +226,8 @@ def rows_before(belief: Mixed, A: Array) -> Array:
 
 def for_each(past: Array, A: Array) -> Array:
     """The items once per feature: (*B, d, L), (*B, K) -> (*B, d, K)."""
-    return full((*past.shape[:-1], A.shape[-1]), A[..., None, :], A)
+    shape = (*past.shape[:-1], A.shape[-1])
+    return namespace(A).broadcast_to(A[..., None, :], shape)
 
 
 def with_corner(factor: Array, value: Array) -> Array:

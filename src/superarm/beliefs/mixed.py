@@ -17,6 +17,7 @@ from superarm.arrays import (
     Features,
     Rng,
     add_at,
+    as_like,
     column_stats,
     entry_of,
     full,
@@ -161,7 +162,8 @@ class MixedModel:
         """√(var E[w̄(e) | θ] + explore² E[var(w̄(e) | θ)]): (*B, L); with 1 that of w̄(e)."""
         of = shares(belief, belief.n, belief.total)
         if self.contexts:
-            every = full((*problem.batch, problem.L), np.arange(problem.L), belief.n)
+            place = as_like(belief.n, np.arange(problem.L))
+            every = place + full(belief.n.shape, 0, belief.n)
             rows = self.rows_of(belief, every, take_rows(problem.Phi, every)).rows
             linear = gaussian.std(belief, rows)
         else:

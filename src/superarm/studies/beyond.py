@@ -9,7 +9,7 @@ from typing import NamedTuple
 from superarm.arrays import Array
 from superarm.learners import CombLinTS
 from superarm.simulation.lockstep import Instance
-from superarm.studies import clicks, drift, explore, returns
+from superarm.studies import calibration, clicks, drift, explore, returns
 from superarm.studies.ads import Ads
 from superarm.studies.report import Figures, Outcome, Row, percent
 from superarm.studies.study import Content, Curves, Learners, Study, estimate, regret, share
@@ -80,6 +80,7 @@ def run(study: Study) -> Outcome:
             {"auto": CombLinTS(), **FIXED},
             returns.EPISODES,
         ).results
+    calibrated = calibration.run(5 * replicates)
     content = {
         "settings": {
             "replicates": replicates,
@@ -90,6 +91,7 @@ def run(study: Study) -> Outcome:
         "clicks": clicking.results,
         "explore": explored,
         "scales": scales,
+        "calibration": calibrated,
     }
     study.write_json("beyond", content)
     study.write_curves("drift", {"regret": wandering.regret})
@@ -106,6 +108,7 @@ def rows(content: Content) -> Iterator[Row]:
     yield from drift.rows(content["drift"])
     yield from clicks.rows(content["clicks"])
     yield from explore.rows(content["explore"])
+    yield from calibration.rows(content["calibration"])
     if content["scales"]:
         share_of = {label: result["return"] for label, result in content["scales"].items()}
         chosen = share_of.pop("auto")

@@ -43,9 +43,9 @@ class Clicks:
 EPISODES = 1000
 LEARNERS: Learners = {
     "CombLinTS, auto": CombLinTS(),
-    "CombLinTS, logit": CombLinTS(lam=1.0, link="logit"),
+    "CombLinTS, logit": CombLinTS(link="logit"),
     "CombLinUCB, auto": CombLinUCB(c=1.0),
-    "CombLinUCB, logit": CombLinUCB(lam=1.0, c=1.0, link="logit"),
+    "CombLinUCB, logit": CombLinUCB(c=1.0, link="logit"),
 }
 
 
