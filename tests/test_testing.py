@@ -7,8 +7,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pytest
 
-from superarm import CombLinTS, TopK, as_oracle
+from superarm import CombLinTS, TopK, as_oracle, minimize
 from superarm.arrays import normal
+from superarm.beliefs.itemwise import CountsModel
 from superarm.errors import InfeasibleError
 from superarm.testing import check_learner, check_oracle
 from support import Bare
@@ -230,6 +231,47 @@ def test_check_oracle_catches_a_batch_of_another_shape():
 
     with pytest.raises(AssertionError, match="differs from its rows"):
         check_oracle(Flat(), 5)
+
+
+class Spoken:
+    """TopK(2), with what it says of itself."""
+
+    K, gap = 2, 0.0
+
+    def __init__(self, **hints):
+        vars(self).update(hints)
+
+    def __call__(self, w, /):
+        return TopK(2)(w)
+
+
+def test_check_oracle_holds_costs_to_the_cheapest():
+    check_oracle(minimize(TopK(2)), 5, family=PAIRS)
+    check_oracle(Spoken(exchanges=True, sense=1), 5, family=PAIRS)
+    with pytest.raises(AssertionError, match="can be had"):
+        check_oracle(Spoken(sense=-1), 5)
+
+
+def test_check_oracle_catches_hints_that_are_none():
+    with pytest.raises(AssertionError, match="sense must be 1, or -1 for costs, got 0"):
+        check_oracle(Spoken(sense=0), 5)
+    with pytest.raises(AssertionError, match="exchanges must be True or False, got 'yes'"):
+        check_oracle(Spoken(exchanges="yes"), 5)
+
+
+def test_check_learner_tries_oracles_that_say_nothing_of_themselves():
+    @dataclass(frozen=True, kw_only=True)
+    class Trusting:
+        """It takes for granted what oracles need not have."""
+
+        model: ClassVar[CountsModel] = CountsModel()
+
+        def weights(self, belief, problem, rng):
+            assert problem.oracle.exchanges
+            return normal(rng, belief.n)
+
+    with pytest.raises(AssertionError):
+        check_learner(Trusting())
 
 
 def test_check_learner_names_what_is_missing():

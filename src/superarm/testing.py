@@ -20,7 +20,7 @@ from superarm.contracts import Feedback, Learner, Model, Oracle, Problem, requir
 from superarm.errors import InfeasibleError, ParameterError, SuperarmError
 from superarm.offline import Log, replay
 from superarm.oracles import TopK
-from superarm.oracles.base import padded
+from superarm.oracles.base import minimize, padded
 from superarm.simulation import BernoulliEnvironment, episodes
 
 
@@ -42,10 +42,12 @@ def check_oracle(
     against every set in `family` if it is given (all feasible sets, for small problems), and
     otherwise against every set the oracle itself has returned for other weights. `domain` maps the
     weights that are tried into those the oracle takes, such as `lambda w: -abs(w)`. An oracle that
-    is `randomized` need not answer alike when asked again.
+    is `randomized` need not answer alike when asked again. One that has a `sense` of -1 is held to
+    the cheapest set.
 
-    >>> from superarm import TopK
+    >>> from superarm import TopK, minimize
     >>> check_oracle(TopK(2), 5)
+    >>> check_oracle(minimize(TopK(2)), 5)
     """
     assert isinstance(oracle, Oracle), (
         f"{oracle!r} must be callable and have K and gap; as_oracle wraps a function"
@@ -53,6 +55,7 @@ def check_oracle(
     assert oracle.gap is None or 0 <= oracle.gap < 1, (
         f"gap must be None or in [0, 1), got {oracle.gap}"
     )
+    _check_hints(oracle)
     rng = np.random.default_rng(seed)
     known = None if family is None else [tuple(sorted(items)) for items in family]
     seen: set[tuple[int, ...]] = set(known or ())
@@ -73,6 +76,14 @@ def check_oracle(
     if not randomized:
         _check_batches(oracle, [w for w, _ in solved])
     _check_refusals(oracle, L)
+
+
+def _check_hints(oracle: Oracle) -> None:
+    """What an oracle may say of itself, but need not."""
+    sense = getattr(oracle, "sense", 1)
+    assert sense in (1, -1), f"sense must be 1, or -1 for costs, got {sense!r}"
+    exchanges = getattr(oracle, "exchanges", False)
+    assert exchanges in (True, False), f"exchanges must be True or False, got {exchanges!r}"
 
 
 def _random_weights(rng: np.random.Generator, L: int, trial: int) -> Array:
@@ -120,8 +131,10 @@ def _check_answer(oracle: Oracle, w: Array, randomized: bool) -> Array | None:
 def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int, ...]]) -> None:
     if oracle.gap is None or (oracle.gap > 0 and (w < 0).any()):
         return
-    best = max(w[list(s)].sum() for s in feasible)
-    value = take(w, items).sum()
+    worth = getattr(oracle, "sense", 1) * w
+    possible = [s for s in feasible if (w[list(s)] > -np.inf).all()]
+    best = max(worth[list(s)].sum() for s in possible)
+    value = take(worth, items).sum()
     tolerance = 1e-9 * (1 + np.abs(w[w > -np.inf]).sum())
     assert value >= (1 - oracle.gap) * best - tolerance, (
         f"gap={oracle.gap}, but {items} is worth {value} where {best} can be had, for weights {w}"
@@ -178,8 +191,9 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
     depends on the generator alone; that learning changes nothing in place, and that the order of
     feedback and padding do not matter; that a batch plays as its entries do alone; and that the
     learner works in an `Agent` and in `superarm.offline`: feedback late and weighted, items that
-    come and go, explanations, merging, saving and loading. Where an optional method of the model is
-    missing, the error must be one of superarm's.
+    come and go, explanations, merging, saving and loading, an oracle that says nothing of itself
+    and one for costs. Where an optional method of the model is missing, the error must be one of
+    superarm's.
 
     >>> from superarm import CombLinTS
     >>> check_learner(CombLinTS(lam=1.0, sigma=0.5))
@@ -198,6 +212,7 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
     _check_learning(learner, one, rng)
     _check_batch(learner, problem, BernoulliEnvironment(rng.random((3, 12))), seed)
     _check_agent(learner, np.asarray(one.Phi), rng)
+    _check_oracles(learner, np.asarray(one.Phi), rng)
     _check_offline(learner, np.asarray(one.Phi), rng)
 
 
@@ -318,6 +333,25 @@ def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None
         w = clicks(items)
         agent.observe(items, w)
         again.observe(items, w)
+
+
+def _check_oracles(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
+    """A learner may ask the oracle what it would choose, and must take any."""
+    for oracle in (_Silent(), minimize(TopK(5))):
+        agent = Agent(learner, features=Phi, oracle=oracle, seed=0)
+        for _ in range(4):
+            items = agent.choose(available=rng.random(len(Phi)) < 0.9)
+            agent.observe(items, rng.integers(0, 2, len(items)).astype(float))
+
+
+class _Silent:
+    """An oracle that has what it must have and no more: at most 3 items of positive weight."""
+
+    K = 3
+    gap = 0.0
+
+    def __call__(self, w: Array, /) -> Array:
+        return TopK(3, at_most=True)(w)
 
 
 def _check_offline(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:

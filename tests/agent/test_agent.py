@@ -20,6 +20,7 @@ from superarm import (
     Problem,
     Quota,
     ShortestPath,
+    Slate,
     SpanningTree,
     TopK,
     Tour,
@@ -109,6 +110,7 @@ def test_available_items_only():
 DIAMOND = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)]
 ORACLES = {
     "TopK": (TopK(2), 6, 3),
+    "Slate": (Slate(2, examination=[1.0, 0.5]), 6, 3),
     "Quota": (Quota([0, 1] * 3, {0: 1, 1: 1}), 6, 3),
     "PartitionMatroid": (PartitionMatroid([0, 0, 1, 1, 1, 1], {0: 1, 1: 2}), 6, 3),
     "LaminarMatroid": (LaminarMatroid(6, sets=[[0, 1, 2]], capacities=[1]), 6, 0),
@@ -318,26 +320,45 @@ def test_weights_out_of_the_models_range_change_nothing():
 
 
 @pytest.mark.parametrize(
-    "learner", [CombLinTS(lam=1.0, sigma=0.3), CombLinTS(), CombMixTS(), CombMixTS(tau=0.2)]
+    "learner", [CombLinTS(lam=1.0, sigma=0.3), CombMixTS(lam=1.0, sigma=0.3, tau=0.2)]
 )
 def test_importance_is_repetition(learner):
     once, twice = make(learner), make(learner)
     once.observe([3, 1], [0.5, 1.0], importance=[2.0, 1.0])
-    once.learn(FEATURES[:2], [0.3, 0.1], importance=3.0)
     twice.observe([3], [0.5])
     twice.observe([3, 1], [0.5, 1.0])
+    np.testing.assert_allclose(
+        once.belief.factor[:-1], twice.belief.factor[:-1], rtol=1e-10, atol=1e-12
+    )
+
+
+def test_importance_is_repetition_of_rows_too():
+    once, twice = make(CombLinTS(lam=1.0, sigma=0.3)), make(CombLinTS(lam=1.0, sigma=0.3))
+    once.learn(FEATURES[:2], [0.3, 0.1], importance=3.0)
     for _ in range(3):
         twice.learn(FEATURES[:2], [0.3, 0.1])
-    if "auto" in vars(learner).values():
-        # scales are chosen at other times, so only what they are chosen from is the same
-        np.testing.assert_allclose(
-            *(b.data.T @ b.data for b in (once.belief, twice.belief)), rtol=1e-12
-        )
-        assert once.belief.rows == twice.belief.rows
-    else:
-        np.testing.assert_allclose(
-            once.belief.factor[:-1], twice.belief.factor[:-1], rtol=1e-10, atol=1e-12
-        )
+    np.testing.assert_allclose(
+        once.belief.factor[:-1], twice.belief.factor[:-1], rtol=1e-10, atol=1e-12
+    )
+
+
+def test_importance_brings_one_residual_to_the_choice_of_scales():
+    """As precise as so many observations, but how large the noise is, it says once."""
+    once, twice = make(CombLinTS()), make(CombLinTS())
+    once.observe([3, 1], [0.5, 1.0], importance=[2.0, 1.0])
+    twice.observe([3, 1], [0.5, 1.0])
+    twice.observe([3], [0.5])
+    grams = [agent.belief.data.T @ agent.belief.data for agent in (once, twice)]
+    np.testing.assert_allclose(*grams, rtol=1e-12)
+    assert (once.belief.rows, twice.belief.rows) == (2, 3)
+
+    once, twice = make(CombMixTS()), make(CombMixTS())
+    once.observe([3, 1], [0.5, 1.0], importance=[2.0, 1.0])
+    twice.observe([3, 1], [0.5, 1.0])
+    twice.observe([3], [0.5])
+    np.testing.assert_allclose(once.belief.n, twice.belief.n, rtol=1e-12)
+    np.testing.assert_allclose(once.belief.total, twice.belief.total, rtol=1e-12)
+    assert (once.belief.observed, twice.belief.observed) == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -359,7 +380,9 @@ def test_absurd_features_change_nothing():
         CombLinTS(lam=1.0, sigma=0.3),
         CombLinTS(),
         CombLinTS(lam=1.0, link="logit"),
+        CombLinTS(link="logit"),
         CombMixTS(),
+        CombMixTS(link="logit"),
     ):
         agent = make(learner)
         agent.observe([0, 1], [0.0, 1.0])
@@ -367,6 +390,18 @@ def test_absurd_features_change_nothing():
         with pytest.raises(SuperarmError, match=r"out of range|float64|too large"):
             agent.learn(np.full((3, D), 1e308), [0.0, 1.0, 1.0])
         assert state(agent) == before
+
+
+@pytest.mark.parametrize("learner", [CombLinTS(lam=1.0, link="logit"), CombMixTS(link="logit")])
+def test_clicks_with_large_features_are_learned_or_refused(learner):
+    agent = make(learner)
+    agent.observe([0, 1], [0.0, 1.0])
+    agent.learn(np.full((3, D), 1e9), [0.0, 1.0, 1.0])  # seconds, say
+    assert all(np.isfinite(x).all() for x in agent.belief)
+    before = state(agent)
+    with pytest.raises(SuperarmError, match="too large: use smaller features, or lam"):
+        agent.learn(np.full((3, D), 1e30), [0.0, 1.0, 1.0])
+    assert state(agent) == before
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

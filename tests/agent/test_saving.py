@@ -95,20 +95,61 @@ def test_contexts_reload(tmp_path, make_features):
 
 SAVED = Path(__file__).parent / "saved"
 CHOICES = json.loads((SAVED / "choices.json").read_text())
+BELIEFS = json.loads((SAVED / "beliefs.json").read_text())
+EARLIER = sorted(path.stem for path in SAVED.glob("*.npz"))
+"""Saved by the first superarm, and by the last with format version 1."""
+
+
+def load_earlier(name):
+    return Agent.load(SAVED / f"{name}.npz", oracle=TopK(K))
 
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_files_of_earlier_versions_load_and_go_on_as_they_would_have(name):
-    """Saved by the first superarm, and by the last with format version 1, with the choices those
-    went on to make."""
-    assert files.describe(*files.open_file(SAVED / f"{name}.npz")).startswith(
-        "superarm agent, format version 1"
-    )
-    assert play(Agent.load(SAVED / f"{name}.npz", oracle=TopK(K)), 100, seed=2) == CHOICES[name]
+    """With the choices that those versions went on to make, where they learned as this one does."""
+    described = files.describe(*files.open_file(SAVED / f"{name}.npz"))
+    assert described.startswith("superarm agent, format version 1")
+    assert play(load_earlier(name), 100, seed=2) == CHOICES[name]
+
+
+@pytest.mark.parametrize("name", BELIEFS)
+def test_files_of_earlier_versions_are_believed_as_they_were(name):
+    """With means and stds of the items' scores, from those versions."""
+    agent = load_earlier(name)
+    model = agent.learner.model
+    mean = model.mean(agent.belief, agent.problem)
+    std = model.std(agent.belief, agent.problem)
+    np.testing.assert_allclose(mean, BELIEFS[name]["mean"], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(std, BELIEFS[name]["std"], rtol=1e-12)
 
 
 def test_every_earlier_file_is_tested():
-    assert {path.stem for path in SAVED.glob("*.npz")} == set(CHOICES)
+    assert set(EARLIER) == CHOICES.keys() | BELIEFS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(set(EARLIER) - CHOICES.keys()))
+def test_files_of_earlier_versions_learn_on(tmp_path, name):
+    """They forget what noise taught them and choose what is best, and can be saved again."""
+    agent = load_earlier(name)
+    truth = agent.learner.model.response(FEATURES @ [1.0, -1.0, 0.5, 0.0])
+    chosen = []
+    for _ in range(300):
+        items = agent.choose()
+        agent.observe(items, truth[items])
+        chosen.append(truth[items].sum())
+    best = np.sort(truth)[-K:].sum()
+    assert np.mean(chosen[-50:]) > 0.85 * best
+    agent.save(tmp_path / "agent.npz")
+    again = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    assert play(again, 20, seed=3) == play(agent, 20, seed=3)
+
+
+def test_what_earlier_files_held_is_checked_too(tmp_path):
+    meta, arrays = files.read(SAVED / "second-CombMixTS.npz", "agent")
+    path = tmp_path / "agent.npz"
+    files.write(path, "agent", meta, arrays | {"belief.squares": np.array(np.nan)})
+    with pytest.raises(FileError, match="the squares of its belief"):
+        Agent.load(path, oracle=TopK(K))
 
 
 def test_hyperparameters_may_be_numpy_numbers(tmp_path):

@@ -446,11 +446,13 @@ def test_the_log_stays_as_it_is():
 
 
 def test_features_of_a_mixed_model_must_stay():
-    of, _ = context_logs(21, 5, size=1)
+    of, _ = context_logs(21, 50, size=1)
     with pytest.raises(FeaturesError, match="they must stay"):
         offline.replay(of[0], CombMixTS(), TopK(K), rng=np.random.default_rng(0))
-    run = offline.replay(logs(21, 5, size=1)[0], CombMixTS(), TopK(K), rng=np.random.default_rng(0))
-    assert run.belief.n.sum() == round(run.overlap * 5 * K)
+    log = logs(21, 50, size=1)[0]
+    run = offline.replay(log, CombMixTS(), TopK(K), rng=np.random.default_rng(0))
+    assert run.belief.n.sum() == round(run.overlap * 50 * K)
+    offline.replay(of[0], CombMixTS(contexts=True), TopK(K), rng=np.random.default_rng(0))
 
 
 def test_products_and_float32():

@@ -106,11 +106,22 @@ def test_minimize_finds_the_cheapest_available_set():
 
 def test_minimize_under_the_contract():
     oracle = minimize(brute_force([(0, 1), (2,)]))
-    assert (oracle.K, oracle.gap) == (2, 0.0)
-    flipped = as_oracle(
-        lambda w: [e for e in oracle(np.where(np.isneginf(w), w, -w)) if e >= 0], K=2, gap=0.0
-    )
-    check_oracle(flipped, 4, family=[(0, 1), (2,)])
+    assert (oracle.K, oracle.gap, oracle.sense) == (2, 0.0, -1)
+    check_oracle(oracle, 4, family=[(0, 1), (2,)])
+
+
+def test_what_an_oracle_says_of_itself_stays_with_it():
+    class Cheapest:
+        K, gap, sense, exchanges = 1, 0.0, -1, True
+
+        def __call__(self, w, /):
+            return np.array([np.argmin(w)])
+
+    for oracle in (as_oracle(Cheapest()), Masked(Cheapest(), np.ones(3, bool))):
+        assert (oracle.sense, oracle.exchanges) == (-1, True)
+    assert minimize(Cheapest()).sense == 1
+    plain = as_oracle(lambda w: [0])
+    assert (plain.sense, plain.exchanges) == (1, False)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.1, 0.5, 0.9])

@@ -113,8 +113,21 @@ def _belief(model: Model, like: Any, arrays: Mapping[str, Array], problem: Probl
     if fields.keys() >= set(Gaussian._fields) and (fields["factor"].diagonal()[:-1] <= 0).any():
         raise ValueError("the factor of its belief does not fit: its diagonal must be positive")
     if len(fields) < len(like):  # a file of before the model had all of these
-        fields = method_of(model, "completed")(fields, problem)
+        fields = method_of(model, "completed")(fields | _left_over(like, arrays), problem)
     return type(like)(**fields)
+
+
+def _left_over(like: Any, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """What a file holds of a belief that such beliefs no longer have."""
+    found = {}
+    for key, value in arrays.items():
+        name = key.removeprefix("belief.")
+        if name == key or name in like._fields:
+            continue
+        if value.dtype.kind not in "fiu" or not np.isfinite(value).all():
+            raise ValueError(f"the {name} of its belief is not finite")
+        found[name] = value
+    return found
 
 
 def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:

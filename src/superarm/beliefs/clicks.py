@@ -30,8 +30,9 @@ from superarm.arrays import (
     where,
 )
 from superarm.arrays.compiled import compiled
+from superarm.beliefs.scales import require_squares
 from superarm.contracts import Feedback
-from superarm.errors import WeightsError
+from superarm.errors import NumericalError, WeightsError
 from superarm.gaussian import Factored, condition
 
 NODES = 129
@@ -41,8 +42,10 @@ STDS = 8.0
 """How far from its mean a Gaussian is looked at."""
 NEGLIGIBLE = 40.0
 """Logarithm of the share of the highest density below which density does not count."""
-PASSES = 5
+PASSES = 30
 """How often the interval may be narrowed to where the density is."""
+WIDEST = 1e12
+"""The largest std of log-odds before a click."""
 BLOCK = 128
 """Rows that are matched under one joint covariance."""
 SWEEPS = 20
@@ -148,6 +151,7 @@ def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
     Each of the weights w, of importance v, is matched given all the others, in turns, until they
     agree (expectation propagation).
     """
+    _require_narrow(V)
     *batch, K = m.shape
     out = np.zeros((*batch, 3, K))
     out[..., 1, :] = 1.0
@@ -165,6 +169,14 @@ def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
         found[..., 1, :],
         found[..., 2, :].sum(-1),
     )
+
+
+def _require_narrow(V: Array) -> None:
+    """Refuse log-odds that are so open that rounding would decide what a click says of them."""
+    if (V > WIDEST**2).any():
+        raise NumericalError(
+            f"log-odds with a std beyond {WIDEST:g} are too large: use smaller features, or lam"
+        )
 
 
 def require_shares(w: Array, present: Array) -> None:
@@ -206,6 +218,7 @@ def blocks(feedback: Feedback) -> list[slice]:
 def matched(belief: Factored, feedback: Feedback) -> Matched:
     """What the clicks say, as Gaussian feedback, under a belief about θ."""
     require_shares(feedback.w, nonzero_rows(feedback.rows))
+    require_squares(feedback.rows)
     v = full(feedback.w.shape, feedback.importance, belief.factor)
     y = full(v.shape, 0.0, v)
     precision = full(v.shape, 1.0, v)

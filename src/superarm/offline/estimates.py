@@ -28,7 +28,7 @@ from scipy.linalg import block_diag
 from superarm.agent.explain import times_chosen
 from superarm.arrays import Array, Features, Product, as_float64, is_product, take_rows
 from superarm.checks import as_numbers, is_real, require_count
-from superarm.contracts import Feedback, Learner, Oracle, Problem, require_learner
+from superarm.contracts import Feedback, Learner, Oracle, Problem, features_stay, require_learner
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ParameterError
 from superarm.learners import Greedy
@@ -361,9 +361,10 @@ def _check_learner(log: Log, learner: Any, belief: Any, oracle: Oracle, rng: Any
         )
     model = learner.model
     start = model.prior(_problem(log, 0, oracle))
-    if model.per_item and model.uses_features and any(Phi is not log.Phi[0] for Phi in log.Phi):
+    if features_stay(model) and any(Phi is not log.Phi[0] for Phi in log.Phi):
         raise FeaturesError(
-            "a mixed-effects learner learns how items deviate from their features: they must stay"
+            "a mixed-effects learner learns how items deviate from their features: they must stay, "
+            "unless it has contexts=True"
         )
     if belief is None:
         return

@@ -161,6 +161,16 @@ class CheckedOracle(BaseOracle):
     K: int | None
     gap: float | None
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether items can be exchanged one by one, if the oracle says so."""
+        return getattr(self.function, "exchanges", False)
+
+    @property
+    def sense(self) -> int:
+        """-1 if the oracle says that weights are costs."""
+        return getattr(self.function, "sense", 1)
+
     def solve(self, rows: Array) -> Array:
         """What the function returns for each row, as wide as the largest set."""
         return padded([self.solve_row(w) for w in rows])
@@ -315,9 +325,9 @@ def minimize(oracle: Oracle) -> Oracle:
     """An oracle over the same feasible sets that takes weights as costs and returns the cheapest
     set. -inf still means 'not available'.
 
-    Thompson sampling learns from costs as they are. Optimism does not: an upper bound on a cost is
-    pessimistic. For UCB learners, and for regret with the usual sign, observe minus the cost and
-    use the oracle itself.
+    Learners take costs as they are: those that add a bonus to weights subtract it from costs, as
+    `sense` is -1. Regret in costs is negative; for the usual sign, observe minus the cost and use
+    the oracle itself.
 
     >>> import numpy as np
     >>> from superarm import TopK, minimize
