@@ -232,7 +232,7 @@ class MixedLogitModel(MixedModel):
     def learn(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
         """Bayes' rule by moment matching, and at times the choice of new scales."""
         present = nonzero_rows(feedback.rows) | (feedback.A >= 0)
-        require_shares(feedback.w, present)
+        require_shares(feedback, present)
         v = full(feedback.w.shape, feedback.importance, belief.total)
         for part in blocks(feedback):
             rows = feedback.rows[..., part, :]
