@@ -109,6 +109,8 @@ def with_rows_counted(stats: Array, rows: Array, present: Array) -> Array:
     """
     out = stats.copy()
     K, d = rows.shape[-2:]
+    if not K:
+        return out
     _count_rows(
         out.reshape(-1, 4, d),
         rows.reshape(-1, K, d),

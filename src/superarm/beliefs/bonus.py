@@ -125,8 +125,9 @@ def growth(width: Array, sigma: Array, t: Array) -> Array:
     episodes, (*B, L).
     """
     x = (t[..., None] + 1) * (width / sigma[..., None]) ** 2
-    grown: Array = log(1 + x / 2) ** 0.5
-    return where(grown > 1, grown, 1.0)
+    grown = log(1 + x / 2) ** 0.5
+    at_least_one: Array = where(grown > 1, grown, 1.0)
+    return at_least_one
 
 
 def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:
