@@ -261,7 +261,8 @@ def _check_learning(learner: Learner, problem: Problem, rng: np.random.Generator
         _assert_close((*belief, *feedback), before, 0.0, "learn changed in place what it was given")
         order = np.roll(np.arange(len(A)), -1)
         permuted = model.learn(belief, problem, Feedback.of(problem, A[order], seen[order]))
-        _assert_close(after, permuted, 1e-7, "feedback in another order gave another belief")
+        # what is found in turns agrees to 1e-6; an order that mattered would show far above
+        _assert_close(after, permuted, 1e-6, "feedback in another order gave another belief")
         nothing = Feedback.of(problem, np.empty(0, int), np.empty(0))
         model.learn(belief, problem, nothing)  # a set may be empty
         padding = Feedback.of(problem, np.append(A, [-1, -1]), np.append(seen, [7.0, np.nan]))

@@ -171,14 +171,14 @@ def test_streams_that_forget_side_by_side():
 
 
 def test_clicks_add_up_approximately():
-    """Laplace approximations of two halves: near that of the whole, relative to its standard
+    """Gaussian approximations of two halves: near that of the whole, relative to its standard
     deviations."""
     learner = CombLinTS(lam=1.0, link="logit")
     here, there = feedback(40, 0), feedback(40, 1)
     agent, union = learned(learner, here), learned(learner, here, there)
     agent.merge(learned(learner, there))
     off = gaussian.mean(agent.belief) - gaussian.mean(union.belief)
-    assert (np.abs(off) < 0.3 * gaussian.std(union.belief, np.eye(D))).all()
+    assert (np.abs(off) < 0.4 * gaussian.std(union.belief, np.eye(D))).all()
 
 
 def test_catalogues_may_differ_where_features_are_all_that_is_known():
@@ -235,9 +235,7 @@ def test_what_either_observed_counts_as_observed():
 # --- another catalogue ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "learner", [*FIXED, CombLinTS(), CombLinTS(lam=1.0, link="logit")], ids=repr
-)
+@pytest.mark.parametrize("learner", [*FIXED, CombLinTS(lam=1.0, link="logit")], ids=repr)
 def test_new_items_are_as_if_they_had_always_been_there(learner):
     """Feedback on the first items, with and without the others beside them."""
     some = [(items % 8, w) for items, w in feedback(15, 0) if len(set(items % 8)) == K]
@@ -245,6 +243,22 @@ def test_new_items_are_as_if_they_had_always_been_there(learner):
     for items, w in some:
         grown.observe(items, w)
     grown.add_items(FEATURES[8:])
+    assert_alike(grown.belief, learned(learner, some).belief)
+
+
+@pytest.mark.parametrize("learner", [CombLinTS(), CombMixTS(), CombMixUCB(c=1.0)], ids=repr)
+def test_new_items_are_as_if_they_had_always_been_there_once_scales_are_chosen_anew(learner):
+    """Prior stds follow the columns of all items; those of the first 8 were others."""
+    rng = np.random.default_rng(0)
+    some = [(rng.choice(8, K, replace=False), rng.standard_normal(K)) for _ in range(16)]
+    grown = Agent(learner, features=FEATURES[:8], oracle=TopK(K), seed=7)
+    for items, w in some[:10]:
+        grown.observe(items, w)
+    before = gaussian.mean(grown.belief)
+    grown.add_items(FEATURES[8:])
+    np.testing.assert_allclose(gaussian.mean(grown.belief), before, atol=0.05)
+    for items, w in some[10:]:
+        grown.observe(items, w)
     assert_alike(grown.belief, learned(learner, some).belief)
 
 
@@ -365,9 +379,10 @@ def test_removing_items_whose_observations_count_less_than_one():
     agent.observe([0], [3.0], importance=0.8)
     agent.observe([1], [1.0], importance=0.5)
     agent.remove_items([0])
-    np.testing.assert_allclose(agent.belief.squares, 0.5)
+    assert (agent.belief.observed, agent.belief.rows) == (2, 1)
     agent.remove_items([1])
-    np.testing.assert_allclose(agent.belief.squares, 0.0, atol=1e-12)
+    assert (agent.belief.observed, agent.belief.rows) == (1, 2)
+    np.testing.assert_allclose(agent.belief.within[-1, -1] ** 2, 0.8 * 1**2 + 0.8 * 1**2)
     rng = np.random.default_rng(0)
     few = Agent(CombMixTS(), features=rng.standard_normal((60, 3)), oracle=TopK(5), seed=0)
     for t in range(64):

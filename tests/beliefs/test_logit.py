@@ -30,28 +30,48 @@ def minus_log_posterior(phi, w, lam, importance=1.0):
     return value, gradient
 
 
-@pytest.mark.parametrize("lam", [0.1, 1.0, 10.0, 50.0])
-@pytest.mark.parametrize(
-    ("n", "d", "size"), [(1, 1, 1.0), (5, 3, 5.0), (200, 8, 0.1), (1000, 12, 1.0)]
-)
-def test_mode_is_that_of_scipys_optimizer(lam, n, d, size):
-    phi, w, _ = clicks(0, n, d, lam, size)
-    belief = condition_logit(gaussian.prior(d, lam), phi, w)
+def moments(phi, w, lam):
+    """Mean and std of a single coefficient, by adaptive quadrature."""
     value, gradient = minus_log_posterior(phi, w, lam)
-    found = minimize(value, np.zeros(d), jac=gradient, method="BFGS", options={"gtol": 1e-9}).x
-    np.testing.assert_allclose(gaussian.mean(belief), found, rtol=1e-6, atol=1e-6)
-    p = expit(phi @ gaussian.mean(belief))
-    curvature = phi.T @ ((p * (1 - p))[:, None] * phi) + np.eye(d) / lam**2
-    np.testing.assert_allclose(belief.R.T @ belief.R, curvature, rtol=1e-6, atol=1e-9)
+    mode = minimize(value, np.zeros(1), jac=gradient, method="BFGS").x
+    least = value(mode)
+    grid = np.linspace(-10 * lam, 10 * lam, 20_001)
+    inside = grid[[value(np.array([x])) < least + 50 for x in grid]]
+
+    def moment(power, centre):
+        return quad(
+            lambda x: (x - centre) ** power * np.exp(least - value(np.array([x]))),
+            inside[0],
+            inside[-1],
+            points=[mode[0]],
+            limit=200,
+        )[0]
+
+    mass = moment(0, 0.0)
+    mean = mode[0] + moment(1, mode[0]) / mass
+    return mean, np.sqrt(moment(2, mean) / mass)
 
 
-def test_separable_clicks_and_a_wide_prior_need_a_damped_step():
-    """Undamped Newton steps overshoot here: all clicks agree, and the prior hardly holds back."""
+@pytest.mark.parametrize("lam", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(("n", "size"), [(1, 1.0), (5, 1.0), (60, 0.3), (100, 1.0)])
+def test_mean_and_std_are_those_of_the_integral(lam, n, size):
+    """Within 8 % of a standard deviation."""
+    phi, w, _ = clicks(0, n, 1, lam, size)
+    belief = condition_logit(gaussian.prior(1, lam), phi, w)
+    mean, std = moments(phi, w, lam)
+    assert gaussian.mean(belief)[0] == pytest.approx(mean, abs=0.08 * std)
+    assert gaussian.std(belief, np.eye(1))[0] == pytest.approx(std, rel=0.08)
+
+
+def test_separable_clicks_and_a_wide_prior():
+    """All clicks agree, and the prior hardly holds back: the posterior is skewed, half of a
+    Gaussian, and its approximation within a third of a standard deviation."""
     phi = np.array([[5.0], [3.0], [-4.0], [6.0]])
     w = np.array([1.0, 1.0, 0.0, 1.0])
     belief = condition_logit(gaussian.prior(1, 50.0), phi, w)
-    _, gradient = minus_log_posterior(phi, w, 50.0)
-    assert abs(gradient(gaussian.mean(belief))[0]) < 1e-9
+    mean, std = moments(phi, w, 50.0)
+    assert gaussian.mean(belief)[0] == pytest.approx(mean, abs=0.33 * std)
+    assert gaussian.std(belief, np.eye(1))[0] == pytest.approx(std, rel=0.33)
 
 
 def test_a_strong_belief_that_is_wrong_is_corrected():
@@ -69,12 +89,13 @@ def test_shares_of_throws_are_binomial():
         float
     )
     throws_apart = condition_logit(start, np.repeat(phi, throws, axis=0), single)
-    np.testing.assert_allclose(
-        shares.factor[:-1, :-1], throws_apart.factor[:-1, :-1], rtol=1e-9, atol=1e-9
-    )
-    np.testing.assert_allclose(gaussian.mean(shares), gaussian.mean(throws_apart), rtol=1e-9)
-    np.testing.assert_allclose(
-        gaussian.log_evidence(shares), gaussian.log_evidence(throws_apart), rtol=1e-9
+    # a share is matched as a whole, and throws one by one: the approximations differ
+    width = gaussian.std(throws_apart, np.eye(2))
+    off = np.abs(gaussian.mean(shares) - gaussian.mean(throws_apart))
+    assert (off < 0.03 * width).all()
+    np.testing.assert_allclose(gaussian.std(shares, np.eye(2)), width, rtol=0.03)
+    assert gaussian.log_evidence(shares) == pytest.approx(
+        gaussian.log_evidence(throws_apart), abs=0.02
     )
 
 
@@ -86,23 +107,17 @@ def test_evidence_is_that_of_the_integral():
     at_once = condition_logit(belief, phi, w)
     for k in range(0, 60, 20):
         belief = condition_logit(belief, phi[k : k + 20], w[k : k + 20])
-    # Laplace's approximation is off by O(1/n)
-    assert gaussian.log_evidence(at_once) == pytest.approx(np.log(integral), abs=0.02)
-    assert gaussian.log_evidence(belief) == pytest.approx(np.log(integral), abs=0.1)
+    assert gaussian.log_evidence(at_once) == pytest.approx(np.log(integral), abs=1e-3)
+    assert gaussian.log_evidence(belief) == pytest.approx(np.log(integral), abs=0.02)
 
 
 @pytest.mark.parametrize(
-    ("lam", "blocks", "low", "high"),
-    [(1.0, 1, 0.87, 0.93), (0.3, 1, 0.87, 0.93), (0.3, 20, 0.87, 0.93), (1.0, 20, 0.80, 0.90)],
+    ("lam", "blocks"),
+    [(1.0, 1), (0.3, 1), (0.3, 10), (1.0, 10)],
 )
-def test_intervals_of_90_percent(lam, blocks, low, high):
-    """500 problems (250 in many blocks) with θ from the prior and 200 clicks; an interval a
-    coefficient.
-
-    In many blocks and with log-odds far from 0 the approximations add up, and intervals are
-    somewhat too narrow.
-    """
-    n, d, problems = 200, 5, 500 if blocks == 1 else 250
+def test_intervals_of_90_percent(lam, blocks):
+    """250 problems with θ from the prior and 100 clicks; an interval per coefficient."""
+    n, d, problems = 100, 5, 250
     z = 1.6448536269514722
     covered = []
     for seed in range(problems):
@@ -112,8 +127,8 @@ def test_intervals_of_90_percent(lam, blocks, low, high):
             belief = condition_logit(belief, phi[rows], w[rows])
         width = gaussian.std(belief, np.eye(d))
         covered.append(np.abs(gaussian.mean(belief) - theta) <= z * width)
-    # the standard error of 2,500 intervals, five per problem, is 0.6 to 1.3 points
-    assert low <= np.mean(covered) <= high
+    # the standard error of 1,250 intervals is 0.9 points
+    assert 0.87 <= np.mean(covered) <= 0.93
 
 
 def test_a_batch_is_its_entries_alone():
@@ -151,7 +166,7 @@ def test_refusals():
     for bad in (-0.1, 1.1, np.nan, np.inf):
         with pytest.raises(WeightsError, match=r"the logit link needs weights in \[0, 1\]"):
             condition_logit(start, np.ones((2, 1)), np.array([1.0, bad]))
-    with pytest.raises(NumericalError, match=r"out of range|float64"):
+    with pytest.raises(NumericalError, match="too large"):
         condition_logit(
             gaussian.condition(start, np.ones((1, 1)), np.ones(1), 1.0),
             np.full((1, 1), 1e308),
@@ -173,9 +188,9 @@ def test_regret_on_clicks_is_below_the_linear_learners():
         "linear UCB": CombLinUCB(c=1.0),
         "logit UCB": CombLinUCB(lam=1.0, c=1.0, link="logit"),
     }
-    trace = simulate(Clicks(), learners, episodes=200, replicates=50, workers=2, progress=False)
+    trace = simulate(Clicks(), learners, episodes=200, replicates=16, workers=1, progress=False)
     for kind in ("", " UCB"):
         saved, se = mean_se(
             trace.regret(f"linear{kind}")[:, -1] - trace.regret(f"logit{kind}")[:, -1]
         )
-        assert saved > 3 * se
+        assert saved > 2 * se

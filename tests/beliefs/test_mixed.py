@@ -14,8 +14,7 @@ from superarm import (
     episodes,
     gaussian,
 )
-from superarm.arrays import seeds
-from superarm.arrays.normals import fill_normal
+from superarm.arrays import normal
 from superarm.beliefs.mixed import shares, without
 from superarm.beliefs.scales import fit_scales
 from support import learn_rows, update
@@ -37,7 +36,8 @@ def joint(Phi, feedback, lam, sigma, tau):
     items = np.concatenate([A for A, _ in feedback])
     w = np.concatenate([w for _, w in feedback])
     X = np.hstack([Phi[items], np.eye(len(Phi))[items]])
-    prior = np.diag([lam**2] * Phi.shape[1] + [tau**2] * len(Phi))
+    stds = np.broadcast_to(lam, Phi.shape[1])
+    prior = np.diag([*stds**2, *[tau**2] * len(Phi)])
     marginal = X @ prior @ X.T + sigma**2 * np.eye(len(w))
     gain = np.linalg.solve(marginal, X @ prior).T
     return gain @ w, prior - gain @ X @ prior, multivariate_normal(cov=marginal).logpdf(w)
@@ -80,8 +80,9 @@ def test_the_joint_posterior_is_that_of_brute_force(seed, lam, sigma, tau, n):
 def test_the_joint_posterior_after_a_refit_too():
     problem, steps = played(CombMixTS(), 17)
     belief = steps[-1].belief
-    scales = [float(x) for x in (belief.lam, belief.sigma, belief.tau)]
-    mean, Sigma, evidence = joint(problem.Phi, [(s.A, s.w) for s in steps], *scales)
+    mean, Sigma, evidence = joint(
+        problem.Phi, [(s.A, s.w) for s in steps], belief.spread, belief.sigma, belief.tau
+    )
     ours = our_joint(belief, problem.Phi)
     np.testing.assert_allclose(ours[0], mean, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(ours[1], Sigma, rtol=1e-8, atol=1e-8)
@@ -115,9 +116,7 @@ def test_explore_scales_the_deviations_draw(explore):
     keep, pull, spread2 = shares(belief, belief.n, belief.total)
     expected = keep * (problem.Phi @ theta) + pull
     if explore:
-        z = np.empty(L)
-        fill_normal(z, seeds(rng, belief.tau)[()])
-        expected = expected + explore * np.sqrt(spread2) * z
+        expected = expected + explore * np.sqrt(spread2) * normal(rng, expected)
     np.testing.assert_allclose(
         learner.weights(belief, problem, np.random.default_rng(3)), expected, rtol=1e-12
     )
@@ -175,17 +174,41 @@ def test_a_warm_start_sets_the_scales():
         )
 
 
-def test_scales_are_those_of_fit_scales():
+def test_scales_are_those_of_the_best_evidence():
+    """No λ, σ or τ nearby makes the weights more likely by brute force, weak priors included."""
+    problem, steps = played(CombMixTS(), 64, K=4)
+    belief = steps[-1].belief
+    items = np.concatenate([s.A for s in steps])
+    feedback = [(s.A, s.w) for s in steps]
+    size = np.concatenate([s.w for s in steps]).std()
+    every_row = np.concatenate([problem.Phi, problem.Phi[items]])
+    rms = np.sqrt((every_row**2).mean(0))
+    np.testing.assert_allclose(belief.spread, belief.lam / rms, rtol=1e-9)
+
+    def objective(factors):
+        lam, sigma, tau = factors * [belief.lam, belief.sigma, belief.tau]
+        ratio = (tau / sigma) ** 2
+        weak = np.log([lam / size, sigma / size, tau / size])
+        value = joint(problem.Phi, feedback, lam / rms, sigma, tau)[2]
+        return value + (np.log(ratio) - ratio) / 2 - np.log1p(weak**2 / 18).sum()
+
+    best = objective(np.ones(3))
+    for change in np.vstack([0.2 * np.eye(3), -0.2 * np.eye(3)]):
+        assert objective(np.exp(change)) < best
+
+
+def test_scales_are_near_those_of_fit_scales():
     problem, steps = played(CombMixTS(), 64, K=4)
     belief = steps[-1].belief
     items = np.concatenate([s.A for s in steps])
     scales = fit_scales(problem.Phi[items], np.concatenate([s.w for s in steps]), items)
-    for name in ("lam", "sigma", "tau"):
-        assert float(getattr(belief, name)) == pytest.approx(getattr(scales, name), rel=5e-3)
+    assert float(belief.sigma) == pytest.approx(scales.sigma, rel=0.01)
+    assert abs(np.log(belief.tau / scales.tau)) < scales.tau_error
 
 
-def test_memory_is_a_few_numbers_an_item():
-    learner = CombMixTS()
+@pytest.mark.parametrize(("contexts", "numbers"), [(False, 2), (True, 2 + D)])
+def test_memory_is_a_few_numbers_per_item(contexts, numbers):
+    learner = CombMixTS(contexts=contexts)
     sizes = []
     for items in (1000, 2000):
         problem = Problem(np.ones((items, D)), TopK(3))
@@ -193,8 +216,8 @@ def test_memory_is_a_few_numbers_an_item():
             learner, learner.model.prior(problem), problem, np.array([0, 1]), np.ones(2)
         )
         sizes.append(sum(np.size(x) for x in belief))
-    assert sizes[1] - sizes[0] == 2 * 1000
-    assert sizes[0] - 2 * 1000 <= 2 * (D + 1) ** 2 + 10
+    assert sizes[1] - sizes[0] == numbers * 1000
+    assert sizes[0] - numbers * 1000 <= 3 * (D + 1) ** 2 + 5 * D + 10
 
 
 def test_loose_rows_say_of_the_coefficients_what_the_items_said():

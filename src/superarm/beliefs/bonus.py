@@ -5,16 +5,23 @@ has variance s² left, and noise σ², the Gittins index adds ψ(x) s with x = s
 is discounted at the rate c (Brezzi & Lai 2002). Without a horizon, what is worth learning after t
 episodes is what can be used for about as many more: c = 1/t.
 
+That is for many looks, each of which tells little. One look cannot be worth more than one that
+tells all: of an item z standard deviations below the best, which costs z now and gives on average
+φ(z) - z Φ(-z) in each of the t episodes to come. The bonus is at most that of the z at which the
+two are equal.
+
 Where sets can be improved by exchanging items one by one, each item gets its own bonus. Where they
 cannot, as on paths, a better set differs in many items at once, and their bonuses would add up to
 more than the std of their sum. Then the bonus is shared.
 """
 
+import functools
 import math
 
 import numpy as np
+from scipy.special import ndtr
 
-from superarm.arrays import Array, is_tensor, log, take, where
+from superarm.arrays import Array, as_like, is_tensor, log, take, to_numpy, where
 from superarm.arrays.compiled import compiled
 from superarm.contracts import Oracle
 
@@ -51,17 +58,40 @@ def _psi_of_tensors(x: Array) -> Array:
     return where(x <= SMALL, (x / 2) ** 0.5, value)
 
 
+@functools.cache
+def _break_even() -> tuple[Array, Array]:
+    """Logarithms of numbers of episodes, and the z at which a look that tells all just pays."""
+    z = np.linspace(0.001, 8.0, 2000)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    gain = density - z * ndtr(-z)
+    return np.log(z / gain), z
+
+
+def most(t: Array) -> Array:
+    """The largest bonus after t episodes, in standard deviations: (*B,).
+
+    >>> import numpy as np
+    >>> from superarm.beliefs.bonus import most
+    >>> most(np.array([0, 9, 99, 999])).round(2)
+    array([0.28, 0.94, 1.72, 2.44])
+    """
+    episodes = np.log(to_numpy(t) + 1.0)
+    return as_like(t, np.asarray(np.interp(episodes, *_break_even())))
+
+
 def index(variance: Array, sigma: Array, t: Array) -> Array:
-    """ψ(x) s of items with variance s² left after t episodes: (*B, L), (*B,), (*B,) -> (*B, L).
+    """The bonus of items with variance s² left after t episodes: (*B, L), (*B,), (*B,) -> (*B, L).
 
     >>> import numpy as np
     >>> from superarm.beliefs.bonus import index
     >>> index(np.array([1.0, 0.01]), np.array(1.0), np.array(99)).round(3)
-    array([1.941, 0.038])
+    array([1.724, 0.038])
     """
+    top = most(t)
     if is_tensor(variance):
         x = variance * ((t + 1) / sigma**2)[..., None]
-        bonus: Array = variance**0.5 * _psi_of_tensors(x)
+        stds = _psi_of_tensors(x)
+        bonus: Array = variance**0.5 * where(stds < top[..., None], stds, top[..., None])
         return bonus
     L = variance.shape[-1]
     out = np.empty(variance.shape)
@@ -70,12 +100,13 @@ def index(variance: Array, sigma: Array, t: Array) -> Array:
         variance.reshape(-1, L),
         sigma.reshape(-1),
         t.reshape(-1),
+        top.reshape(-1),
     )
     return out
 
 
 @compiled
-def _index(out: Array, variance: Array, sigma: Array, t: Array) -> None:
+def _index(out: Array, variance: Array, sigma: Array, t: Array, top: Array) -> None:
     # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
     for b in range(len(out)):
         horizon = (t[b] + 1.0) / sigma[b] ** 2
@@ -84,7 +115,7 @@ def _index(out: Array, variance: Array, sigma: Array, t: Array) -> None:
         for e in range(out.shape[1]):
             v = variance[b, e]
             if v != before:  # all items never seen have the same
-                bonus = math.sqrt(v) * psi(v * horizon)
+                bonus = math.sqrt(v) * min(psi(v * horizon), top[b])
                 before = v
             out[b, e] = bonus
 
@@ -94,8 +125,9 @@ def growth(width: Array, sigma: Array, t: Array) -> Array:
     episodes, (*B, L).
     """
     x = (t[..., None] + 1) * (width / sigma[..., None]) ** 2
-    grown: Array = log(1 + x / 2) ** 0.5
-    return where(grown > 1, grown, 1.0)
+    grown = log(1 + x / 2) ** 0.5
+    at_least_one: Array = where(grown > 1, grown, 1.0)
+    return at_least_one
 
 
 def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:

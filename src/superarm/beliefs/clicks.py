@@ -32,7 +32,7 @@ from superarm.arrays import (
 from superarm.arrays.compiled import compiled
 from superarm.beliefs.scales import require_squares
 from superarm.contracts import Feedback
-from superarm.errors import NumericalError, WeightsError
+from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.gaussian import Factored, condition
 
 NODES = 129
@@ -179,13 +179,19 @@ def _require_narrow(V: Array) -> None:
         )
 
 
-def require_shares(w: Array, present: Array) -> None:
-    """Refuse weights that are no shares of clicks."""
+def require_shares(feedback: Feedback, present: Array) -> None:
+    """Refuse weights that are no shares of clicks, and numbers that are out of range."""
+    w = feedback.w
     outside = present & ~((w >= 0) & (w <= 1))
     if outside.any():
         raise WeightsError(
             f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
         )
+    v = full(w.shape, feedback.importance, as_float64(feedback.rows))
+    bad = present & ~((v > 0) & (v < math.inf))
+    if bad.any():
+        raise ParameterError(f"importance must be positive and finite, got {v[bad][0]}")
+    require_squares(feedback.rows)
 
 
 def _of_block(belief: Factored, block: Feedback) -> Targets:
@@ -217,8 +223,7 @@ def blocks(feedback: Feedback) -> list[slice]:
 
 def matched(belief: Factored, feedback: Feedback) -> Matched:
     """What the clicks say, as Gaussian feedback, under a belief about θ."""
-    require_shares(feedback.w, nonzero_rows(feedback.rows))
-    require_squares(feedback.rows)
+    require_shares(feedback, nonzero_rows(feedback.rows))
     v = full(feedback.w.shape, feedback.importance, belief.factor)
     y = full(v.shape, 0.0, v)
     precision = full(v.shape, 1.0, v)

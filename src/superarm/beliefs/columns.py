@@ -10,7 +10,7 @@ what they vary by: it has a wide prior of its own.
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, where
+from superarm.arrays import Array, joined_stats, where
 
 LEVEL = 10.0
 """The prior std of the level of the weights, relative to their root mean square; and that of
@@ -68,3 +68,15 @@ def prior_stds(columns: Array, lam: Array, level: Array) -> Array:
     wanted = where(constant, level[..., None], lam[..., None])
     stds: Array = wanted / size
     return stds
+
+
+def merged_stats(columns: Array, other: Array, catalogue: Array) -> Array:
+    """The statistics of the rows behind two beliefs about one catalogue: (*B, 4, d) each.
+
+    Both have counted the catalogue; here it counts once.
+    """
+    sums = other[..., :2, :] - catalogue[..., :2, :]
+    more = where(sums[..., :1, :] > 0, sums, 0.0)
+    both = joined_stats(columns, other)
+    both[..., :2, :] = columns[..., :2, :] + more
+    return both

@@ -28,7 +28,6 @@ from superarm.beliefs.columns import LEVEL, is_level
 from superarm.beliefs.deviations import Means, Mixed
 from superarm.beliefs.linear import FactoredModel, faded, observed
 from superarm.beliefs.mixed import MixedModel
-from superarm.beliefs.scales import require_squares
 from superarm.beliefs.tuned import TunedModel
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Factored, Gaussian
@@ -233,8 +232,7 @@ class MixedLogitModel(MixedModel):
     def learn(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
         """Bayes' rule by moment matching, and at times the choice of new scales."""
         present = nonzero_rows(feedback.rows) | (feedback.A >= 0)
-        require_shares(feedback.w, present)
-        require_squares(feedback.rows)
+        require_shares(feedback, present)
         v = full(feedback.w.shape, feedback.importance, belief.total)
         for part in blocks(feedback):
             rows = feedback.rows[..., part, :]

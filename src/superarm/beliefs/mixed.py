@@ -35,7 +35,7 @@ from superarm.arrays import (
     with_rows_counted,
 )
 from superarm.beliefs.changes import gathered
-from superarm.beliefs.columns import LEVEL, is_level, prior_stds
+from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
 from superarm.beliefs.deviations import (
     Means,
     Mixed,
@@ -333,7 +333,7 @@ class MixedModel:
             **{name: getattr(belief, name) + getattr(other, name) for name in added},
             within=stacked_rows(stacked_rows(belief.within, other.within), between),
             data=stacked_rows(belief.data, other.data),
-            columns=joined_stats(belief.columns, other.columns),
+            columns=merged_stats(belief.columns, other.columns, column_stats(problem.Phi)),
         )
         return self._where(both.t >= 0, both, problem, self._refitted)
 

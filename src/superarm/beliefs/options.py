@@ -78,6 +78,8 @@ def mixed_model(
     if without:
         known["tau"] = 0.0
     _check_options(forgetting, link)
+    if contexts not in (False, True):
+        raise ParameterError(f"contexts must be True or False, got {contexts!r}")
     if link == "logit":
         _refuse_sigma(known)
         return MixedLogitModel(known | {"sigma": 1.0}, forgetting, bool(contexts))

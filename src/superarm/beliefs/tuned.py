@@ -26,7 +26,7 @@ from superarm.arrays import (
     where,
     with_rows_counted,
 )
-from superarm.beliefs.columns import LEVEL, is_level, prior_stds
+from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
 from superarm.beliefs.evidence import says_nothing, summary_of_rows
 from superarm.beliefs.linear import FactoredModel, observed
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
@@ -200,7 +200,7 @@ class TunedModel(FactoredModel):
         both = belief._replace(
             data=stacked_rows(belief.data, other.data),
             rows=rows,
-            columns=joined_stats(belief.columns, other.columns),
+            columns=merged_stats(belief.columns, other.columns, column_stats(problem.Phi)),
             log_scale=belief.log_scale - extra + _of_importance(other),
             t=belief.t + other.t,
         )

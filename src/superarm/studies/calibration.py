@@ -4,7 +4,7 @@ unequal importance, and for rare clicks.
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def right_scales(seeds: int) -> Content:
 
 def refitted_sigma(design: Design) -> float:
     """The σ of CombLinTS after it has seen all rows, ten at a time."""
-    model = CombLinTS().model
+    model: Any = CombLinTS().model
     problem = Problem(design.rows, TopK(10))
     belief = model.prior(problem)
     for part in np.array_split(np.arange(len(design.rows)), len(design.rows) // 10):
@@ -102,7 +102,7 @@ def refitted_sigma(design: Design) -> float:
 
 def covered_with_importance(v: float, replicates: int) -> Content:
     """The share of 90 % intervals of θ that hold it, after 60 observations of importance v."""
-    found: dict[str, list[bool]] = {"CombLinTS": [], "CombMixTS": []}
+    found: dict[str, list[Array]] = {"CombLinTS": [], "CombMixTS": []}
     for seed in range(replicates):
         rng = np.random.default_rng(seed)
         problem = Problem(rng.standard_normal((30, 4)), TopK(5))
@@ -110,7 +110,8 @@ def covered_with_importance(v: float, replicates: int) -> Content:
         A = np.tile(np.arange(30), 2)
         own = 0.3 * rng.standard_normal(30)
         noise = 0.5 / math.sqrt(v) * rng.standard_normal(60)
-        for learner, deviations in ((CombLinTS(), 0.0), (CombMixTS(), 1.0)):
+        learners: list[tuple[Any, float]] = [(CombLinTS(), 0.0), (CombMixTS(), 1.0)]
+        for learner, deviations in learners:
             w = problem.Phi[A] @ theta + deviations * own[A] + noise
             belief = learner.model.prior(problem)
             for part in np.split(np.arange(60), 4):
@@ -132,7 +133,7 @@ def covered_clicks(rate: float, replicates: int) -> Content:
         Phi = np.column_stack([np.ones(ROWS), rng.standard_normal((ROWS, 4))])
         theta = np.append(level, 0.5 * rng.standard_normal(4))
         clicked = rng.random(ROWS) < 1 / (1 + np.exp(-Phi @ theta))
-        model = CombLinTS(link="logit").model
+        model: Any = CombLinTS(link="logit").model
         problem = Problem(Phi, TopK(10))
         belief = model.prior(problem)
         for part in np.split(np.arange(ROWS), ROWS // 10):
