@@ -16,6 +16,7 @@ from superarm import (
     CombLinTS,
     CombLinUCB,
     CombMixTS,
+    CombMixUCB,
     CombTS,
     CombUCB1,
     ContextualEnvironment,
@@ -104,6 +105,20 @@ CASES = {
         LongestPath(m=4, d=3),
         {"TS": CombLinTS(), "UCB": CombLinUCB(c=1.0), "forgetting": CombLinTS(forgetting=0.9)},
     ),
+    "items of their own": (
+        LongestPath(m=3, d=4, tau=1.0),
+        {
+            "TS": CombMixTS(),
+            "UCB": CombMixUCB(c=1.0),
+            "fixed": CombMixTS(lam=10.0, sigma=1.0, tau=1.0, explore=1.0),
+            "contexts": CombMixTS(lam=10.0, sigma=1.0, tau=1.0, contexts=True),
+            "forgetting": CombMixTS(forgetting=0.9),
+        },
+    ),
+    "clicks on items of their own": (
+        BernoulliLongestPath(m=3, d=12),
+        {"TS": CombMixTS(link="logit"), "linear": CombLinTS(link="logit")},
+    ),
 }
 
 
@@ -171,11 +186,6 @@ class TestLockStep(OnTensors):
             simulate(LongestPath(m=2, d=2), [TS], device="nowhere", **SETTINGS)
         with pytest.raises(ParameterError, match="draws must be"):
             simulate(LongestPath(m=2, d=2), [TS], device="cpu", draws="dice", **SETTINGS)
-        with pytest.raises(
-            ParameterError,
-            match="CombMixTS and CombMixUCB run on the CPU only",
-        ):
-            simulate(LongestPath(m=2, d=2), [CombMixTS()], device="cpu", **SETTINGS)
 
     def test_progress_counts_replicates(self, capsys):
         simulate(
