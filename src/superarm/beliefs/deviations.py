@@ -17,7 +17,7 @@ which is a row for `gaussian.condition`. With features that stay the same the ro
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class Counted(NamedTuple):
     apart: Array  # (*B, K) what w is away from the mean of its item
 
 
-def counted(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
+def counted(belief: Mixed, A: Array, w: Array, v: Any) -> Counted:
     """For items A (*B, K), of which -1 are padding, with weights w and importance v."""
     if is_tensor(A):
         return _counted_tensors(belief, A, w, v)
