@@ -27,6 +27,7 @@ from superarm.arrays import (
     as_float64,
     as_like,
     full,
+    log,
     nonzero_rows,
     take_rows,
     to_numpy,
@@ -41,7 +42,7 @@ class Mixed(NamedTuple):
     """The belief about θ, what is known of each item, and the scales."""
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian, with the deviations integrated out
-    log_scale: Array  # (*B,)
+    log_scale: Array  # (*B,) as in Gaussian, less ½ Σ log v over rows of importance v
     n: Array  # (*B, L) Σ v
     total: Array  # (*B, L) Σ v w
     past: Array  # (*B, d, L) Σ v φ in contexts, else (*B, 0, L)
@@ -172,11 +173,13 @@ def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
     tau2 = belief.tau[..., None] ** 2
     variance = sigma2 / feedback.importance + tau2
     after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
-    precise = feedback._replace(importance=(sigma2 + tau2) / variance)
+    v = (sigma2 + tau2) / variance
+    present = nonzero_rows(feedback.rows)
     return belief._replace(
-        **after._asdict(),
-        data=with_rows(belief.data, precise),
-        rows=belief.rows + nonzero_rows(feedback.rows).sum(-1),
+        factor=after.factor,
+        log_scale=after.log_scale - where(present, log(v), 0.0).sum(-1) / 2,
+        data=with_rows(belief.data, feedback._replace(importance=v)),
+        rows=belief.rows + present.sum(-1),
     )
 
 

@@ -228,7 +228,8 @@ class MixedModel:
         between = of.n * v / where(own, of.n + v, 1.0)
         apart = w - of.total / where(of.n > 0, of.n, 1.0)
         grown = belief._replace(
-            **after._asdict(),
+            factor=after.factor,
+            log_scale=after.log_scale - log(where(own, v, 1.0)).sum(-1) / 2,
             n=add_at(belief.n, A, v),
             total=add_at(belief.total, A, v * w),
             observed=belief.observed + own.sum(-1),
@@ -299,7 +300,8 @@ class MixedModel:
         anew = gaussian.condition(start, items.rows[:, :-1], items.rows[:, -1], noise)
         anew = gaussian.absorb(anew, belief.within, belief.observed - len(items.n), float(sigma))
         anew = gaussian.absorb(anew, belief.data, belief.rows, float((sigma**2 + tau**2) ** 0.5))
-        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²)
+        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²), of
+        # which Π √v is left out
         return belief._replace(
             factor=anew.factor,
             log_scale=anew.log_scale - log(items.n).sum() / 2,
