@@ -126,8 +126,7 @@ def growth(width: Array, sigma: Array, t: Array) -> Array:
     """
     x = (t[..., None] + 1) * (width / sigma[..., None]) ** 2
     grown = log(1 + x / 2) ** 0.5
-    at_least_one: Array = where(grown > 1, grown, 1.0)
-    return at_least_one
+    return where(grown > 1, grown, 1.0)
 
 
 def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:

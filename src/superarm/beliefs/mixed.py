@@ -233,7 +233,8 @@ class MixedModel:
         left = self._left(belief, A, rows, of.keep)
         after = gaussian.condition(belief, left, w - of.pull, of.noise)
         grown = belief._replace(
-            **after._asdict(),
+            factor=after.factor,
+            log_scale=after.log_scale - of.log_v.sum(-1) / 2,
             n=of.n,
             total=of.total,
             observed=belief.observed + own.sum(-1),
@@ -305,7 +306,8 @@ class MixedModel:
         anew = gaussian.condition(start, items.rows[:, :-1], items.rows[:, -1], noise)
         anew = gaussian.absorb(anew, belief.within, belief.observed - len(items.n), float(sigma))
         anew = gaussian.absorb(anew, belief.data, belief.rows, float((sigma**2 + tau**2) ** 0.5))
-        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²)
+        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²), of
+        # which Π √v is left out
         return belief._replace(
             factor=anew.factor,
             log_scale=anew.log_scale - log(items.n).sum() / 2,
