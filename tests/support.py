@@ -146,6 +146,9 @@ LEARNERS = [
     CombMixTS(tau=0.0),
     CombMixTS(lam=2.0, sigma=0.5, tau=0.3, explore=1.0),
     CombMixUCB(c=1.0),
+    CombLinTS(link="logit"),
+    CombMixTS(link="logit", forgetting=0.9),
+    CombMixTS(contexts=True),
 ]
 
 

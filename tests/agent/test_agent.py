@@ -542,3 +542,30 @@ def test_a_learner_that_is_no_dataclass_cannot_be_saved(tmp_path):
     with pytest.raises(ParameterError, match="Plain is not a dataclass"):
         agent.save(tmp_path / "agent.npz")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("link", ["identity", "logit"])
+def test_items_of_their_own_in_contexts(seed, link):
+    """Scales are found where most of what features say comes with the users."""
+    rng = np.random.default_rng(seed)
+    songs = np.column_stack([np.ones(100), rng.standard_normal((100, 2))])
+    own = rng.standard_normal(100)
+    features = Outer(songs)
+    agent = Agent(
+        CombMixTS(contexts=True, link=link),
+        features=features([1.0, 0.0, 0.0]),
+        oracle=TopK(3),
+        seed=seed,
+    )
+    for _ in range(130):
+        user = np.append(1.0, rng.standard_normal(2))
+        three = agent.choose(features=features(user))
+        worth = songs[three, 1] * user[1] + own[three]
+        w = worth + rng.standard_normal(3)
+        if link == "logit":
+            w = rng.random(3) < 1 / (1 + np.exp(-worth))
+        agent.observe(three, w, features=features(user))
+    assert own[agent.belief.n.argmax()] > 0
+    if link == "identity":
+        assert 0.7 < agent.belief.sigma < 1.4  # in truth 1

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from superarm import arrays
-from superarm.arrays import column_stats, joined_stats
+from superarm.arrays import column_stats, joined_stats, with_rows_counted
 
 
 def literal(Phi):
@@ -64,3 +64,12 @@ def test_tensors_have_the_statistics_of_their_numbers(dtype):
     found = column_stats(torch.tensor(Phi))
     assert found.dtype == torch.float64
     np.testing.assert_allclose(found.numpy(), literal(Phi), rtol=1e-12)
+
+
+def test_no_rows_change_nothing():
+    for batch in ((), (2,), (0,)):
+        stats = column_stats(np.ones((*batch, 5, 3)))
+        nothing = np.empty((*batch, 0, 3))
+        np.testing.assert_array_equal(
+            with_rows_counted(stats, nothing, np.empty((*batch, 0), bool)), stats
+        )

@@ -6,6 +6,7 @@ stats   (*B, 4, d)      per column: how many entries are not zero, the sum of th
 """
 
 import functools
+import math
 
 import numpy as np
 
@@ -108,13 +109,12 @@ def with_rows_counted(stats: Array, rows: Array, present: Array) -> Array:
         array([ 3., 14., -2.,  3.])
     """
     out = stats.copy()
-    K, d = rows.shape[-2:]
-    if not K:
-        return out
+    *batch, K, d = rows.shape
+    n = math.prod(batch)  # with -1 in its place, no rows at all could not be reshaped
     _count_rows(
-        out.reshape(-1, 4, d),
-        rows.reshape(-1, K, d),
-        present.reshape(-1, K),
+        out.reshape(n, 4, d),
+        rows.reshape(n, K, d),
+        present.reshape(n, K),
     )
     return out
 

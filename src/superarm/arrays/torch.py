@@ -165,6 +165,8 @@ def with_rows_counted(stats: Tensor, rows: Tensor, present: Tensor) -> Tensor:
     """The statistics of `stats_of_rows` with a few more rows, of which those that are not present
     are padding: (*B, 4, d), (*B, K, d), (*B, K) bool -> (*B, 4, d).
     """
+    if rows.shape[-2] == 0:
+        return stats
     inside = present[..., None]
     sums = stats_of_rows(torch.where(inside, rows, 0))
     least = torch.where(inside, as_float64(rows), torch.inf)

@@ -29,6 +29,8 @@ WEAK = 3.0
 weights. It has heavy tails, as the size of the weights may be that of one large column."""
 RANGES = ((-25.0, 25.0), (-25.0, 4.0), (-25.0, 4.0))
 """Where to look for λ, σ and τ, on that logarithmic scale."""
+FARTHEST = 1e-5
+"""The least σ/τ for which the marginal likelihood is looked at beside a prior on that ratio."""
 SPLITS = (0.02, 0.3, 0.9)
 """Shares of what features leave open that may be the items' own: where to begin."""
 NAMES = ("lam", "sigma", "tau")
@@ -176,7 +178,10 @@ class _Search:
     def descend(self, x: Array) -> tuple[float, Array]:
         """Minus log p(w) and the log of the weak prior, and its gradient."""
         scales = self.relative(x)
-        value, gradient = log_evidence(self.summary, scales)
+        likely = scales.copy()
+        if self.balanced:  # a line search may step to where only the prior on R counts
+            likely[1] = max(scales[1], FARTHEST * scales[2])
+        value, gradient = log_evidence(self.summary, likely)
         if self.balanced:
             R = float(scales[2] / scales[1]) ** 2
             value += (math.log(R) - R) / 2
