@@ -4,8 +4,18 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from superarm import BernoulliEnvironment, CombLinTS, CombLinUCB, gaussian, mean_se, simulate
-from superarm.beliefs.logit import condition_logit
+from superarm import (
+    BernoulliEnvironment,
+    CombLinTS,
+    CombLinUCB,
+    Feedback,
+    Problem,
+    TopK,
+    gaussian,
+    mean_se,
+    simulate,
+)
+from superarm.beliefs.logit import MixedLogitModel, condition_logit
 from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.studies.clicks import Clicks
 
@@ -194,3 +204,65 @@ def test_regret_on_clicks_is_below_the_linear_learners():
             trace.regret(f"linear{kind}")[:, -1] - trace.regret(f"logit{kind}")[:, -1]
         )
         assert saved > 2 * se
+
+
+@pytest.mark.parametrize(("n", "clicked"), [(1, 1), (10, 0), (40, 3), (40, 30)])
+@pytest.mark.parametrize("contexts", [False, True])
+def test_the_log_odds_of_one_item_are_those_of_the_integral(n, clicked, contexts):
+    """One click after the other: within 15 % of a standard deviation."""
+    model = MixedLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.8}, contexts=contexts)
+    problem = Problem(np.array([[1.0], [0.5]]), TopK(1))
+    belief = model.prior(problem)
+    w = np.random.default_rng(0).permutation(np.arange(n) < clicked).astype(float)
+    for x in w:
+        belief = model.learn(belief, problem, Feedback.of(problem, np.array([0]), np.array([x])))
+    prior_std = np.sqrt(1.0**2 + 0.8**2)  # of φ·θ + δ
+    mean, std = moments(np.ones((n, 1)), w, prior_std)
+    assert model.mean(belief, problem)[0] == pytest.approx(mean, abs=0.15 * std)
+    assert model.std(belief, problem)[0] == pytest.approx(std, rel=0.15)
+    # the other item shares θ: its log-odds follow those of the first, and less than them
+    shared = 0.5 * 1.0 / prior_std**2
+    assert model.mean(belief, problem)[1] == pytest.approx(
+        shared * model.mean(belief, problem)[0], rel=1e-6
+    )
+
+
+def test_mixed_log_odds_hardly_depend_on_blocks_or_order():
+    """300 items, each seen twice, in 2 calls or in 60: within 0.3 standard deviations."""
+    rng = np.random.default_rng(1)
+    Phi = np.column_stack([np.ones(300), rng.standard_normal((300, 2))])
+    problem = Problem(Phi, TopK(1))
+    model = MixedLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.5})
+    clicked = (rng.random((2, 300)) < 0.2).astype(float)
+
+    def learned(order, parts):
+        belief = model.prior(problem)
+        for w in clicked:
+            for A in np.array_split(order, parts):
+                belief = model.learn(belief, problem, Feedback.of(problem, A, w[A]))
+        return model.mean(belief, problem), model.std(belief, problem)
+
+    mean, std = learned(np.arange(300), 1)
+    for order, parts in ((rng.permutation(300), 1), (np.arange(300), 30)):
+        other, width = learned(order, parts)
+        assert (np.abs(other - mean) < 0.3 * std).all()
+        np.testing.assert_allclose(width, std, rtol=0.05)
+
+
+def test_mixed_log_odds_choose_their_scales():
+    """200 items whose log-odds have std 1 around what features say, each seen 16 times."""
+    rng = np.random.default_rng(2)
+    Phi = np.column_stack([np.ones(200), rng.standard_normal((200, 3))])
+    problem = Problem(Phi, TopK(1))
+    model = MixedLogitModel({"sigma": 1.0})
+    p = expit(Phi @ [-1.0, 0.8, -0.8, 0.8] + rng.standard_normal(200))
+    belief = model.prior(problem)
+    for _ in range(16):
+        w = (rng.random(200) < p).astype(float)
+        for A in np.split(np.arange(200), 2):
+            belief = model.learn(belief, problem, Feedback.of(problem, A, w[A]))
+    assert float(belief.tau) == pytest.approx(1.0, rel=0.4)
+    assert float(belief.lam) == pytest.approx(0.8, rel=0.6)
+    off = (model.mean(belief, problem) - np.log(p / (1 - p))) / model.std(belief, problem)
+    # the standard error of 200 intervals is 2.1 points
+    assert 0.84 <= np.mean(np.abs(off) < 1.6448536269514722) <= 0.96

@@ -25,7 +25,7 @@ from superarm.arrays import Array, as_like, is_tensor, log, take, to_numpy, wher
 from superarm.arrays.compiled import compiled
 from superarm.contracts import Oracle
 
-SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.125, 0.0)
 """Shares of the bonus with which sets are proposed."""
 POWER = 1.5
 """How bonuses of a set add up: 1 would be their sum, 2 the std of a sum of independent terms."""
@@ -126,8 +126,7 @@ def growth(width: Array, sigma: Array, t: Array) -> Array:
     """
     x = (t[..., None] + 1) * (width / sigma[..., None]) ** 2
     grown = log(1 + x / 2) ** 0.5
-    at_least_one: Array = where(grown > 1, grown, 1.0)
-    return at_least_one
+    return where(grown > 1, grown, 1.0)
 
 
 def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:
@@ -140,7 +139,8 @@ def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:
     """
     sense = getattr(oracle, "sense", 1)
     if getattr(oracle, "exchanges", False):
-        return mean + sense * bonus
+        upper: Array = mean + sense * bonus
+        return upper
     best = mean
     most = None
     for share in SHARES:

@@ -17,7 +17,7 @@ which is a row for `gaussian.condition`. With features that stay the same the ro
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from superarm.arrays import (
     as_float64,
     as_like,
     is_tensor,
+    log,
     nonzero_rows,
     take,
     take_rows,
@@ -45,7 +46,7 @@ class Mixed(NamedTuple):
     """The belief about θ, what is known of each item, and the scales."""
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian, with the deviations integrated out
-    log_scale: Array  # (*B,)
+    log_scale: Array  # (*B,) as in Gaussian, less ½ Σ log v over rows of importance v
     n: Array  # (*B, L) Σ v
     total: Array  # (*B, L) Σ v w
     past: Array  # (*B, d, L) Σ v φ in contexts, else (*B, 0, L)
@@ -97,9 +98,10 @@ class Counted(NamedTuple):
     noise: Array  # (*B, K) its std
     between: Array  # (*B, K) n v/(n + v)
     apart: Array  # (*B, K) what w is away from the mean of its item
+    log_v: Array  # (*B, K) 0 for padding
 
 
-def counted(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
+def counted(belief: Mixed, A: Array, w: Array, v: Any) -> Counted:
     """For items A (*B, K), of which -1 are padding, with weights w and importance v."""
     if is_tensor(A):
         return _counted_tensors(belief, A, w, v)
@@ -107,9 +109,9 @@ def counted(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
     L = belief.n.shape[-1]
     n = belief.n.copy()
     total = belief.total.copy()
-    out = np.zeros((*batch, 5, K))
+    out = np.zeros((*batch, 6, K))
     _count(
-        out.reshape(-1, 5, K),
+        out.reshape(-1, 6, K),
         n.reshape(-1, L),
         total.reshape(-1, L),
         A.reshape(-1, K),
@@ -126,6 +128,7 @@ def counted(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
         out[..., 2, :],
         out[..., 3, :],
         out[..., 4, :],
+        out[..., 5, :],
     )
 
 
@@ -156,6 +159,7 @@ def _count(
             if n[b, e] > 0:
                 out[b, 3, k] = n[b, e] * v[b, k] / (n[b, e] + v[b, k])
                 out[b, 4, k] = w[b, k] - total[b, e] / n[b, e]
+            out[b, 5, k] = math.log(v[b, k])
             n[b, e] += v[b, k]
             total[b, e] += v[b, k] * w[b, k]
 
@@ -176,6 +180,7 @@ def _counted_tensors(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
         variance**0.5,
         n * v / where(own, n + v, 1.0),
         w - total / where(n > 0, n, 1.0),
+        log(where(own, v, 1.0)),
     )
 
 
@@ -273,11 +278,13 @@ def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
     tau2 = belief.tau[..., None] ** 2
     variance = sigma2 / feedback.importance + tau2
     after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
-    precise = feedback._replace(importance=(sigma2 + tau2) / variance)
+    v = (sigma2 + tau2) / variance
+    present = nonzero_rows(feedback.rows)
     return belief._replace(
-        **after._asdict(),
-        data=with_rows(belief.data, precise),
-        rows=belief.rows + nonzero_rows(feedback.rows).sum(-1),
+        factor=after.factor,
+        log_scale=after.log_scale - where(present, log(v), 0.0).sum(-1) / 2,
+        data=with_rows(belief.data, feedback._replace(importance=v)),
+        rows=belief.rows + present.sum(-1),
     )
 
 

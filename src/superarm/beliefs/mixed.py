@@ -27,6 +27,7 @@ from superarm.arrays import (
     matvec,
     nonzero_rows,
     normal,
+    seeds,
     stacked_rows,
     take,
     take_rows,
@@ -34,6 +35,7 @@ from superarm.arrays import (
     with_column,
     with_rows_counted,
 )
+from superarm.arrays.normals import fill_normal
 from superarm.beliefs.changes import gathered
 from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
 from superarm.beliefs.deviations import (
@@ -60,6 +62,17 @@ from superarm.contracts import Feedback, Problem
 
 FADED = 0.05
 """The share of the past that may be forgotten at once."""
+
+
+def _normals(rng: Rng, like: Array, batch: Array) -> Array:
+    """N(0, 1) in the shape of `like`: on the CPU by a kernel, twice as fast as NumPy."""
+    if is_tensor(like):
+        return normal(rng, like)
+    out = np.empty(like.shape)
+    every_seed = seeds(rng, batch).reshape(-1)
+    for row, seed in zip(out.reshape(len(every_seed), -1), every_seed, strict=True):
+        fill_normal(row, seed)
+    return out
 
 
 @dataclass(frozen=True)
@@ -176,7 +189,7 @@ class MixedModel:
         of = self.outlook(belief, problem, gaussian.sample(belief, rng))
         if explore == 0 or not belief.tau.any():
             return of.mean
-        drawn = normal(rng, of.mean)
+        drawn = _normals(rng, of.mean, belief.tau)
         scores: Array = of.mean + explore * of.variance**0.5 * drawn
         return scores
 
@@ -233,7 +246,8 @@ class MixedModel:
         left = self._left(belief, A, rows, of.keep)
         after = gaussian.condition(belief, left, w - of.pull, of.noise)
         grown = belief._replace(
-            **after._asdict(),
+            factor=after.factor,
+            log_scale=after.log_scale - of.log_v.sum(-1) / 2,
             n=of.n,
             total=of.total,
             observed=belief.observed + own.sum(-1),
@@ -305,7 +319,8 @@ class MixedModel:
         anew = gaussian.condition(start, items.rows[:, :-1], items.rows[:, -1], noise)
         anew = gaussian.absorb(anew, belief.within, belief.observed - len(items.n), float(sigma))
         anew = gaussian.absorb(anew, belief.data, belief.rows, float((sigma**2 + tau**2) ** 0.5))
-        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²)
+        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²), of
+        # which Π √v is left out
         return belief._replace(
             factor=anew.factor,
             log_scale=anew.log_scale - log(items.n).sum() / 2,
