@@ -137,7 +137,7 @@ def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:
         bonus: what each adds for what it teaches, (*B, L).
         oracle: what sets there are.
     """
-    sense = getattr(oracle, "sense", 1)
+    sense: int = getattr(oracle, "sense", 1)
     if getattr(oracle, "exchanges", False):
         upper: Array = mean + sense * bonus
         return upper

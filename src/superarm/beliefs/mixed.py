@@ -242,7 +242,7 @@ class MixedModel:
         own = A >= 0
         rows = where(own[..., None], feedback.rows, 0.0)
         w = where(own, feedback.w, 0.0)
-        of = counted(belief, A, w, feedback.importance)
+        of = counted(belief, A, w, full(A.shape, feedback.importance, w))
         left = self._left(belief, A, rows, of.keep)
         after = gaussian.condition(belief, left, w - of.pull, of.noise)
         grown = belief._replace(
