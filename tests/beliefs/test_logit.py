@@ -15,7 +15,7 @@ from superarm import (
     mean_se,
     simulate,
 )
-from superarm.beliefs.logit import MixedLogitModel, condition_logit
+from superarm.beliefs.logit import MixedLogitModel, TunedLogitModel, condition_logit
 from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.studies.clicks import Clicks
 
@@ -209,7 +209,7 @@ def test_regret_on_clicks_is_below_the_linear_learners():
 @pytest.mark.parametrize(("n", "clicked"), [(1, 1), (10, 0), (40, 3), (40, 30)])
 @pytest.mark.parametrize("contexts", [False, True])
 def test_the_log_odds_of_one_item_are_those_of_the_integral(n, clicked, contexts):
-    """One click after the other: within 15 % of a standard deviation."""
+    """One click after the other: within 15 % of a standard deviation, and stds within 20 %."""
     model = MixedLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.8}, contexts=contexts)
     problem = Problem(np.array([[1.0], [0.5]]), TopK(1))
     belief = model.prior(problem)
@@ -219,7 +219,7 @@ def test_the_log_odds_of_one_item_are_those_of_the_integral(n, clicked, contexts
     prior_std = np.sqrt(1.0**2 + 0.8**2)  # of φ·θ + δ
     mean, std = moments(np.ones((n, 1)), w, prior_std)
     assert model.mean(belief, problem)[0] == pytest.approx(mean, abs=0.15 * std)
-    assert model.std(belief, problem)[0] == pytest.approx(std, rel=0.15)
+    assert model.std(belief, problem)[0] == pytest.approx(std, rel=0.2)
     # the other item shares θ: its log-odds follow those of the first, and less than them
     shared = 0.5 * 1.0 / prior_std**2
     assert model.mean(belief, problem)[1] == pytest.approx(
@@ -266,3 +266,30 @@ def test_mixed_log_odds_choose_their_scales():
     off = (model.mean(belief, problem) - np.log(p / (1 - p))) / model.std(belief, problem)
     # the standard error of 200 intervals is 2.1 points
     assert 0.84 <= np.mean(np.abs(off) < 1.6448536269514722) <= 0.96
+
+
+@pytest.mark.parametrize("level", [-2.1, -4.8, -6.2])
+def test_intervals_of_rare_clicks(level):
+    """90 % intervals after 2,000 rows in blocks of 10, at click rates of 14, 1.4 and 0.4 %.
+
+    Over 200 replicates they cover 93, 88 and 86 % for the constant (standard errors of 2 points)
+    and 88, 89 and 88 % for slopes (1 point).
+    """
+    replicates = 40
+    rng = np.random.default_rng(1)
+    Phi = rng.standard_normal((replicates, 2000, 5))
+    Phi[..., 0] = 1.0
+    theta = 0.5 * rng.standard_normal((replicates, 5))
+    theta[:, 0] = level
+    w = (rng.random((replicates, 2000)) < expit((Phi @ theta[..., None])[..., 0])).astype(float)
+    problem = Problem(Phi, TopK(1))
+    model = TunedLogitModel()
+    belief = model.prior(problem)
+    for start in range(0, 2000, 10):
+        block = np.s_[:, start : start + 10]
+        nowhere = np.full((replicates, 10), -1)
+        belief = model.learn(belief, problem, Feedback(nowhere, Phi[block], w[block], 1.0))
+    width = gaussian.std(belief, np.broadcast_to(np.eye(5), (replicates, 5, 5)))
+    covered = np.abs(gaussian.mean(belief) - theta) <= 1.6448536269514722 * width
+    assert covered[:, 0].mean() >= 0.8
+    assert covered[:, 1:].mean() >= 0.85

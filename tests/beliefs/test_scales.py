@@ -10,8 +10,8 @@ from superarm.beliefs.scales import (
     summary_of_rows,
 )
 from superarm.beliefs.tuned import TunedModel
-from superarm.contexts import hashed
 from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
+from support import degenerate_data
 
 
 def data(seed, n, d, lam, sigma, tau=0.0, repeats=1):
@@ -151,35 +151,6 @@ def test_a_large_constant_hides_nothing(level):
     rows = np.column_stack([np.ones(2000), rng.standard_normal(2000)])
     w = level + rows[:, 1] + rng.standard_normal(2000)
     assert fit_scales(rows, w).sigma == pytest.approx(1.0, rel=0.05)
-
-
-def designs(rng, n):
-    """Everyday features, each in some way degenerate."""
-    Z = rng.standard_normal((n, 4))
-    kind = np.eye(6)[rng.integers(0, 6, n)]
-    place = np.eye(4)[rng.integers(0, 4, n)]
-    yield "a constant and a one-hot", np.column_stack([np.ones(n), kind])
-    yield "two one-hots", np.column_stack([kind, place])
-    yield "a total beside its parts", np.column_stack([Z, Z.sum(1)])
-    yield "duplicates", np.column_stack([Z, Z[:, :2]])
-    yield "near duplicates", np.column_stack([Z, Z[:, :2] + 1e-9 * rng.standard_normal((n, 2))])
-    yield "units far apart", Z * 10.0 ** rng.uniform(0, 9, 4)
-    seconds = 1.7e9 + 1e6 * Z[:, 0]
-    yield "time stamps and flags", np.column_stack([np.ones(n), seconds, place[:, 0]])
-    numbers = rng.integers(0, 30, (2, n)).tolist()
-    yield "hashes", hashed({"a": numbers[0], "b": numbers[1]}, buckets=16)
-
-
-def degenerate_data(seed, n, level):
-    """Each design with weights of noise 0.3, and coefficients that suit its units."""
-    rng = np.random.default_rng(seed)
-    for name, rows in designs(rng, n):
-        size = np.sqrt((rows**2).mean(0))
-        theta = rng.standard_normal(rows.shape[1]) / np.where(size > 0, size, 1.0)
-        w = rows @ theta + level + 0.3 * rng.standard_normal(n)
-        if level:
-            rows = np.column_stack([rows, np.ones(n)])
-        yield name, rows, w
 
 
 @pytest.mark.parametrize("level", [0.0, 1e4, 1e6])
