@@ -32,16 +32,17 @@ POWER = 1.5
 
 
 SMALL = 0.2
-"""Up to here ψ(x) is √(x/2)."""
+"""Up to here ψ(x) is √(x/2), but no more than right beyond."""
 PIECES = ((1.0, 0.49, 0.11), (5.0, 0.63, 0.26), (15.0, 0.77, 0.58))
 """Up to each of these x, ψ(x) is a - b/√x."""
+JUST_BEYOND = PIECES[0][1] - PIECES[0][2] / math.sqrt(SMALL)
 
 
 @compiled
 def psi(x: float) -> float:
     """The Gittins index in standard deviations, by the approximation of Brezzi & Lai (2002)."""
     if x <= SMALL:
-        return math.sqrt(x / 2)
+        return min(math.sqrt(x / 2), JUST_BEYOND)
     for most, a, b in PIECES:
         if x <= most:
             return a - b / math.sqrt(x)
@@ -55,7 +56,9 @@ def _psi_of_tensors(x: Array) -> Array:
     some = where(x > SMALL, x, SMALL)
     for most, a, b in reversed(PIECES):
         value = where(x <= most, a - b / some**0.5, value)
-    return where(x <= SMALL, (x / 2) ** 0.5, value)
+    near = (x / 2) ** 0.5
+    near = where(near < JUST_BEYOND, near, JUST_BEYOND)
+    return where(x <= SMALL, near, value)
 
 
 @functools.cache

@@ -46,7 +46,7 @@ PASSES = 30
 """How often the interval may be narrowed to where the density is."""
 WIDEST = 1e12
 """The largest std of log-odds before a click."""
-BLOCK = 128
+BLOCK = 64
 """Rows that are matched under one joint covariance."""
 SWEEPS = 20
 """How often the observations of a block take turns."""
@@ -72,7 +72,7 @@ def _moments(m: float, variance: float, w: float, v: float) -> tuple[float, floa
         for i in range(NODES):
             eta = low + i * step
             z = (eta - m) / std
-            log_p = w * _log_sigmoid(eta) + (1 - w) * _log_sigmoid(-eta)
+            log_p = _log_sigmoid(eta) - (1 - w) * eta  # as log(1-p) = log p - eta
             height[i] = v * log_p - z * z / 2
         top = height.max()
         counts = np.flatnonzero(height > top - NEGLIGIBLE)
@@ -84,13 +84,13 @@ def _moments(m: float, variance: float, w: float, v: float) -> tuple[float, floa
     total = 0.0
     moved = 0.0
     for i in range(NODES):
-        density = math.exp(height[i] - top)
-        total += density
-        moved += density * (first + i * step - m)
+        height[i] = math.exp(height[i] - top)
+        total += height[i]
+        moved += height[i] * (first + i * step - m)
     mean = moved / total
     square = 0.0
     for i in range(NODES):
-        square += math.exp(height[i] - top) * (first + i * step - m - mean) ** 2
+        square += height[i] * (first + i * step - m - mean) ** 2
     log_mass = top + math.log(total * step / (std * math.sqrt(2 * math.pi)))
     return mean, square / total, log_mass
 
