@@ -33,7 +33,7 @@ class Deviating:
         kind: what sets there are.
         size: items to choose from; nodes of the tree; jobs of the assignment.
         K: items to choose, or the mean number that the budget of a knapsack allows.
-        d: features.
+        d: features, beside a constant.
         explained: the share of the variance that they explain.
         sigma: noise std.
         clicks: the rate of clicks of a typical item, with log-odds of variance 1; None for
@@ -43,7 +43,7 @@ class Deviating:
     >>> from superarm.studies.explore import Deviating
     >>> problem, world = Deviating(size=30, K=1, d=3)(np.random.default_rng(0))
     >>> problem.L, problem.d
-    (30, 3)
+    (30, 4)
     """
 
     kind: Kind = "items"
@@ -117,6 +117,9 @@ LEARNERS: Learners = {
     "CombLinTS, auto": CombLinTS(),
 }
 
+LINES = ((ADAPTIVE, "CombMixTS", "-"), ("CombLinTS, auto", "CombLinTS, auto", ":"))
+"""What is drawn as lines: labels, the learner whose color they have, and styles."""
+
 
 def problems_at_hand() -> Problems:
     """The problems whose data is there: without Last.fm, artists are left out."""
@@ -163,10 +166,10 @@ def draw(problems: Content, replicates: int) -> Figures:
             [results[f"explore={x:g}"]["regret"] for x in EXPLORE],
             "explore fixed",
         )
-        for label, style in ((ADAPTIVE, "-"), ("CombLinTS, auto", ":")):
+        for label, alike, style in LINES:
             axes.axhline(
                 results[label]["regret"]["mean"],
-                color=figures.color_of(label),
+                color=figures.color_of(alike),
                 linestyle=style,
                 label=label,
             )
