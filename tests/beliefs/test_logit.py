@@ -293,3 +293,24 @@ def test_intervals_of_rare_clicks(level):
     covered = np.abs(gaussian.mean(belief) - theta) <= 1.6448536269514722 * width
     assert covered[:, 0].mean() >= 0.8
     assert covered[:, 1:].mean() >= 0.85
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.005])
+def test_shares_of_many_views_are_learned_as_their_clicks_are(rate):
+    """With λ of its own choosing, and the renewal of rare targets, as of single views."""
+    rng = np.random.default_rng(0)
+    Phi = np.column_stack([np.ones(40), rng.standard_normal((40, 2))])
+    odds = np.log(rate / (1 - rate)) + Phi @ [0.0, 0.5, -0.5]
+    views = 200
+    shares = rng.binomial(views, expit(odds)) / views
+    problem = Problem(Phi, TopK(5))
+    model = TunedLogitModel()
+    belief = model.prior(problem)
+    for part in np.split(np.arange(40), 8):
+        feedback = Feedback.of(problem, part, shares[part], np.full(5, float(views)))
+        belief = model.learn(belief, problem, feedback)
+    assert float(belief.lam) != 1.0
+    width = gaussian.std(belief, np.eye(3))
+    truth = [np.log(rate / (1 - rate)), 0.5, -0.5]
+    assert (np.abs(gaussian.mean(belief) - truth) < 3.5 * width).all()
+    assert width.max() < 0.3

@@ -33,9 +33,9 @@ from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Factored, Gaussian
 
 ENOUGH = 30
-"""Clicks, and rows without, from which on λ is chosen."""
+"""Clicks, and views without, from which on λ is chosen."""
 RARE = 0.05
-"""Clicks per row below which p(1-p) is about p."""
+"""Clicks per view below which p(1-p) is about p."""
 
 
 def condition_logit(
@@ -102,6 +102,7 @@ class Clicks(NamedTuple):
     lam: Array  # (*B,)
     sigma: Array  # (*B,)
     t: Array  # (*B,)
+    shown: Array  # (*B,) Σ v
     clicked: Array  # (*B,) Σ v w
     gram: Array  # (*B, d, d) Σ v φφᵀ
     formed: Array  # (*B,) Σ a
@@ -115,8 +116,8 @@ class TunedLogitModel(TunedModel):
     A target is as precise as its click was thought to tell when it came. Rare clicks are at first
     thought far more or far less likely than they turn out to be. So whenever λ is chosen anew, the
     level of the log-odds is too, and the precision of the targets: with c the coefficient of the
-    constant, the clicks are Poisson with mean e^c · exposure, and Σ v p (1-p) is about their
-    number.
+    constant, the clicks are Poisson with mean e^c Σ v exp(rest of the log-odds), for which moments
+    of the features are kept, and Σ v p (1-p) is about their number.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -140,7 +141,7 @@ class TunedLogitModel(TunedModel):
         nothing = full(problem.batch, 0.0, problem.Phi)
         gram = full((*problem.batch, d, d), 0.0, problem.Phi)
         start = super().prior(problem)._asdict()
-        return Clicks(**start, clicked=nothing, gram=gram, formed=nothing)
+        return Clicks(**start, shown=nothing, clicked=nothing, gram=gram, formed=nothing)
 
     def learn(self, belief: Clicks, problem: Problem, feedback: Feedback) -> Any:
         """Bayes' rule by moment matching, and at times the choice of a new λ and of new targets."""
@@ -150,6 +151,7 @@ class TunedLogitModel(TunedModel):
         present = nonzero_rows(phi)
         v = where(present, full(feedback.w.shape, feedback.importance, phi), 0.0)
         counted = belief._replace(
+            shown=belief.shown + v.sum(-1),
             clicked=belief.clicked + (v * where(present, feedback.w, 0.0)).sum(-1),
             gram=belief.gram + phi.mT @ (v[..., None] * phi),
             formed=belief.formed + where(present, of.importance, 0.0).sum(-1),
@@ -160,6 +162,7 @@ class TunedLogitModel(TunedModel):
         keep = self.forgetting
         past = super()._faded(belief)
         return past._replace(
+            shown=keep * belief.shown,
             clicked=keep * belief.clicked,
             gram=keep * belief.gram,
             formed=keep * belief.formed,
@@ -167,13 +170,14 @@ class TunedLogitModel(TunedModel):
 
     def _refitted(self, belief: Clicks) -> Any:
         fresh = _refreshed(belief)
-        if min(belief.clicked, belief.rows - belief.clicked) < ENOUGH:
+        if min(belief.clicked, belief.shown - belief.clicked) < ENOUGH:
             return self._made(fresh, belief.lam, belief.sigma)
         return super()._refitted(fresh)
 
     def merge(self, belief: Clicks, other: Clicks, problem: Problem) -> Any:
         """The targets of both, at the λ of the largest marginal likelihood."""
         both = belief._replace(
+            shown=belief.shown + other.shown,
             clicked=belief.clicked + other.clicked,
             gram=belief.gram + other.gram,
             formed=belief.formed + other.formed,
@@ -193,12 +197,12 @@ def _refreshed(belief: Clicks) -> Clicks:
     """A single belief with targets of the level and the precision that rare clicks have."""
     level = is_level(belief.columns)
     S = float(belief.clicked)
-    if not level.any() or not 1 <= S <= RARE * belief.rows:
+    N = float(belief.shown)
+    if not level.any() or not 1 <= S <= RARE * N:
         return belief
     d = len(level)
     c = belief.columns[2, level][0]
     G = belief.gram
-    N = G[level, level][0] / c**2
     mean = G[level][0] / (N * c)
     slopes = np.where(level, 0.0, gaussian.mean(belief))
     of_slopes = mean @ slopes + (slopes @ G @ slopes / N - (mean @ slopes) ** 2) / 2
