@@ -89,7 +89,7 @@ def context_logs(seed, n, *, size=LOGS, name="TopK"):
 
 
 def assert_covers(estimates, truth):
-    """Of 300 intervals 95 % are to cover; their own standard error is 1.3 %."""
+    """95 % of the intervals are to cover; of 300 the standard error of that is 1.3 %."""
     low, high = (np.array([getattr(e, name) for e in estimates]) for name in ("low", "high"))
     share = ((low <= truth) & (truth <= high)).mean()
     assert 0.92 <= share <= 0.98, share
@@ -244,7 +244,7 @@ def test_a_good_model_makes_the_interval_shorter():
 
 def test_clicks_and_a_model_of_log_odds():
     mean = 1 / (1 + np.exp(-MEAN))
-    of = logs(9, 100, mean=mean, draw=lambda rng, p: rng.random(p.shape) < p)
+    of = logs(9, 40, mean=mean, draw=lambda rng, p: rng.random(p.shape) < p)
     model = Greedy(lam=1.0, link="logit")
     assert_covers([offline.doubly_robust(log, BEST, model=model) for log in of], BEST @ mean)
     assert_covers([offline.ips(log, BEST) for log in of], BEST @ mean)
