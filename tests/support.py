@@ -30,7 +30,6 @@ from superarm import (
 )
 from superarm.arrays import add_at, normal
 from superarm.beliefs.itemwise import CountsModel
-from superarm.contexts import hashed
 from superarm.studies.longest_path import LongestPath
 
 L, D, K = 12, 4, 3
@@ -224,32 +223,3 @@ def assert_alike(tensor, array, **tolerance):
     assert tuple(tensor.shape) == np.shape(array)
     assert tensor.numpy().dtype == np.asarray(array).dtype
     np.testing.assert_allclose(tensor.numpy(), array, **{"rtol": 1e-12, "atol": 1e-12, **tolerance})
-
-
-def designs(rng, n):
-    """Everyday features, each in some way degenerate."""
-    Z = rng.standard_normal((n, 4))
-    kind = np.eye(6)[rng.integers(0, 6, n)]
-    place = np.eye(4)[rng.integers(0, 4, n)]
-    yield "a constant and a one-hot", np.column_stack([np.ones(n), kind])
-    yield "two one-hots", np.column_stack([kind, place])
-    yield "a total beside its parts", np.column_stack([Z, Z.sum(1)])
-    yield "duplicates", np.column_stack([Z, Z[:, :2]])
-    yield "near duplicates", np.column_stack([Z, Z[:, :2] + 1e-9 * rng.standard_normal((n, 2))])
-    yield "units far apart", Z * 10.0 ** rng.uniform(0, 9, 4)
-    seconds = 1.7e9 + 1e6 * Z[:, 0]
-    yield "time stamps and flags", np.column_stack([np.ones(n), seconds, place[:, 0]])
-    numbers = rng.integers(0, 30, (2, n)).tolist()
-    yield "hashes", hashed({"a": numbers[0], "b": numbers[1]}, buckets=16)
-
-
-def degenerate_data(seed, n, level):
-    """Each design with weights of noise 0.3, and coefficients that suit its units."""
-    rng = np.random.default_rng(seed)
-    for name, rows in designs(rng, n):
-        size = np.sqrt((rows**2).mean(0))
-        theta = rng.standard_normal(rows.shape[1]) / np.where(size > 0, size, 1.0)
-        w = rows @ theta + level + 0.3 * rng.standard_normal(n)
-        if level:
-            rows = np.column_stack([rows, np.ones(n)])
-        yield name, rows, w

@@ -11,7 +11,7 @@ from superarm.beliefs.scales import (
 )
 from superarm.beliefs.tuned import TunedModel
 from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
-from support import degenerate_data
+from superarm.studies.calibration import designs
 
 
 def data(seed, n, d, lam, sigma, tau=0.0, repeats=1):
@@ -157,7 +157,7 @@ def test_a_large_constant_hides_nothing(level):
 @pytest.mark.parametrize("n", [60, 500])
 def test_scales_of_degenerate_designs(n, level):
     for seed in range(8):
-        for name, rows, w in degenerate_data(seed, n, level):
+        for name, rows, w in designs(np.random.default_rng(seed), n, level):
             assert 0.1 < fit_scales(rows, w).sigma < 0.9, (seed, name)
             items = np.arange(n) // 4
             repeated = rows[::4][items]

@@ -11,7 +11,8 @@ from superarm import (
     gaussian,
 )
 from superarm.beliefs.scales import fit_scales
-from support import degenerate_data, update
+from superarm.studies.calibration import designs
+from support import update
 
 
 def run(learner, n, seed=1, d=4):
@@ -93,7 +94,7 @@ def test_what_is_forgotten_is_forgotten_in_the_data_too():
 def test_refits_over_degenerate_designs(learner, level):
     """The noise has std 0.3, and so has each refit, within a factor of 3."""
     for seed in range(3):
-        for name, Phi, w in degenerate_data(seed, 120, level):
+        for name, Phi, w in designs(np.random.default_rng(seed), 120, level):
             problem = Problem(Phi, TopK(2))
             belief = learner.model.prior(problem)
             order = np.random.default_rng(seed).permutation(120)

@@ -114,12 +114,6 @@ def log(x: Array | float) -> Array:
     return xp.log(xp.asarray(x, dtype=xp.float64))
 
 
-def exp(x: Array) -> Array:
-    """The exponential, elementwise; infinite beyond the range of float64."""
-    with np.errstate(over="ignore"):
-        return namespace(x).exp(x)
-
-
 def matvec(M: Features | Selection, v: Array) -> Array:
     """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L).
 

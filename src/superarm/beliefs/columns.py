@@ -10,7 +10,7 @@ what they vary by: it has a wide prior of its own.
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, joined_stats, where
+from superarm.arrays import Array, full, joined_stats, where
 
 LEVEL = 10.0
 """The prior std of the level of the weights, relative to their root mean square; and that of
@@ -44,13 +44,14 @@ def is_level(columns: Array) -> Array:
     return first
 
 
-def prior_stds(columns: Array, lam: Array, level: Array) -> Array:
+def prior_stds(columns: Array, lam: Array, level: Array, *, equal: bool = False) -> Array:
     """The prior std of each coefficient: (*B, 4, d), (*B,), (*B,) -> (*B, d).
 
     Args:
         columns: what the columns hold.
         lam: the prior std of what a typical non-zero entry adds to a weight.
         level: the prior std of what the constant column adds.
+        equal: whether λ was given, and is that of every coefficient.
 
     >>> import numpy as np
     >>> from superarm.arrays import column_stats
@@ -61,6 +62,8 @@ def prior_stds(columns: Array, lam: Array, level: Array) -> Array:
     array([1.00000000e+01, 5.65685425e-09])
     """
     of = unpacked(columns)
+    if equal:
+        return full(of.entries.shape, lam[..., None], lam)
     seen = of.entries > 0
     square = where(seen, of.squares, 1.0) / where(seen, of.entries, 1.0)
     constant = is_level(columns)

@@ -201,9 +201,8 @@ def look_at(
     total: Array,
     sigma: Array,
     tau: Array,
-    contexts: bool,
 ) -> None:
-    """Fill in mean and variance of w̄(e) given θ, from φ_e·θ and, in contexts, from Σ v φ·θ."""
+    """Fill in mean and variance of w̄(e) given θ, from φ_e·θ and, as `before`, φ̄_e·θ."""
     # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
     for b in range(len(mean)):
         tau2 = tau[b] ** 2
@@ -214,8 +213,8 @@ def look_at(
                 variance[b, e] = tau2
                 continue
             keep = 1 / (1 + n[b, e] * ratio)
-            past = before[b, e] / n[b, e] if contexts else before[b, e]
-            mean[b, e] = linear[b, e] - (1 - keep) * past + total[b, e] * keep * ratio
+            own = total[b, e] * keep * ratio - (1 - keep) * before[b, e]
+            mean[b, e] = linear[b, e] + own
             variance[b, e] = tau2 * keep
 
 

@@ -128,9 +128,7 @@ class MixedModel:
 
     def _spread(self, columns: Array, lam: Array, level: Array) -> Array:
         """The prior stds of θ: (*B, d)."""
-        if "lam" in self.known:
-            return full(columns[..., 0, :].shape, lam[..., None], lam)
-        return prior_stds(columns, lam, level)
+        return prior_stds(columns, lam, level, equal="lam" in self.known)
 
     # --- what is believed ---------------------------------------------------------------------
 
@@ -141,10 +139,11 @@ class MixedModel:
     def outlook(self, belief: Mixed, problem: Problem, theta: Array) -> Outlook:
         """Mean and variance of w̄(e) given θ, of all items: (*B, L) each."""
         linear = matvec(problem.Phi, theta)
-        before = matvec(belief.past.mT, theta) if self.contexts else linear
+        before = linear
+        if self.contexts:
+            before = matvec(belief.past.mT, theta) / where(belief.n > 0, belief.n, 1.0)
         if is_tensor(linear):
             of = shares(belief, belief.n, belief.total)
-            before = before / where(belief.n > 0, belief.n, 1.0) if self.contexts else before
             return Outlook(linear + of.pull - (1 - of.keep) * before, of.variance)
         L = linear.shape[-1]
         out = Outlook(np.empty(linear.shape), np.empty(linear.shape))
@@ -157,7 +156,6 @@ class MixedModel:
             belief.total.reshape(-1, L),
             belief.sigma.reshape(-1),
             belief.tau.reshape(-1),
-            self.contexts,
         )
         return out
 

@@ -116,9 +116,7 @@ class TunedModel(FactoredModel):
 
     def _spread(self, columns: Array, lam: Array, level: Array) -> Array:
         """The prior stds of θ: (*B, d)."""
-        if "lam" in self.known:
-            return full(columns[..., 0, :].shape, lam[..., None], lam)
-        return prior_stds(columns, lam, level)
+        return prior_stds(columns, lam, level, equal="lam" in self.known)
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """Algorithm 1 at the present scales, and at times the choice of new ones."""
