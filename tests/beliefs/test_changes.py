@@ -398,3 +398,14 @@ def test_items_without_features_leave_no_loose_rows():
     agent.observe([0, 1], [1.0, 2.0])
     agent.remove_items([0])
     assert agent.belief.rows == 0
+
+
+@pytest.mark.parametrize("learner", [CombLinTS(), CombMixTS()], ids=repr)
+def test_new_items_in_large_units_do_not_outweigh_the_others(learner):
+    """A column that no item had before gets a prior that suits its units at once."""
+    agent = Agent(learner, features=np.eye(4)[:3], oracle=TopK(1), seed=0)
+    for _ in range(5):
+        agent.observe(agent.choose(), [1.0])
+    agent.add_items([[0.0, 0.0, 0.0, 1e9]])
+    width = agent.learner.model.std(agent.belief, agent.problem)
+    assert width[3] < 100 * width[:3].max()

@@ -372,7 +372,8 @@ class MixedModel:
         if not len(new):
             return left
         columns = joined_stats(left.columns, column_stats(take_rows(to.Phi, new)))
-        return left._replace(columns=columns)
+        known = left._replace(columns=columns)
+        return self._made(known, to.Phi, left.lam, left.sigma, left.tau)
 
     def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
         """The fields of a belief from a file; those of before columns were kept had one λ."""
