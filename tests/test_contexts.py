@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from superarm import Agent, CombLinTS, CombLinUCB, Greedy, Problem, TopK, gaussian
 from superarm.arrays import Product, matvec, solved_row_norms, take_rows
-from superarm.contexts import Concatenated, Outer, hashed, joined, packed, unpacked
+from superarm.contexts import Concatenated, Outer, hashed, packed, side_rows, unpacked
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ParameterError
 
@@ -114,7 +114,7 @@ def test_float32_items_are_read_as_they_are():
     ("context", "message"),
     [
         ([np.nan, 1.0], "finite numbers"),
-        ([[1.0]], "flat list"),
+        ([[[1.0]]], "flat list"),
         ([], "flat list"),
         ("x", "flat list"),
         (3.0, "flat"),
@@ -185,19 +185,16 @@ def test_columns_that_are_no_lists(columns):
         hashed(columns, 4)
 
 
-def test_products_join_products_of_the_same_context_alone():
+def test_new_items_in_a_context_are_rows_of_items():
     Y = np.arange(8.0).reshape(4, 2)
     user = [1.0, 0.5]
-    both = joined(Outer(Y[:3])(user), Outer(Y[3:])(user))
-    np.testing.assert_array_equal(both.left, Y)
-    np.testing.assert_array_equal(np.asarray(both), np.asarray(Outer(Y)(user)))
-    for one, other in (
-        (Y, Outer(Y)([1.0])),
-        (Outer(Y)([1.0]), Y),
-        (Outer(Y)(user), Outer(Y)([1.0, 0.6])),
-    ):
-        with pytest.raises(FeaturesError, match="for the same context"):
-            joined(one, other)
+    own = Outer(Y[:3])(user)
+    for new in (Y[3:], Outer(Y[3:])(user), Outer(Y[3:])([7.0])):
+        rows, ids = side_rows(own, new, None)
+        np.testing.assert_array_equal(rows, Y[3:])
+        assert ids is None
+    with pytest.raises(FeaturesError, match=r"shape \(n, 2\), got \(4, 4\)"):
+        side_rows(own, np.asarray(Outer(Y)(user)), None)
 
 
 def test_contexts_are_scored_without_a_kronecker_matrix():
@@ -219,7 +216,7 @@ def test_an_agent_in_one_context_is_saved_and_grows(make, tmp_path):
     agent = Agent(CombLinTS(), features=make(ITEMS)(USER), oracle=TopK(3), seed=1)
     agent.observe(agent.choose(), [1.0, 0.0, 2.0])
     agent.save(tmp_path / "agent.npz")
-    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(3))
+    back = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(3))
     for each in (agent, back):
         each.add_items(make(ITEMS[:2])(USER))
         each.remove_items([0])

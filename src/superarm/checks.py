@@ -92,11 +92,21 @@ def require_count(**parameters: int) -> None:
             raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
-def as_numbers(values: Any) -> Array:
-    """Real numbers as a float array; text, complex numbers and ragged lists are refused with a
-    ValueError.
+def unmasked(values: Any) -> Any:
+    """The values as they are; those of NumPy's masked arrays only if none is masked, as their
+    numbers are not meant. Else a ValueError.
     """
-    given = to_numpy(values) if is_tensor(values) else np.asarray(values)
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        at = np.argwhere(np.ma.getmaskarray(values))[0]
+        raise ValueError(f"entry {', '.join(map(str, at))} is masked: fill it or leave it out")
+    return values
+
+
+def as_numbers(values: Any) -> Array:
+    """Real numbers as a float array; text, complex numbers, ragged lists and masked entries are
+    refused with a ValueError.
+    """
+    given = to_numpy(values) if is_tensor(values) else np.asarray(unmasked(values))
     if given.dtype.kind not in "biuf":
         raise ValueError(f"got {given.dtype}")
     return given.astype(np.float64, copy=False)
@@ -129,7 +139,7 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
         rows: Any = _check_sparse(features, shape)
         features = rows.toarray()
     try:
-        given = to_numpy(features) if is_tensor(features) else np.asarray(features)
+        given = to_numpy(features) if is_tensor(features) else np.asarray(unmasked(features))
         Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error

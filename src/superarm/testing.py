@@ -327,7 +327,7 @@ def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.npz"
         agent.save(path)
-        again = Agent.load(path, oracle=TopK(5), learner=learner)
+        again = Agent.load(path, seed="saved", oracle=TopK(5), learner=learner)
     for _ in range(5):
         items = agent.choose()
         np.testing.assert_array_equal(again.choose(), items, err_msg="a reload chose otherwise")

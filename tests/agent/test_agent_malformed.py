@@ -59,7 +59,7 @@ BAD_FEATURES = [
     FEATURES[:, 1:],
     NAN_FEATURES,
 ]
-BAD_FEATURES += [FEATURES[None], -np.inf * np.ones((L, D)), FEATURES + 1j]
+BAD_FEATURES += [FEATURES[None, None], -np.inf * np.ones((L, D)), FEATURES + 1j]
 BAD_MASKS = [
     *(x for x in NONSENSE if x is not None),
     np.ones(L),

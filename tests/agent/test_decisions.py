@@ -224,7 +224,7 @@ ELSEWHERE = """
 import sys
 from superarm import Agent, Decision, TopK
 from superarm.errors import DecisionError
-agent = Agent.load(sys.argv[1], oracle=TopK(3))
+agent = Agent.load(sys.argv[1], seed="saved", oracle=TopK(3))
 decision = Decision.from_json(sys.stdin.read())
 refused = 0
 for _ in range(2):
@@ -253,7 +253,7 @@ def test_a_decision_observed_in_other_processes_late_and_twice_is_learned_once(t
         said.append(run.stdout.strip())
     assert said == ["1", "2"]
     expected.observe(list(decision.items[:2]), [1.0, 1.0])
-    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    back = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K))
     np.testing.assert_array_equal(back.belief.factor, expected.belief.factor)
     back.observe(decision, {decision.items[2]: 0.0})  # of which nothing was heard yet
 
@@ -274,7 +274,7 @@ def test_what_is_too_old_to_know_is_refused(tmp_path):
         agent.observe(decision, {decision.items[0]: 1.0})
     assert len(agent.ledger.observed) <= 20
     agent.save(tmp_path / "agent.npz")
-    agent = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    agent = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K))
     assert agent.ledger.limit == 20
     before = state(agent)
     for decision in (made[0], made[1]):

@@ -46,7 +46,7 @@ def test_reload_is_exact(tmp_path, learner):
     if learner.model.uses_features:
         agent.learn(FEATURES[:3], [0.0, 1.0, 0.0])
     agent.save(tmp_path / "agent.npz")
-    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    back = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K))
     assert back.learner == agent.learner
     assert state(back) == state(agent)
     assert play(back, 100, seed=2) == play(agent, 100, seed=2)
@@ -63,7 +63,7 @@ def test_reload_is_exact_with_ids_decisions_and_items_that_came_and_went(tmp_pat
         decision = agent.decide()
         agent.observe(decision, {item: float(i % 2) for item in decision.items[: 1 + i % K]})
     agent.save(tmp_path / "agent.npz")
-    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    back = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K))
     assert state(back) == state(agent)
     assert back.names == tuple(FRAME.columns)
     assert back.items.tolist() == [name for name in NAMES if name != NAMES[2]]
@@ -83,7 +83,7 @@ def test_contexts_reload(tmp_path, make_features):
     agent = Agent(CombLinTS(), features=features([1.0, 0.5]), oracle=TopK(K), seed=7)
     play(agent, 10)
     agent.save(tmp_path / "agent.npz")
-    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    back = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K))
     for i in range(100):
         context = features([1.0, np.sin(i)])
         items = agent.choose(features=context)
@@ -101,7 +101,7 @@ EARLIER = sorted(path.stem for path in SAVED.glob("*.npz"))
 
 
 def load_earlier(name):
-    return Agent.load(SAVED / f"{name}.npz", oracle=TopK(K))
+    return Agent.load(SAVED / f"{name}.npz", seed="saved", oracle=TopK(K))
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -140,7 +140,7 @@ def test_files_of_earlier_versions_learn_on(tmp_path, name):
     best = np.sort(truth)[-K:].sum()
     assert np.mean(chosen[-50:]) > 0.85 * best
     agent.save(tmp_path / "agent.npz")
-    again = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    again = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K))
     assert play(again, 20, seed=3) == play(agent, 20, seed=3)
 
 
@@ -149,13 +149,16 @@ def test_what_earlier_files_held_is_checked_too(tmp_path):
     path = tmp_path / "agent.npz"
     files.write(path, "agent", meta, arrays | {"belief.squares": np.array(np.nan)})
     with pytest.raises(FileError, match="the squares of its belief"):
-        Agent.load(path, oracle=TopK(K))
+        Agent.load(path, seed="saved", oracle=TopK(K))
 
 
 def test_hyperparameters_may_be_numpy_numbers(tmp_path):
     agent = make(CombLinTS(lam=np.float32(1.5), sigma=np.float64(0.5)))
     agent.save(tmp_path / "agent.npz")
-    assert Agent.load(tmp_path / "agent.npz", oracle=TopK(np.int64(K))).learner == agent.learner
+    assert (
+        Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(np.int64(K))).learner
+        == agent.learner
+    )
 
 
 def test_reload_is_exact_for_strided_features_with_equal_rows(tmp_path):
@@ -164,7 +167,9 @@ def test_reload_is_exact_for_strided_features_with_equal_rows(tmp_path):
     ]
     agent = Agent(CombLinTS(lam=1.0, sigma=0.3), features=features, oracle=TopK(K), seed=0)
     agent.save(tmp_path / "agent.npz")
-    assert play(Agent.load(tmp_path / "agent.npz", oracle=TopK(K)), 50) == play(agent, 50)
+    assert play(Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K)), 50) == play(
+        agent, 50
+    )
 
 
 def test_learners_of_other_people_reload_too(tmp_path):
@@ -172,13 +177,17 @@ def test_learners_of_other_people_reload_too(tmp_path):
     play(agent, 3)
     agent.save(tmp_path / "agent.npz")
     with pytest.raises(FileError, match=r"needs the learner Stubborn: pass it as learner="):
-        Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+        Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K))
     with pytest.raises(
         FileError,
         match=r"saved with the learner Stubborn of .*4.*, not with Stubborn\(favourite=5\)",
     ):
-        Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Stubborn(favourite=5))
-    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K), learner=Stubborn(favourite=4))
+        Agent.load(
+            tmp_path / "agent.npz", seed="saved", oracle=TopK(K), learner=Stubborn(favourite=5)
+        )
+    back = Agent.load(
+        tmp_path / "agent.npz", seed="saved", oracle=TopK(K), learner=Stubborn(favourite=4)
+    )
     assert isinstance(back.belief, Counts)
     assert state(back) == state(agent)
 
@@ -191,7 +200,9 @@ def test_a_file_without_kept_widths_still_loads(tmp_path):
     meta["parameters"] = {"lam": 1.0, "sigma": 0.3, "c": 1.0}
     old = {name: arrays[name] for name in ("features", "belief.factor", "belief.log_scale")}
     files.write(tmp_path / "old.npz", "agent", meta, old)
-    assert play(Agent.load(tmp_path / "old.npz", oracle=TopK(K)), 50) == play(agent, 50)
+    assert play(Agent.load(tmp_path / "old.npz", seed="saved", oracle=TopK(K)), 50) == play(
+        agent, 50
+    )
 
 
 def test_files_that_are_not_agents(tmp_path):
@@ -201,15 +212,15 @@ def test_files_that_are_not_agents(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(FileError, match="truncated"):
-        Agent.load(path, oracle=TopK(K))
+        Agent.load(path, seed="saved", oracle=TopK(K))
     np.savez(path, features=FEATURES)
     with pytest.raises(FileError, match="not written by superarm"):
-        Agent.load(path, oracle=TopK(K))
+        Agent.load(path, seed="saved", oracle=TopK(K))
     files.write(path, "trace", {}, {})
     with pytest.raises(FileError, match="holds a superarm trace, an agent is needed"):
-        Agent.load(path, oracle=TopK(K))
+        Agent.load(path, seed="saved", oracle=TopK(K))
     with pytest.raises(FileNotFoundError):
-        Agent.load(tmp_path / "none.npz", oracle=TopK(K))
+        Agent.load(tmp_path / "none.npz", seed="saved", oracle=TopK(K))
 
 
 def test_files_of_a_newer_version(tmp_path, monkeypatch):
@@ -218,7 +229,7 @@ def test_files_of_a_newer_version(tmp_path, monkeypatch):
     make().save(path)
     monkeypatch.undo()
     with pytest.raises(FileError, match="format version 3, this superarm reads up to 2: upgrade"):
-        Agent.load(path, oracle=TopK(K))
+        Agent.load(path, seed="saved", oracle=TopK(K))
 
 
 @pytest.mark.parametrize(
@@ -242,7 +253,7 @@ def test_damaged_content(tmp_path, meta, arrays, message):
     content = {name: x for name, x in (good_arrays | arrays).items() if x is not None}
     files.write(path, "agent", good_meta | meta, content)
     with pytest.raises(FileError, match=message):
-        Agent.load(path, oracle=TopK(K))
+        Agent.load(path, seed="saved", oracle=TopK(K))
 
 
 def test_damaged_tables(tmp_path):
@@ -266,7 +277,7 @@ def test_damaged_tables(tmp_path):
     ):
         files.write(path, "agent", meta | changed_meta, arrays | changed)
         with pytest.raises(FileError, match="damaged"):
-            Agent.load(path, oracle=TopK(K))
+            Agent.load(path, seed="saved", oracle=TopK(K))
 
 
 def test_a_look_at_a_file(tmp_path):
@@ -302,7 +313,9 @@ def test_hyperparameters_of_any_type_of_number(tmp_path, learner):
     agent = make(learner)
     play(agent, 5)
     agent.save(tmp_path / "agent.npz")
-    assert play(Agent.load(tmp_path / "agent.npz", oracle=TopK(K)), 20) == play(agent, 20)
+    assert play(Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K)), 20) == play(
+        agent, 20
+    )
 
 
 def test_a_belief_that_is_none(tmp_path):
@@ -312,15 +325,15 @@ def test_a_belief_that_is_none(tmp_path):
     for factor in (np.zeros((D + 1, D + 1)), -arrays["belief.factor"]):
         files.write(path, "agent", meta, arrays | {"belief.factor": factor})
         with pytest.raises(FileError, match="the factor of its belief does not fit"):
-            Agent.load(path, oracle=TopK(K))
+            Agent.load(path, seed="saved", oracle=TopK(K))
     for changed in ({"observed.before": np.empty(0, np.uint8)}, {"observed.before": np.array([3])}):
         files.write(path, "agent", meta, arrays | changed)
         with pytest.raises(FileError, match="damaged"):
-            Agent.load(path, oracle=TopK(K))
+            Agent.load(path, seed="saved", oracle=TopK(K))
     generator = {**meta["generator"], "state": {"state": -1, "inc": -1}}
     files.write(path, "agent", meta | {"generator": generator}, arrays)
     with pytest.raises(FileError, match="damaged"):
-        Agent.load(path, oracle=TopK(K))
+        Agent.load(path, seed="saved", oracle=TopK(K))
 
 
 def test_priors_of_items_move_with_the_catalogue(tmp_path):
@@ -333,7 +346,7 @@ def test_priors_of_items_move_with_the_catalogue(tmp_path):
     assert agent.learner == CombTS(alpha=[1, 9, 1], beta=[3, 2, 3])
     assert agent.belief.alpha.tolist() == [1, 10, 1]
     agent.save(tmp_path / "agent.npz")
-    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(1))
+    back = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(1))
     assert back.learner == agent.learner
     assert state(back) == state(agent)
     other = Agent(

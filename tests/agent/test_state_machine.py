@@ -181,7 +181,7 @@ class PlainAgent(RuleBasedStateMachine):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "agent.npz"
             self.agent.save(path)
-            back = Agent.load(path, oracle=TopK(K))
+            back = Agent.load(path, seed="saved", oracle=TopK(K))
         assert state(back) == state(self.agent)
         self.agent = back
 

@@ -115,5 +115,5 @@ def test_ids_of_another_number_of_items_are_refused():
         Log.of(BY_ID, CLICKS, CHANCES, SONGS.to_numpy(), ids=["abba", "bowie"])
     with pytest.raises(ItemsError, match="item 'a' is there twice"):
         Log.of(BY_ID, CLICKS, CHANCES, SONGS.to_numpy(), ids=["a", "b", "a"])
-    with pytest.raises(ItemsError, match="all whole numbers or all text"):
+    with pytest.raises(ItemsError, match="all whole numbers, all text"):
         Log.of(BY_ID, CLICKS, CHANCES, SONGS.to_numpy(), ids=["a", 1, "b"])

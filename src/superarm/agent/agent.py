@@ -1,35 +1,33 @@
 """The stateful face of a learner, for one real stream of decisions and feedback."""
 
 import copy
-import uuid
-from datetime import UTC, datetime
-from typing import Any
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Literal
 
 import numpy as np
 
-from superarm.agent import saving
-from superarm.agent.catalogue import Catalogue, Names, as_table, by_item, columns_of, in_order
-from superarm.agent.decisions import REMEMBERED, Decision, Ledger, as_time
-from superarm.agent.explain import Explanation, explain, propensities
-from superarm.arrays import Array, Features, take_rows
-from superarm.beliefs.changes import moved
-from superarm.checks import (
-    as_features,
-    check_features,
-    check_feedback,
-    check_importance,
-    is_whole,
-    require_count,
+from superarm.agent import changes, feedback, saving
+from superarm.agent.asked import Asked, asked, is_whole_catalogue
+from superarm.agent.decisions import REMEMBERED, Ledger
+from superarm.agent.explain import Explanation, explain
+from superarm.agent.growing import Growing
+from superarm.agent.record import MOST_SEEDS, record
+from superarm.agent.state import (
+    State,
+    started,
+    with_features,
+    with_items,
+    without_gaps,
+    without_items,
 )
-from superarm.contexts import alike, joined
-from superarm.contracts import Feedback, Learner, Problem, features_stay, method_of, require_learner
-from superarm.decide import checked, decide, in_context
-from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
+from superarm.arrays import Array
+from superarm.checks import is_whole, require_count
+from superarm.contracts import Feedback, Learner, Problem, require_learner
+from superarm.errors import FeaturesError, ParameterError
 from superarm.files import PathLike
-from superarm.oracles.base import Masked, as_oracle
-
-MOST_SEEDS = 2**53
-"""Seeds lie below this, so that they survive JSON readers whose numbers are floats."""
+from superarm.tables import Names
 
 
 class Agent:
@@ -40,16 +38,25 @@ class Agent:
         features: one row per item, (L, d): an array, used as given and not copied; SciPy's sparse
             rows (CSR), never filled; a pandas or polars data frame; or what `superarm.contexts`
             makes of a context.
-        oracle: an oracle, or any function from L weights to items.
-        items: your ids of the items, all whole numbers or all text. By default the index of a
-            pandas data frame, else 0..L-1. Items go in and come out by these.
+        oracle: an oracle, or any function from L weights to items. Constraints given by id, as a
+            mapping or a pandas Series, go by it; others are in the order of the items, and go by
+            their ids from then on.
+        items: your ids of the items: all whole numbers, all text, all UUIDs, or all tuples of such.
+            By default the index of a pandas data frame, else 0..L-1. Items go in and come out by
+            these.
         seed: for the agent's own randomness; None draws one from the system.
         remembered: how many observed decisions to remember, so that none is learned twice. Feedback
             on decisions older than those is refused unless it is forced.
+        half_life: after this time, what was learned counts half as much; by default it counts for
+            ever. For a half-life of n episodes, give the learner `forgetting=0.5 ** (1 / n)`.
+        record_key: a secret of at least 16 bytes: records of decisions are signed with it, and
+            others are refused. It is not saved.
 
-    A call that raises leaves the agent exactly as it was. Calls of several threads must not
-    overlap: use a lock. What the agent consists of can be read: its `learner`, `problem` (features
-    and oracle), `belief`, `items`, and `names` of the features.
+    A call that raises leaves the agent as it was; only its generator moves on when a decision
+    fails, so that trying again may succeed. All calls may come from several threads: those that
+    learn or change items wait for each other, and decisions go by what was last learned. What the
+    agent consists of can be read: its `learner`, `problem` (features and oracle), `belief`,
+    `items`, and `names` of the features.
 
     >>> import numpy as np
     >>> from superarm import Agent, CombLinTS, TopK
@@ -70,60 +77,95 @@ class Agent:
         items: Any = None,
         seed: int | None = None,
         remembered: int = REMEMBERED,
+        half_life: timedelta | None = None,
+        record_key: bytes | None = None,
     ) -> None:
         require_learner(learner)
         require_count(remembered=remembered)
-        table = as_table(features)
-        problem = checked(Problem(table.values, oracle))
-        if problem.batch:
-            raise FeaturesError(
-                f"features must be 2-D, (items, features), got shape {problem.Phi.shape}"
-            )
-        ids = table.ids if items is None else items
-        self.learner = learner
-        self.problem = problem
-        self.catalogue = Catalogue(ids, problem.L, table.names)
-        self.belief = learner.model.prior(problem)
+        self._state = started(learner, features, oracle, items)
+        self._room = Growing()
+        self._updating = threading.RLock()
+        self._drawing = threading.Lock()
         self.ledger = Ledger(remembered)
-        try:
-            self.rng = np.random.default_rng(seed)
-        except (TypeError, ValueError) as error:
-            raise ParameterError(
-                f"seed must be a whole number, 0 or more, or None; got {seed!r:.100}"
-            ) from error
+        self.rng = generator(seed)
 
     def __repr__(self) -> str:
         L, d = self.problem.Phi.shape
         return f"Agent({self.learner}, {L} items, {d} features, {self.problem.oracle})"
 
+    # --- what it consists of ----------------------------------------------------------------------
+
+    @property
+    def learner(self) -> Learner:
+        """Who learns."""
+        return self._whole().learner
+
+    @property
+    def problem(self) -> Problem:
+        """The features, in the order of the items, and the oracle over them."""
+        return self._whole().problem
+
+    @property
+    def belief(self) -> Any:
+        """What was learned so far; it is never changed, only replaced."""
+        return self._whole().belief
+
     @property
     def items(self) -> Array:
         """The ids of the items, in the order of their features."""
-        return self.catalogue.ids.copy()
+        return self._state.catalogue.items.copy()
 
     @property
     def names(self) -> Names:
         """The names of the features; None if they have none."""
-        return self.catalogue.names
+        return self._state.catalogue.names
 
-    def choose(self, features: Any = None, available: Any = None, oracle: Any = None) -> Array:
-        """The items to choose now.
+    def _whole(self) -> State:
+        """The present state, without gaps in its catalogue."""
+        if not self._state.catalogue.gaps:
+            return self._state
+        with self._updating:
+            self._state = without_gaps(self._state)
+            return self._state
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._updating, self._drawing:
+            return {
+                name: value
+                for name, value in vars(self).items()
+                if name not in ("_updating", "_drawing")
+            }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._updating = threading.RLock()
+        self._drawing = threading.Lock()
+
+    def __copy__(self) -> "Agent":
+        """A copy that shares nothing."""
+        return copy.deepcopy(self)
+
+    # --- decisions --------------------------------------------------------------------------------
+
+    def choose(self, features: Any = None, available: Any = None, oracle: Any = None) -> Any:
+        """The items to choose now: an array of ids.
 
         Args:
             features: the features (L, d) of this call, if they differ from the agent's own: a
                 context. Rows are in the order of `agent.items`; a pandas data frame is put into it
-                by its index.
-            available: a mask of L booleans, or a set of items; others are not chosen.
+                by its index. For n users at once, (n, L, d), a list of n, or what
+                `superarm.contexts` makes of n contexts: then a list of n arrays is returned.
+            available: the items to choose from: any collection of ids; a mask of L booleans in the
+                order of `agent.items`; or booleans by id, as a mapping or pandas Series. For n
+                users a mask (n, L) will do. Of few items only those are scored.
             oracle: the constraints of this call, if they differ from the agent's own.
         """
-        problem = self._asked(features, available, oracle)
-        state = self.rng.bit_generator.state
-        try:
-            A = decide(self.learner, self.belief, problem, self.rng)
-        except BaseException:
-            self.rng.bit_generator.state = state
-            raise
-        return self.catalogue.ids_of(A[A >= 0])
+        call = self._asked(features, available, oracle)
+        with self._drawing:
+            A = call.decided(self.rng)
+        if call.users is None:
+            return call.ids(A[A >= 0])
+        return [call.ids(row[row >= 0]) for row in A]
 
     def decide(
         self,
@@ -133,8 +175,9 @@ class Agent:
         *,
         draws: int = 0,
         seed: int | None = None,
-    ) -> Decision:
-        """Choose, and return a record to keep for feedback that comes late or elsewhere.
+    ) -> Any:
+        """Choose, and return a record to keep for feedback that comes late or elsewhere: a
+        `Decision`; for n users at once, a list of n.
 
         Args:
             features: as in `choose`.
@@ -142,43 +185,30 @@ class Agent:
             oracle: as in `choose`.
             draws: decisions to estimate the propensity of each chosen item from, for
                 `superarm.offline`; by default none.
-            seed: decide with this seed; by default one is drawn.
+            seed: decide with this seed; by default one is drawn. Not for many users.
         """
-        problem = self._asked(features, available, oracle)
+        call = self._asked(features, available, oracle)
         if not (is_whole(draws) and draws >= 0):
             raise ParameterError(f"draws must be a whole number, 0 or more, got {draws!r}")
         if seed is not None and not (is_whole(seed) and 0 <= seed < MOST_SEEDS):
             raise ParameterError(f"seed must be a whole number from 0 to 2**53 - 1, got {seed!r}")
-        state = self.rng.bit_generator.state
-        drawn = self.rng.integers(MOST_SEEDS) if seed is None else seed
-        try:
-            return self._decided(problem, int(drawn), draws)
-        except BaseException:
-            self.rng.bit_generator.state = state
-            raise
+        if call.users is None:
+            drawn = self._seeds(1)[0] if seed is None else int(seed)
+            rng = np.random.default_rng(drawn)
+            return record(call, call.decided(rng), drawn, rng, draws)
+        if seed is not None:
+            raise ParameterError("a seed is of one decision: leave it out for many users")
+        seeds = self._seeds(call.users)
+        rngs = [np.random.default_rng(drawn) for drawn in seeds]
+        chosen = call.decided(rngs)
+        return [
+            record(call.of_user(i), chosen[i], seeds[i], rngs[i], draws) for i in range(len(seeds))
+        ]
 
-    def _decided(self, problem: Problem, seed: int, draws: int) -> Decision:
-        rng = np.random.default_rng(seed)
-        A = decide(self.learner, self.belief, problem, rng)
-        A = A[A >= 0]
-        propensity = None
-        if draws:
-            p = propensities(self.learner, self.belief, problem, A, draws=draws, rng=rng)
-            propensity = tuple(p.tolist())
-        rows = take_rows(problem.Phi, A)
-        if not np.isfinite(rows).all():
-            raise NumericalError(
-                "the features of this context, multiplied out, leave the range of float64"
-            )
-        return Decision(
-            id=uuid.uuid4().hex,
-            items=tuple(self.catalogue.ids_of(A).tolist()),
-            features=rows,
-            time=as_time(datetime.now(UTC)),
-            seed=seed,
-            propensity=propensity,
-            names=self.names,
-        )
+    def _seeds(self, n: int) -> list[int]:
+        with self._drawing:
+            drawn: list[int] = self.rng.integers(MOST_SEEDS, size=n).tolist()
+        return drawn
 
     def explain(
         self,
@@ -196,32 +226,26 @@ class Agent:
 
         Args:
             items: the items to explain, each once.
-            features: as in `choose`.
+            features: as in `choose`, of one user.
             available: as in `choose`.
             oracle: as in `choose`.
             draws: how many decisions to estimate the probability of being chosen from.
         """
-        problem = self._asked(features, available, oracle)
-        A = self.catalogue.positions(items)
-        rng = copy.deepcopy(self.rng)
-        found = explain(self.learner, self.belief, problem, A, rng=rng, draws=draws)
-        return found._replace(items=self.catalogue.ids_of(A), names=self.names)
+        call = asked(self._whole(), features, available, oracle, alone=False)
+        if call.users is not None:
+            raise FeaturesError("an explanation is of one user's features, (L, d)")
+        A = call.catalogue.positions(items)
+        with self._drawing:
+            rng = copy.deepcopy(self.rng)
+        found = explain(call.learner, call.belief, call.problem, A, rng=rng, draws=draws)
+        return found._replace(items=call.ids(A), names=self.names)
 
-    def _asked(self, features: Any, available: Any, oracle: Any) -> Problem:
-        """The problem of one call."""
-        problem = self._in_context(features)
-        if oracle is not None:
-            problem = problem._replace(oracle=as_oracle(oracle))
-        if available is not None:
-            mask = self.catalogue.mask(available)
-            problem = problem._replace(oracle=Masked(problem.oracle, mask))
-        return problem
+    def _asked(self, features: Any, available: Any, oracle: Any) -> Asked:
+        whole = is_whole_catalogue(features, available, oracle)
+        state = self._whole() if whole else self._state
+        return asked(state, features, available, oracle)
 
-    def _in_context(self, features: Any) -> Problem:
-        if features is None:
-            return self.problem
-        values = self.catalogue.rows(as_table(features))
-        return in_context(self.learner, self.problem, values)
+    # --- feedback ---------------------------------------------------------------------------------
 
     def observe(
         self,
@@ -237,68 +261,35 @@ class Agent:
 
         Args:
             items: the items, each once; or a `Decision`, whose items are learned with the features
-                of its time, and no item of it twice.
+                of its time, and no item of it twice. For many at once, in one update: a list of
+                decisions, or of the items of each user.
             weights: one number per item, in their order; or by item, as a mapping or a pandas
-                Series, which for a decision may be of some of its items.
-            features: the features (L, d) that were given to `choose`, if any were; a decision has
-                its own.
+                Series, which for a decision may be of some of its items. For many, a list of them.
+            features: the features that were given to `choose`, if any were; a decision has its own.
             importance: how often each observation counts: a positive number, or one per item as in
                 `weights`. A mean of ten observations counts 10; one with noise of std s where the
                 learner has sigma counts (sigma/s)².
             again: learn items of a decision even if they were observed before.
         """
-        if isinstance(items, Decision):
+        if feedback.is_decisions(items):
             if features is not None:
                 raise FeaturesError("a decision has its own features: leave features out")
-            self._learn_decision(items, weights, importance, again)
+            self._observe_decisions(feedback.observed_of(items, weights, importance), again)
             return
-        A = self.catalogue.positions(items)
-        problem = self._in_context(features)
-        ids = self.catalogue.ids_of(A).tolist()
-        w = check_feedback(in_order(weights, ids), len(A), "item")
-        if len(A):
-            v = self._importance(importance, ids, w)
-            self._learn(problem, Feedback.of(problem, A, w, v))
+        with self._updating:
+            state = self._state if features is None else self._whole()
+            self._learn(feedback.of_items(state, items, weights, features, importance))
 
-    def _learn_decision(
-        self, decision: Decision, weights: Any, importance: Any, again: bool
-    ) -> None:
-        some = by_item(weights)
-        places = decision.places(decision.items if some is None else some)
-        items = [decision.items[place] for place in places]
-        values = weights if some is None else list(some.values())
-        w = check_feedback(values, len(items), "item")
-        v = self._importance(importance, items, w)
-        if not again:
-            self.ledger.refuse_observed(decision, places)
-        if not items:
-            return
-        self._learn(self.problem, self._feedback_now(decision, places, w, v))
-        self.ledger.note(decision, places)
-
-    def _feedback_now(self, decision: Decision, places: list[int], w: Array, v: Any) -> Feedback:
-        """Feedback on a decision in terms of the items and features that there are by now.
-
-        What is known about an item itself grows only if it still is what it was.
-        """
-        d = self.problem.d
-        rows = decision.features[places]
-        A = np.array([self.catalogue.get(decision.items[place]) for place in places])
-        if not self.learner.model.uses_features:
-            if A.min() < 0:
-                raise ItemsError(
-                    f"item {decision.items[places[A.argmin()]]!r} of this decision is not one of "
-                    f"the {self.problem.L} items, and {type(self.learner).__name__} learns of "
-                    "items alone: give a mapping from the others to their weights"
-                )
-            return Feedback(A, rows, w, v)
-        if rows.shape[1] != d:
-            raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {d}")
-        rows = check_features(rows[:, columns_of(decision.names, self.names, DecisionError)])
-        if not features_stay(self.learner.model):
-            return Feedback(A, rows, w, v)
-        same = take_rows(self.problem.Phi, A) == rows
-        return Feedback(np.where(same.all(axis=-1), A, -1), rows, w, v)
+    def _observe_decisions(self, found: Sequence[feedback.Observed], again: bool) -> None:
+        with self._updating:
+            if not again:
+                feedback.refuse_repeated(self.ledger, found)
+            parts = [feedback.of_decision(self._state, one) for one in found if one.places]
+            if not parts:
+                return
+            self._learn(parts[0] if len(parts) == 1 else feedback.together(parts))
+            for one in found:
+                self.ledger.note(one.decision, one.places)
 
     def learn(self, rows: Any, weights: Any, *, importance: Any = None) -> None:
         """Learn from logged rows and their weights: a warm start, or late feedback with the
@@ -309,81 +300,59 @@ class Agent:
             weights: one number per row.
             importance: how often each row counts, as in `observe`.
         """
-        self._require_features()
-        d = self.problem.d
-        values = self.catalogue.columns(as_table(rows))
-        try:
-            shape = np.shape(values)
-        except ValueError as error:
-            raise FeaturesError(f"rows must be numbers of shape (n, {d}) ({error})") from error
-        if shape[1:] != (d,) and shape != (0,):
-            raise FeaturesError(f"rows must have shape (n, {d}), got {shape}")
-        w = check_feedback(weights, shape[0], "row")
-        if len(w):
-            v = check_importance(1.0 if importance is None else importance, w)
-            nowhere = np.full(len(w), -1)
-            self._learn(self.problem, Feedback(nowhere, check_features(values), w, v))
+        with self._updating:
+            self._learn(feedback.of_rows(self._state, rows, weights, importance))
 
-    def _learn(self, problem: Problem, feedback: Feedback) -> None:
-        self.belief = self.learner.model.learn(self.belief, problem, feedback)
+    def _learn(self, found: Feedback) -> None:
+        if not len(found.w):
+            return
+        learner, _, _, problem, belief = self._state
+        self._state = self._state._replace(belief=learner.model.learn(belief, problem, found))
 
-    def _importance(self, importance: Any, items: list[Any], w: Array) -> Array | float:
-        if importance is None:
-            return 1.0
-        return check_importance(in_order(importance, items), w)
-
-    def _require_features(self) -> None:
-        if not self.learner.model.uses_features:
-            raise FeaturesError(
-                f"{type(self.learner).__name__} learns one item at a time, and nothing from "
-                "features: use observe()"
-            )
+    # --- the catalogue ----------------------------------------------------------------------------
 
     def add_items(self, features: Any, items: Any = None, *, oracle: Any = None) -> None:
-        """Put more items behind those there are; what was learned stays. A catalogue on disk is
-        read into memory.
+        """Put more items behind those there are; what was learned stays.
+
+        One more item costs as little for a million as for ten, but that the first one copies the
+        features, and reads those on disk into memory.
 
         Args:
-            features: one row per new item, as at the start.
+            features: one row per new item, as at the start; where the features are those of a
+                context, the features of the items alone.
             items: their ids, as at the start; by default the numbers that come next, if no item was
                 removed.
-            oracle: the oracle over all items, if the one there is does not fit more of them.
+            oracle: the oracle over all items, if the one there is says nothing of the new ones.
         """
-        table = as_table(features)
-        more = as_features(self.catalogue.columns(table))
-        if more.shape[1:] != (self.problem.d,):
-            raise FeaturesError(f"features must have shape (n, {self.problem.d}), got {more.shape}")
-        Phi = joined(self.problem.Phi, more)
-        n = more.shape[0]
-        catalogue = self.catalogue.extended(n, table.ids if items is None else items)
-        source = np.append(np.arange(self.problem.L), np.full(n, -1))
-        self._move(Phi, catalogue, source, oracle)
+        with self._updating:
+            state = self._state if oracle is None else self._whole()
+            self._state = with_items(state, features, items, oracle, self._room)
 
     def remove_items(self, items: Any, *, oracle: Any = None) -> None:
         """Take items away; what was learned from them about features, and of all others, stays.
 
         Args:
-            items: the items, a list or a set. The others keep their ids.
-            oracle: the oracle over those that are left, if the one there is does not fit fewer.
+            items: the items, a list or a set. The others keep their ids and their order.
+            oracle: the oracle over those that are left, if the one there is will not do.
         """
-        listed = list(items) if isinstance(items, set | frozenset) else items
-        gone = self.catalogue.positions(listed)
-        left = np.delete(np.arange(self.problem.L), gone)
-        if not len(left):
-            raise ItemsError("at least one item must be left")
-        if len(gone):
-            self._move(self.problem.Phi[left], self.catalogue.part(left), left, oracle)
+        with self._updating:
+            state = self._state if oracle is None else self._whole()
+            self._state = without_items(state, items, oracle)
 
-    def _move(self, Phi: Features, catalogue: Catalogue, source: Array, oracle: Any) -> None:
-        """Go over to another catalogue, whose item i was item source[i], or is new: -1."""
-        oracle = self.problem.oracle if oracle is None else as_oracle(oracle)
-        problem = Problem(Phi, oracle)
-        move = getattr(self.learner, "moved", None)
-        learner = self.learner if move is None else move(source)
-        self.belief = moved(learner.model, self.belief, self.problem, problem, source)
-        self.learner = learner
-        self.problem = problem
-        self.catalogue = catalogue
+    def update_items(self, features: Any, items: Any = None) -> None:
+        """Give items other features from now on; what was learned from the old ones stays.
+
+        What is known of an item itself stays too, unless the learner knows how items deviate from
+        their features: that was of the old ones.
+
+        Args:
+            features: one row per item, as in `add_items`.
+            items: which items; by default the index of a data frame.
+        """
+        with self._updating:
+            self._state = with_features(self._whole(), features, items)
+
+    # --- several agents, files --------------------------------------------------------------------
 
     def merge(self, other: "Agent") -> None:
         """Learn all that another agent learned.
@@ -396,24 +365,21 @@ class Agent:
         """
         if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"merging needs another agent, got {other!r:.100}")
-        if self.learner != other.learner:
-            raise ParameterError(
-                f"merging needs the same learner, got {self.learner} and {other.learner}"
-            )
-        if self.problem.d != other.problem.d or self.names != other.names:
-            raise FeaturesError("merging needs the same features")
-        model = self.learner.model
-        if model.per_item and not np.array_equal(self.catalogue.ids, other.catalogue.ids):
-            raise ItemsError(
-                "merging what was learned of items needs the same items in the same order"
-            )
-        if features_stay(model) and not alike(self.problem.Phi, other.problem.Phi):
-            raise FeaturesError(
-                "merging how items deviate from their features needs the same features"
-            )
-        merge = method_of(model, "merge")
-        ledger = self.ledger.merged(other.ledger)
-        self.belief = merge(self.belief, other.belief, self.problem)
+        theirs, remembered = other.snapshot()
+        with self._updating:
+            state = changes.merged(self._whole(), theirs)
+            self.ledger = self.ledger.merged(remembered)
+            self._state = state
+
+    def snapshot(self) -> tuple[State, Ledger]:
+        """What it is now, and which decisions it observed: a copy to keep."""
+        with self._updating:
+            return self._whole(), copy.deepcopy(self.ledger)
+
+    def restore(self, belief: Any, names: Names, ledger: Ledger) -> None:
+        """Go on from what was saved."""
+        self._state.catalogue.names = names
+        self._state = self._state._replace(belief=belief)
         self.ledger = ledger
 
     def save(self, path: PathLike) -> None:
@@ -421,12 +387,35 @@ class Agent:
         saving.save(self, path)
 
     @classmethod
-    def load(cls, path: PathLike, *, oracle: Any, learner: Learner | None = None) -> "Agent":
-        """The agent that `save` wrote; its next choice is the one that would have been made.
+    def load(
+        cls,
+        path: PathLike,
+        *,
+        oracle: Any,
+        learner: Learner | None = None,
+        seed: int | Literal["saved"] | None = None,
+    ) -> "Agent":
+        """The agent that `save` wrote.
+
+        Every process that loads a file must explore by itself, so the agent gets **new randomness**
+        unless it is told otherwise.
 
         Args:
             path: the file.
             oracle: the oracle, which the file does not hold.
             learner: the learner, if its class is not one of superarm's own.
+            seed: None draws one from the system; a number is one; "saved" goes on where the saved
+                agent stopped, so that its next choice is the one that would have been made: for one
+                process only, as several would all choose the same.
         """
-        return saving.load(cls, path, oracle, learner)
+        return saving.load(cls, path, oracle, learner, seed)
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """A generator of this seed; None: of one from the system."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"seed must be a whole number, 0 or more, or None; got {seed!r:.100}"
+        ) from error

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.agent.catalogue import Names
 from superarm.arrays import Array
 from superarm.errors import DecisionError, ItemsError
 from superarm.files import packed, unpacked
+from superarm.tables import Names
 
 VERSION = 1
 REMEMBERED = 2**17

@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.agent.catalogue import Names
 from superarm.arrays import Array, Rng, as_float64, take_rows
 from superarm.beliefs.changes import restricted
 from superarm.checks import find_fault, require_count
 from superarm.contracts import Learner, Problem, method_of
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ItemsError
+from superarm.tables import Names
 
 SHOWN = 4
 """Contributions that a printed explanation shows per item."""

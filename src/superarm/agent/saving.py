@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from superarm import contexts, files, learners
-from superarm.agent.catalogue import Names
+from superarm.agent import ids
 from superarm.agent.decisions import REMEMBERED, Ledger
 from superarm.arrays import Array
 from superarm.contracts import Model, Problem, method_of
 from superarm.errors import FileError, ParameterError
 from superarm.gaussian import Gaussian, mean, std
+from superarm.tables import Names
 
 if TYPE_CHECKING:
     from superarm.agent.agent import Agent
@@ -28,24 +29,30 @@ def save(agent: "Agent", path: files.PathLike) -> None:
         raise ParameterError(
             f"{type(learner).__name__} is not a dataclass: its parameters cannot be saved"
         )
-    catalogue = agent.catalogue
+    state, ledger = agent.snapshot()
+    catalogue = state.catalogue
     meta = {
         "learner": type(learner).__name__,
         "parameters": dataclasses.asdict(learner),
         "generator": agent.rng.bit_generator.state,
         "names": catalogue.names,
-        "remembered": agent.ledger.limit,
+        "remembered": ledger.limit,
     }
-    arrays = contexts.packed(agent.problem.Phi)
+    arrays = contexts.packed(state.problem.Phi)
     if not catalogue.numbered:
-        ids = catalogue.ids
-        arrays["items"] = files.packed(ids.tolist()) if ids.dtype == object else ids
-    for name, value in agent.belief._asdict().items():
+        arrays |= ids.packed(catalogue.ids)
+    for name, value in state.belief._asdict().items():
         arrays[f"belief.{name}"] = np.asarray(value)
-    files.write(path, "agent", meta, arrays | agent.ledger.arrays())
+    files.write(path, "agent", meta, arrays | ledger.arrays())
 
 
-def load(make: Callable[..., "Agent"], path: files.PathLike, oracle: Any, learner: Any) -> "Agent":
+def load(
+    make: Callable[..., "Agent"],
+    path: files.PathLike,
+    oracle: Any,
+    learner: Any,
+    seed: Any,
+) -> "Agent":
     """The agent in a file, which `make` makes anew and this brings to where it was."""
     meta, arrays = files.read(path, "agent")
     try:
@@ -54,13 +61,17 @@ def load(make: Callable[..., "Agent"], path: files.PathLike, oracle: Any, learne
             learner,
             features=contexts.unpacked(arrays),
             oracle=oracle,
-            items=_ids(arrays),
+            items=ids.unpacked(arrays),
+            seed=None if seed == "saved" else seed,
             remembered=meta.get("remembered", REMEMBERED),
         )
-        agent.catalogue.names = _names(meta.get("names"), agent.problem.d)
-        agent.belief = _belief(learner.model, agent.belief, arrays, agent.problem)
-        agent.rng.bit_generator.state = meta["generator"]
-        agent.ledger = Ledger.of_arrays(arrays, agent.ledger.limit)
+        agent.restore(
+            _belief(learner.model, agent.belief, arrays, agent.problem),
+            _names(meta.get("names"), agent.problem.d),
+            Ledger.of_arrays(arrays, agent.ledger.limit),
+        )
+        if seed == "saved":
+            agent.rng.bit_generator.state = meta["generator"]
     except FileError:
         raise
     except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
@@ -79,14 +90,6 @@ def _learner(path: files.PathLike, name: str, parameters: Any, given: Any) -> An
             f"{path} was saved with the learner {name} of {parameters}, not with {given}"
         )
     return given
-
-
-def _ids(arrays: Mapping[str, Array]) -> Any:
-    """The ids of the items in a file; None if it has none."""
-    ids = arrays.get("items")
-    if ids is None or ids.dtype != np.uint8:
-        return ids
-    return files.unpacked(ids)
 
 
 def _names(names: list[str] | None, d: int) -> Names:
@@ -133,11 +136,11 @@ def _left_over(like: Any, arrays: Mapping[str, Array]) -> dict[str, Array]:
 def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     """What an opened file of an agent holds, in words: meta data, items and coefficients."""
     parts = [files.describe(header, arrays)]
-    ids = _ids(arrays)
-    if ids is not None:
-        shown = ", ".join(map(str, ids[:SHOWN]))
-        more = ", ..." if len(ids) > SHOWN else ""
-        parts.append(f"{len(ids)} items: {shown}{more}")
+    items = ids.unpacked(arrays)
+    if items is not None:
+        shown = ", ".join(map(str, items[:SHOWN]))
+        more = ", ..." if len(items) > SHOWN else ""
+        parts.append(f"{len(items)} items: {shown}{more}")
     if "observed.decision" in arrays:
         observed = files.unpacked(arrays["observed.decision"])
         parts.append(f"{len(observed)} observed decisions remembered")

@@ -114,6 +114,13 @@ def joined_rows(Phi: Any, more: Any) -> Array:
     return as_rows(both)
 
 
+def with_rows(Phi: Any, places: Array, rows: Any) -> Array:
+    """A copy with other rows at these places."""
+    changed = Phi.tolil()
+    changed[places] = rows
+    return as_rows(changed)
+
+
 def with_ones(Phi: Any) -> Array:
     """The rows with a column of ones before the others."""
     L = Phi.shape[0]

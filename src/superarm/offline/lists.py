@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from superarm.agent.catalogue import Catalogue, as_table, by_item, index_of
+from superarm.agent.catalogue import Catalogue
 from superarm.arrays import Array, Features
 from superarm.checks import as_features, is_whole
+from superarm.contexts import as_table
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
+from superarm.tables import by_item, index_of
 
 
 def padded(rows: list[Array], fill: float) -> Array:

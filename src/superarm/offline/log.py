@@ -13,16 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.agent.catalogue import (
-    Catalogue,
-    Names,
-    as_mask,
-    as_table,
-    by_item,
-    columns_of,
-)
+from superarm.agent.catalogue import Catalogue
 from superarm.agent.decisions import Decision
 from superarm.arrays import Array, Features, take_rows
+from superarm.contexts import as_table
 from superarm.errors import (
     DecisionError,
     ItemsError,
@@ -40,6 +34,7 @@ from superarm.offline.lists import (
     require_same_index,
     rows_of,
 )
+from superarm.tables import Names, as_mask, by_item, columns_of
 
 
 class Log(NamedTuple):

@@ -47,6 +47,12 @@ class BaseOracle:
     # numbers or None; of type Any so that a subclass may have an attribute or a property
     L: Any = None
     """The number of items it is built for; None if any number will do."""
+    ids: Any = None
+    """The ids of those items, in their order, if its constraints were given by id. An agent then
+    aligns it with its own items."""
+    items: Any = None
+    """What its items are, where they are something, as the edges of a graph. An agent whose items
+    have these as ids is aligned by them."""
     K: Any = None
     """The most items it returns; None if unknown."""
     gap: Any = None
@@ -162,6 +168,16 @@ class CheckedOracle(BaseOracle):
     gap: float | None
 
     @property
+    def L(self) -> int | None:
+        """The number of items it is built for, if the oracle says so."""
+        return getattr(self.function, "L", None)
+
+    @property
+    def ids(self) -> Any:
+        """The ids of those items, if the oracle says so."""
+        return getattr(self.function, "ids", None)
+
+    @property
     def exchanges(self) -> bool:
         """Whether items can be exchanged one by one, if the oracle says so."""
         return getattr(self.function, "exchanges", False)
@@ -264,6 +280,16 @@ class _Around(BaseOracle):
         return getattr(self.oracle, "L", None)
 
     @property
+    def ids(self) -> Any:
+        """The ids of the items the oracle itself is built for."""
+        return getattr(self.oracle, "ids", None)
+
+    @property
+    def items(self) -> Any:
+        """What the items of the oracle itself are."""
+        return getattr(self.oracle, "items", None)
+
+    @property
     def K(self) -> int | None:
         """The most items the oracle itself returns."""
         return self.oracle.K
@@ -298,6 +324,46 @@ class Masked(_Around):
             -np.inf,
         )
         return self.oracle(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned(_Around):
+    """An oracle among n of its own items, in any order: item i is its item places[i], and others
+    may not be chosen.
+
+    >>> import numpy as np
+    >>> from superarm import Quota
+    >>> from superarm.oracles.base import Aligned
+    >>> quota = Quota(["f", "m", "f"], {"f": 1, "m": 1})
+    >>> Aligned(quota, np.array([1, 2]), 3)(np.array([0.5, 0.1]))
+    array([1, 0])
+    """
+
+    places: Array  # (n,) int
+    size: int  # items of the oracle itself
+
+    @property
+    def L(self) -> int:
+        """The number of items it is built for: n."""
+        return len(self.places)
+
+    @property
+    def ids(self) -> None:
+        """None: its items are in order."""
+        return None
+
+    @property
+    def gap(self) -> float | None:
+        """The γ of the oracle itself."""
+        return self.oracle.gap
+
+    def solve(self, rows: Array) -> Array:
+        """The best set for each row of weights (n, L): (n, k), -1 pads."""
+        weights = np.full((len(rows), self.size), -np.inf)
+        weights[:, self.places] = rows
+        item = np.full(self.size + 1, -1)  # the last place is for -1, the padding
+        item[self.places] = np.arange(len(self.places))
+        return item[self.oracle(weights)]
 
 
 @dataclass(frozen=True)

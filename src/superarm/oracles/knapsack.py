@@ -26,6 +26,7 @@ from superarm.checks import is_real, refuse_weights
 from superarm.errors import OracleError, ParameterError
 from superarm.oracles.base import BaseOracle
 from superarm.oracles.milp import Milp, check_limits
+from superarm.tables import named
 
 _EPS = 1e-12  # what rounding may hide, relative to the budget and to U
 _EFFORT = 10_000_000  # states to look at before giving up: some tenths of a second
@@ -321,7 +322,8 @@ class Knapsack(BaseOracle):
     """Sets of items whose costs come to at most the budget, of at most `max_items` items if that is
     given.
 
-    Costs are not negative. Items whose weight is not positive are left out, so that no item at all
+    Costs are not negative, and given in the order of the items, or by id as a mapping or a pandas
+    Series. Items whose weight is not positive are left out, so that no item at all
     is a feasible set; the others are returned in increasing order. Whole costs are added up
     exactly; with others a set fits if its costs come to at most budget (1 + 1e-12), and sets are
     equal if their weights differ by less than 1e-12 of the best.
@@ -355,7 +357,8 @@ class Knapsack(BaseOracle):
         time_limit: float | None = None,
     ) -> None:
         check_limits(max_items, gap, time_limit)
-        self.costs = _checked_costs(costs)
+        listed, self.ids = named(costs, ParameterError)
+        self.costs = _checked_costs(listed)
         self.budget = budget
         self.max_items = max_items
         if not (is_real(budget) and 0 <= budget < np.inf):

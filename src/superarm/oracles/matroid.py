@@ -15,10 +15,12 @@ from superarm.checks import find_fault, refuse_weights, require_count
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
 from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
+from superarm.tables import named
 
 
 class PartitionMatroid(BaseOracle):
-    """Sets with at most a given number of items from each group.
+    """Sets with at most a given number of items from each group, which are given in the order of
+    the items, or by id as in `Quota`.
 
     With `bases`, groups are filled up as far as they have items; without, items whose weight is not
     positive are left out. Items come group by group, the best first; ties go to the lowest index.
@@ -40,12 +42,13 @@ class PartitionMatroid(BaseOracle):
 
     def __init__(
         self,
-        groups: Sequence[Any] | Array,
+        groups: Sequence[Any] | Array | Mapping[Any, Any],
         capacities: Mapping[Any, int],
         *,
         bases: bool = True,
     ) -> None:
-        labels, self._group, sizes = index_groups(groups)
+        listed, self.ids = named(groups, ParameterError)
+        labels, self._group, sizes = index_groups(listed)
         capacity = numbers_by_group(capacities, labels, "capacity")
         most = np.minimum(capacity, sizes).astype(np.int64)
         self._start = starts(most)

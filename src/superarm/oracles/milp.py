@@ -9,6 +9,7 @@ from superarm.arrays import Array
 from superarm.checks import require_count, require_positive
 from superarm.errors import OracleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible
+from superarm.tables import by_item, index_of
 
 _INFEASIBLE = 2  # the status of scipy.optimize.milp
 _ROUNDING = 1e-12  # in a constraint, relative to the sizes of its terms
@@ -18,7 +19,8 @@ _MAX_CUTS = 100
 class Milp(BaseOracle):
     """Sets of items x in {0,1}^L that satisfy A x <= b.
 
-    A is an array or a SciPy sparse matrix with one row per constraint and one column per item; an
+    A is an array, a SciPy sparse matrix or a data frame with one row per constraint and one column
+    per item; the columns of a data frame are ids of items, with which an agent aligns its own. An
     equality is two inequalities. `max_items` is one more constraint and bounds K, which is the
     number of all items without it. Items are returned in increasing order.
 
@@ -46,6 +48,9 @@ class Milp(BaseOracle):
         time_limit: float | None = None,
     ) -> None:
         check_limits(max_items, gap, time_limit)
+        if hasattr(A, "columns"):
+            self.ids = list(A.columns)
+            b = _in_order_of(A, b)
         self._A, self._b = _constraints(A, b, max_items)
         self.L = int(self._A.shape[1])
         self.K = self.L if max_items is None else min(max_items, self.L)
@@ -111,6 +116,20 @@ def check_limits(max_items: int | None, gap: float, time_limit: float | None) ->
         raise ParameterError(f"gap must be at least 0 and less than 1, got {gap!r}")
     if time_limit is not None:
         require_positive(time_limit=time_limit)
+
+
+def _in_order_of(A: Any, b: Any) -> Any:
+    """The bounds in the order of the constraints of a data frame, by their names if they have
+    any.
+    """
+    by_name = by_item(b, ParameterError)
+    index = index_of(A)
+    if by_name is None or index is None:
+        return b
+    names = index.tolist()
+    if by_name.keys() != set(names):
+        raise ParameterError("b must have a bound for each row of A, by its name, and no other")
+    return [by_name[name] for name in names]
 
 
 def _constraints(A: Any, b: Any, max_items: int | None) -> tuple[Any, Array]:

@@ -13,6 +13,7 @@ from superarm.arrays.kinds import namespace
 from superarm.checks import as_weights, refuse_weights, require_count
 from superarm.errors import InfeasibleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
+from superarm.tables import named
 
 BLOCK = 64  # items looked at together
 FEW = 16  # groups whose lowest bar is worth knowing
@@ -282,10 +283,11 @@ class TopK(BaseOracle):
 class Quota(BaseOracle):
     """Sets with a given number of items from each group, or with a total and bounds for each group.
 
-    `groups` gives the group of each item, by any label. `counts` says exactly how many to choose
-    from each group. Instead, `total` says how many to choose in all, and `minimum` and `maximum`
-    bound the number from the groups they name. Items come group by group, the best first; ties go
-    to the lowest index.
+    `groups` gives the group of each item, by any label: a list in the order of the items, or by id,
+    as a mapping or a pandas Series, with which an agent aligns its items. `counts` says exactly how
+    many to choose from each group. Instead, `total` says how many to choose in all, and `minimum`
+    and `maximum` bound the number from the groups they name. Items come group by group, the best
+    first; ties go to the lowest index.
 
     >>> import numpy as np
     >>> from superarm import Quota
@@ -303,7 +305,7 @@ class Quota(BaseOracle):
 
     def __init__(
         self,
-        groups: Sequence[Any] | Array,
+        groups: Sequence[Any] | Array | Mapping[Any, Any],
         counts: Mapping[Any, int] | None = None,
         *,
         total: int | None = None,
@@ -312,7 +314,8 @@ class Quota(BaseOracle):
     ) -> None:
         if (counts is None) == (total is None) or (counts is not None and (minimum or maximum)):
             raise ParameterError("a quota takes either counts, or a total with minimum and maximum")
-        by_group = index_groups(groups)
+        listed, self.ids = named(groups, ParameterError)
+        by_group = index_groups(listed)
         labels = by_group.labels
         if counts is None:
             least = dict.fromkeys(labels, 0) | dict(minimum or {})

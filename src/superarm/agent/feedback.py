@@ -1,0 +1,182 @@
+"""Feedback in terms of the items and features that there are by now: on items, on records of
+decisions, on one or on many at once.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from superarm.agent.asked import problem_of
+from superarm.agent.decisions import Decision, Ledger
+from superarm.agent.state import State
+from superarm.arrays import Array, take_rows
+from superarm.checks import check_features, check_feedback, check_importance
+from superarm.contexts import as_table
+from superarm.contracts import Feedback, features_stay
+from superarm.errors import DecisionError, FeaturesError, ItemsError, ParameterError, WeightsError
+from superarm.tables import by_item, columns_of, in_order
+
+
+class Observed(NamedTuple):
+    """Places of a decision, and what was observed there."""
+
+    decision: Decision
+    places: list[int]
+    w: Array
+    importance: Array | float
+
+
+def of_items(state: State, items: Any, weights: Any, features: Any, importance: Any) -> Feedback:
+    """Feedback on items as they are now, or as they were in the context of a call."""
+    problem = problem_of(state, features)
+    if problem.batch:
+        return _of_users(state, items, weights, features, importance)
+    A = state.catalogue.positions(items)
+    ids = state.catalogue.ids_of(A).tolist()
+    w = check_feedback(in_order(weights, ids), len(A), "item")
+    v = importance_of(importance, ids, w)
+    return Feedback.of(problem, A, w, v)
+
+
+def _of_users(state: State, items: Any, weights: Any, features: Any, importance: Any) -> Feedback:
+    """Feedback on the items of many users, each with features of their own."""
+    problem = problem_of(state, features)
+    (n,) = problem.batch
+    shares = many(n, importance)
+    for what, given in (("items", items), ("weights", weights)):
+        if not isinstance(given, Sequence | np.ndarray) or len(given) != n:
+            raise ItemsError(f"features of {n} users need {n} lists of {what}, got {given!r:.100}")
+    parts = []
+    for i in range(n):
+        own = state._replace(problem=problem._replace(Phi=problem.Phi[i]))
+        parts.append(of_items(own, items[i], weights[i], None, shares[i]))
+    return together(parts)
+
+
+def many(n: int, importance: Any) -> list[Any]:
+    """The importance for each of n decisions: one number for all, or a list of n."""
+    if not isinstance(importance, Sequence | np.ndarray):
+        return [importance] * n
+    if len(importance) != n:
+        raise ParameterError(
+            f"importance must be one number, or one entry for each of {n} decisions"
+        )
+    return list(importance)
+
+
+def together(parts: Sequence[Feedback]) -> Feedback:
+    """All feedback as one."""
+    return Feedback(
+        np.concatenate([part.A for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.w for part in parts]),
+        np.concatenate([np.broadcast_to(part.importance, part.w.shape) for part in parts]),
+    )
+
+
+def importance_of(importance: Any, items: list[Any], w: Array) -> Array | float:
+    """How often each of the weights counts, in the order of the items."""
+    if importance is None:
+        return 1.0
+    return check_importance(in_order(importance, items), w)
+
+
+def is_decisions(items: Any) -> bool:
+    """Whether these are a decision, or a list of them, and not items."""
+    first = items[0] if isinstance(items, list | tuple) and items else items
+    return isinstance(first, Decision)
+
+
+def observed(decision: Decision, weights: Any, importance: Any) -> Observed:
+    """What was observed of a decision, checked."""
+    some = by_item(weights)
+    places = decision.places(decision.items if some is None else some)
+    items = [decision.items[place] for place in places]
+    values = weights if some is None else list(some.values())
+    w = check_feedback(values, len(items), "item")
+    return Observed(decision, places, w, importance_of(importance, items, w))
+
+
+def observed_of(decisions: Any, weights: Any, importance: Any) -> list[Observed]:
+    """What was observed of a decision, or of many."""
+    if isinstance(decisions, Decision):
+        return [observed(decisions, weights, importance)]
+    for decision in decisions:
+        if not isinstance(decision, Decision):
+            raise DecisionError(f"all must be decisions, got {decision!r:.100}")
+    if not isinstance(weights, Sequence | np.ndarray) or len(weights) != len(decisions):
+        raise WeightsError(
+            f"{len(decisions)} decisions need a list of as many weights: numbers or a mapping each"
+        )
+    shares = many(len(decisions), importance)
+    return [observed(*each) for each in zip(decisions, weights, shares, strict=True)]
+
+
+def refuse_repeated(ledger: Ledger, found: Sequence[Observed]) -> None:
+    """Refuse what was observed before, or is there twice."""
+    seen: set[tuple[str, int]] = set()
+    for decision, places, *_ in found:
+        ledger.refuse_observed(decision, places)
+        for place in places:
+            if (decision.id, place) in seen:
+                raise DecisionError(
+                    f"item {decision.items[place]!r} of decision {decision.id} is there twice"
+                )
+            seen.add((decision.id, place))
+
+
+def of_decision(state: State, found: Observed) -> Feedback:
+    """Feedback on a decision in terms of the items and features that there are by now.
+
+    What is known about an item itself grows only if it still is what it was.
+    """
+    decision, places, w, v = found
+    catalogue = state.catalogue
+    model = state.learner.model
+    d = state.problem.d
+    items = [decision.items[place] for place in places]
+    A = np.array([catalogue.get(item) for item in items], dtype=np.int64)
+    rows = np.asarray(decision.features[places])
+    if not model.uses_features:
+        if A.min(initial=0) < 0:
+            raise ItemsError(
+                f"item {items[A.argmin()]!r} of this decision is not one of "
+                f"the {catalogue.n} items, and {type(state.learner).__name__} learns of "
+                "items alone: give a mapping from the others to their weights"
+            )
+        return Feedback(A, rows, w, v)
+    if rows.shape[1] != d:
+        raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {d}")
+    rows = check_features(rows[:, columns_of(decision.names, catalogue.names, DecisionError)])
+    if not features_stay(model):
+        return Feedback(A, rows, w, v)
+    same = take_rows(state.problem.Phi, A) == rows
+    return Feedback(np.where(same.all(axis=-1), A, -1), rows, w, v)
+
+
+def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:
+    """Feedback on logged rows, of items that need not be there."""
+    require_features(state)
+    d = state.problem.d
+    values = state.catalogue.columns(as_table(rows))
+    try:
+        shape = np.shape(values)
+    except ValueError as error:
+        raise FeaturesError(f"rows must be numbers of shape (n, {d}) ({error})") from error
+    if shape[1:] != (d,) and shape != (0,):
+        raise FeaturesError(f"rows must have shape (n, {d}), got {shape}")
+    w = check_feedback(weights, shape[0], "row")
+    v = check_importance(1.0 if importance is None else importance, w)
+    nowhere = np.full(len(w), -1)
+    filled = check_features(values) if len(w) else np.empty((0, d))
+    return Feedback(nowhere, filled, w, v)
+
+
+def require_features(state: State) -> None:
+    """Refuse a learner that knows nothing of features."""
+    if not state.learner.model.uses_features:
+        raise FeaturesError(
+            f"{type(state.learner).__name__} learns one item at a time, and nothing from "
+            "features: use observe()"
+        )

@@ -1,0 +1,151 @@
+"""Ids of items: all whole numbers, all text, all UUIDs, or all tuples of such. They survive files
+and JSON, and are looked up by what they are: 5.0 and True are not the item 5.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from superarm import files
+from superarm.arrays import Array
+from superarm.checks import is_whole, unmasked
+from superarm.errors import ItemsError
+
+WANTED = "all whole numbers, all text, all UUIDs or all tuples of such"
+
+
+def kind(item: Any) -> str:
+    """What an id is, in words; the name of its type if it is none.
+
+    >>> kind(7), kind("seven"), kind((1, "a")), kind(7.0), kind((1, 2.5))
+    ('whole numbers', 'text', 'tuples', 'float', 'tuple of float')
+    """
+    if is_whole(item):
+        return "whole numbers"
+    if isinstance(item, str):
+        return "text"
+    if isinstance(item, UUID):
+        return "UUIDs"
+    if not isinstance(item, tuple):
+        return type(item).__name__
+    for part in item:
+        if kind(part) not in KINDS:
+            return f"tuple of {kind(part)}"
+    return "tuples"
+
+
+KINDS = ("whole numbers", "text", "UUIDs", "tuples")
+
+
+def as_ids(given: Any) -> Array:
+    """Ids as an array (L,): of int64, or of objects."""
+    array = given.to_numpy() if hasattr(given, "to_numpy") else given
+    if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind == "i":
+        numbers: Array = _unmasked(array).astype(np.int64)
+        return numbers
+    listed = as_list(array)
+    kinds = {kind(item) for item in listed}
+    if len(kinds) > 1 or not kinds <= set(KINDS):
+        raise ItemsError(f"ids of items must be {WANTED}, got {', '.join(sorted(kinds))}")
+    if kinds <= {"whole numbers"}:
+        try:
+            return np.array(listed, dtype=np.int64)
+        except OverflowError as error:
+            raise ItemsError(f"ids of items must fit into 64 bits ({error})") from error
+    plain = [_plain(item) for item in listed]
+    return objects(plain)
+
+
+def objects(listed: list[Any]) -> Array:
+    """A list as a flat array of objects, also where these are tuples."""
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
+def _plain(item: Any) -> Any:
+    """An id in Python's own types."""
+    if isinstance(item, tuple):
+        return tuple(_plain(part) for part in item)
+    if isinstance(item, str):
+        if "\0" in item:
+            raise ItemsError("ids of items must not hold the character NUL")
+        return str(item)
+    return int(item) if is_whole(item) else item
+
+
+def as_list(items: Any) -> list[Any]:
+    """A list, array, index or series as a list. Text alone is no list, and a set has no order."""
+    listed = None
+    if not isinstance(items, str | bytes | set | frozenset):
+        items = _unmasked(items)
+        try:
+            listed = items.tolist() if hasattr(items, "tolist") else list(items)
+        except TypeError as error:
+            raise ItemsError(f"items must be a flat list ({error})") from error
+    if not isinstance(listed, list):
+        raise ItemsError(f"items must be a flat list, got {items!r:.100}")
+    return listed
+
+
+def _unmasked(items: Any) -> Any:
+    try:
+        return unmasked(items)
+    except ValueError as error:
+        raise ItemsError(f"items must be known ({error})") from error
+
+
+# --- in files and JSON ----------------------------------------------------------------------------
+
+
+def to_json(item: Any) -> Any:
+    """An id in terms of JSON: tuples become lists, and a UUID an object that says so.
+
+    >>> to_json(("a", 7))
+    ['a', 7]
+    """
+    if isinstance(item, tuple):
+        return [to_json(part) for part in item]
+    if isinstance(item, UUID):
+        return {"uuid": str(item)}
+    return int(item) if is_whole(item) else item
+
+
+def from_json(value: Any) -> Any:
+    """The id that `to_json` wrote; what cannot be one raises a ValueError or a TypeError."""
+    if isinstance(value, list | tuple):
+        return tuple(from_json(part) for part in value)
+    if isinstance(value, Mapping):
+        (name,) = value
+        if name != "uuid":
+            raise ValueError(f"{name!r:.60} is no kind of id")
+        return UUID(value["uuid"])
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or int(value) != value:
+        raise TypeError(f"{value!r:.60} is not a whole number")
+    return int(value)
+
+
+def packed(ids: Array) -> dict[str, Array]:
+    """Ids as an array for a file; `unpacked` reads them back."""
+    if ids.dtype != object:
+        return {"items": ids}
+    listed: Iterable[Any] = ids.tolist()
+    if all(isinstance(item, str) for item in listed):
+        return {"items": files.packed(listed)}
+    return {"items.json": files.packed(json.dumps(to_json(item)) for item in listed)}
+
+
+def unpacked(arrays: Mapping[str, Array]) -> Any:
+    """The ids in a file; None if it has none."""
+    if "items.json" in arrays:
+        texts = files.unpacked(arrays["items.json"])
+        return [from_json(json.loads(text)) for text in texts]
+    ids = arrays.get("items")
+    if ids is None or ids.dtype != np.uint8:
+        return ids
+    return files.unpacked(ids)

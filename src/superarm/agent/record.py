@@ -1,0 +1,44 @@
+"""Records of decisions as they are made."""
+
+import uuid
+from datetime import UTC, datetime
+
+import numpy as np
+
+from superarm.agent.asked import Asked
+from superarm.agent.decisions import Decision, as_time
+from superarm.agent.explain import propensities
+from superarm.arrays import Array, take_rows
+from superarm.errors import NumericalError
+
+MOST_SEEDS = 2**53
+"""Seeds lie below this, so that they survive JSON readers whose numbers are floats."""
+
+
+def record(
+    call: Asked,
+    chosen: Array,
+    seed: int,
+    rng: np.random.Generator,
+    draws: int,
+) -> Decision:
+    """The record of what was chosen in a call, with propensities from so many further draws."""
+    A = chosen[chosen >= 0]
+    propensity = None
+    if draws:
+        p = propensities(call.learner, call.belief, call.problem, A, draws=draws, rng=rng)
+        propensity = tuple(p.tolist())
+    rows = take_rows(call.problem.Phi, A)
+    if not np.isfinite(rows).all():
+        raise NumericalError(
+            "the features of this context, multiplied out, leave the range of float64"
+        )
+    return Decision(
+        id=uuid.uuid4().hex,
+        items=tuple(call.ids(A).tolist()),
+        features=rows,
+        time=as_time(datetime.now(UTC)),
+        seed=seed,
+        propensity=propensity,
+        names=call.catalogue.names,
+    )

@@ -1,0 +1,134 @@
+"""What an agent is at one moment, and how one catalogue becomes another.
+
+A state is never changed, only replaced: who holds one may go on with it while others learn.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from superarm.agent.catalogue import Catalogue
+from superarm.agent.constraints import Constraints, constraints
+from superarm.agent.growing import Growing
+from superarm.agent.ids import as_ids
+from superarm.arrays import Array, Features, is_sparse, sparse_arrays
+from superarm.beliefs.changes import moved
+from superarm.checks import as_features
+from superarm.contexts import InContext, as_table, side_of, side_rows, with_side
+from superarm.contracts import Learner, Problem, features_stay
+from superarm.errors import FeaturesError, ItemsError
+
+
+class State(NamedTuple):
+    """Who learns, over which items under which constraints, and what is believed."""
+
+    learner: Learner
+    catalogue: Catalogue
+    constraints: Constraints
+    problem: Problem
+    belief: Any
+
+
+def started(learner: Learner, features: Any, oracle: Any, items: Any) -> State:
+    """The state before any feedback."""
+    table = as_table(features)
+    Phi = as_features(table.values)
+    if isinstance(Phi, InContext):
+        Phi = Phi.without_ids()
+    if len(Phi.shape) != 2:
+        raise FeaturesError(f"features must be 2-D, (items, features), got shape {Phi.shape}")
+    catalogue = Catalogue(table.ids if items is None else items, Phi.shape[0], table.names)
+    given = constraints(oracle, catalogue)
+    problem = Problem(Phi, given.fitted(catalogue))
+    return State(learner, catalogue, given, problem, learner.model.prior(problem))
+
+
+def without_gaps(state: State) -> State:
+    """The same items at positions without gaps."""
+    if not state.catalogue.gaps:
+        return state
+    left = state.catalogue.left
+    Phi = with_side(state.problem.Phi, side_of(state.problem.Phi)[left])
+    return _moved(state, Phi, state.catalogue.part(left), left)
+
+
+def with_items(state: State, features: Any, items: Any, oracle: Any, room: Growing) -> State:
+    """More items behind those there are."""
+    Phi = state.problem.Phi
+    rows, ids = side_rows(Phi, features, state.catalogue.names)
+    n = rows.shape[0]
+    ids = ids if items is None else items
+    if ids is not None:
+        ids = as_ids(ids)
+        if state.catalogue.had(ids.tolist()):
+            state = without_gaps(state)
+    Phi = with_side(Phi, _below(side_of(state.problem.Phi), rows, room))
+    catalogue = state.catalogue.extended(n, ids)
+    source = np.append(np.arange(state.catalogue.L), np.full(n, -1))
+    return _moved(state, Phi, catalogue, source, oracle)
+
+
+def _below(side: Array, rows: Array, room: Growing) -> Array:
+    if is_sparse(side):
+        together: Array = sparse_arrays().joined_rows(side, rows)
+        return together
+    return room.extended(side, rows)
+
+
+def without_items(state: State, items: Any, oracle: Any) -> State:
+    """Gaps where these items were."""
+    catalogue = state.catalogue
+    listed = list(items) if isinstance(items, set | frozenset) else items
+    places = catalogue.positions(listed)
+    if len(places) == catalogue.n:
+        raise ItemsError("at least one item must be left")
+    if not len(places):
+        return state
+    if oracle is None and catalogue.gaps + len(places) <= catalogue.L // 2:
+        return state._replace(catalogue=catalogue.without(places))
+    gone = catalogue.is_there
+    gone[places] = False
+    left = np.flatnonzero(gone)
+    Phi = with_side(state.problem.Phi, side_of(state.problem.Phi)[left])
+    return _moved(state, Phi, catalogue.part(left), left, oracle)
+
+
+def with_features(state: State, features: Any, items: Any) -> State:
+    """Other features for some of the items."""
+    Phi = state.problem.Phi
+    rows, ids = side_rows(Phi, features, state.catalogue.names)
+    places = state.catalogue.positions(ids if items is None else items)
+    if len(places) != rows.shape[0]:
+        raise ItemsError(f"{rows.shape[0]} rows of features need as many items, got {len(places)}")
+    side = _with_rows(side_of(Phi), places, rows)
+    source = np.arange(state.catalogue.L)
+    model = state.learner.model
+    if features_stay(model) or not model.per_item:
+        source[places] = -1  # what was learned of the items was of other features
+    return _moved(state, with_side(Phi, side), state.catalogue, source)
+
+
+def _with_rows(side: Array, places: Array, rows: Array) -> Array:
+    """A copy with other rows at these places."""
+    if is_sparse(side):
+        found: Array = sparse_arrays().with_rows(side, places, rows)
+        return found
+    changed = np.array(side)
+    changed[places] = rows
+    return changed
+
+
+def _moved(
+    state: State,
+    Phi: Features,
+    catalogue: Catalogue,
+    source: Array,
+    oracle: Any = None,
+) -> State:
+    """The state for another catalogue, whose item i was item source[i], or is new: -1."""
+    given = state.constraints if oracle is None else constraints(oracle, catalogue)
+    problem = Problem(Phi, given.fitted(catalogue))
+    move = getattr(state.learner, "moved", None)
+    learner = state.learner if move is None else move(source)
+    belief = moved(learner.model, state.belief, state.problem, problem, source)
+    return State(learner, catalogue, given, problem, belief)
