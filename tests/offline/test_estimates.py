@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from superarm import (
     BernoulliEnvironment,
@@ -23,7 +24,8 @@ from superarm import (
     gaussian,
     offline,
 )
-from superarm.contexts import Outer
+from superarm.arrays import Product, take_rows, to_numpy
+from superarm.contexts import Concatenated, Outer
 from superarm.errors import FeaturesError, ItemsError, NumericalError, ParameterError
 from superarm.offline import Log
 from support import Bare
@@ -435,6 +437,30 @@ def test_what_is_refused():
     assert state.random() == np.random.default_rng(0).random()  # nothing was drawn
 
 
+def test_few_draws_are_said():
+    """Items that m = 20 draws choose about twice, and about ten times."""
+    rng = np.random.default_rng(0)
+    A = rng.integers(10, size=2000)
+    p = (rng.binomial(20, 0.1, size=2000) + 1) / 21
+    w = rng.random(2000)
+    target = np.eye(10)[0]
+    few = offline.ips(Log.of(A, w, p, np.eye(10), draws=20), target)
+    share = ((p < 4.5 / 21) / p)[A == 0].sum() / (1 / p)[A == 0].sum()
+    np.testing.assert_allclose(few.few_draws, share)
+    (warning,) = [text for text in few.warnings if text.startswith("few draws: ")]
+    assert warning in str(few)
+    assert f"{share:.0%} of the estimate rests on propensities" in warning
+    assert "few draws:" not in str(offline.ips(Log.of(A, w, p, np.eye(10)), target))
+    halves = (rng.binomial(20, 0.5, size=2000) + 1) / 21
+    enough = offline.ips(Log.of(A % 2, w, halves, np.eye(2), draws=[20] * 2000), [1.0, 0.0])
+    assert enough.few_draws < 0.05
+    assert enough.warnings == ()
+    both = Log.of(A, w, p, np.eye(10), draws=[20] * 1000 + [None] * 1000)
+    assert 0 < offline.ips(both, target).few_draws < share
+    run = offline.replay(both.part(slice(0, 200)), LEARNER, TopK(1), rng=rng)
+    assert run.estimate.few_draws > 0.1
+
+
 def test_the_log_stays_as_it_is():
     log = logs(20, 20, size=1)[0]
     before = [x.copy() for x in log[:3]]
@@ -465,8 +491,8 @@ def test_products_and_float32():
         offline.doubly_robust(Log.of(log.A, log.w, log.p, features), BEST, model=MODEL)
         for features in (each, formed, [Phi.astype(np.float32) for Phi in formed])
     )
-    np.testing.assert_allclose(one[:-1], other[:-1])
-    np.testing.assert_allclose(one[:-1], single[:-1], rtol=1e-5)
+    np.testing.assert_allclose(one[:8], other[:8])
+    np.testing.assert_allclose(one[:8], single[:8], rtol=1e-5)
 
 
 def test_one_line():
@@ -521,8 +547,18 @@ def test_an_interval_of_no_width_is_refused():
         offline.ips(log, [1.0, 0.0])
 
 
-@pytest.mark.parametrize("features", [np.eye(L), Outer(np.eye(L))([1.0, 0.5])], ids=type)
-def test_a_model_of_clicks_is_shown_a_constant(features):
+@pytest.mark.parametrize(
+    "make",
+    [
+        np.asarray,
+        csr_array,
+        lambda rows: Product(rows, np.eye(L, L + 1)),
+        lambda rows: Outer(rows)([1.0, 0.5]),
+        lambda rows: Outer(csr_array(rows))([1.0, 0.5]),
+    ],
+    ids=["dense", "sparse", "product", "outer", "sparse outer"],
+)
+def test_a_model_of_clicks_is_shown_a_constant(make):
     """Without one, log-odds of an item that was hardly ever seen are those of a coin toss."""
     rng = np.random.default_rng(0)
     A = np.where(rng.random(1500) < 0.97, rng.integers(L - 1, size=1500), L - 1)
@@ -530,16 +566,32 @@ def test_a_model_of_clicks_is_shown_a_constant(features):
     p = np.where(A == L - 1, 0.03, 0.97 / (L - 1))
     target = np.arange(L) == L - 1
     model = Greedy(lam=1.0, link="logit")
-    given = np.asarray(features)
+    features = make(np.eye(L))
+    given = to_numpy(take_rows(features, np.arange(L)))
     ready = Log.of(A, w, p, np.column_stack([given, np.ones(L)]))
     by_hand = offline.doubly_robust(ready, target, model=model)
     by_itself = offline.doubly_robust(Log.of(A, w, p, features), target, model=model)
-    np.testing.assert_allclose(by_itself[:-1], by_hand[:-1], rtol=1e-9)
+    np.testing.assert_allclose(by_itself[:8], by_hand[:8], rtol=1e-9)
     shares = Log.of(A, w * 0.5, p, given)  # which are no clicks: the features as they are
     with_constant = shares._replace(Phi=ready.Phi)
     assert (
         offline.doubly_robust(shares, target).se != offline.doubly_robust(with_constant, target).se
     )
+
+
+@pytest.mark.parametrize("context", [Outer, Concatenated])
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_clicks_in_contexts_that_are_never_formed(context, kind):
+    rng = np.random.default_rng(1)
+    A = rng.integers(L, size=200)
+    w = rng.random(200) < 0.3
+    p = np.full(200, 1 / L)
+    users = rng.standard_normal((200, 2))
+    never_formed = [context(kind(PHI[:, 1:]))(x) for x in users]
+    formed = [np.asarray(context(PHI[:, 1:])(x)) for x in users]
+    one = offline.doubly_robust(Log.of(A, w, p, never_formed), BEST, model=MODEL)
+    other = offline.doubly_robust(Log.of(A, w, p, formed), BEST, model=MODEL)
+    np.testing.assert_allclose(one[:8], other[:8])
 
 
 def test_a_target_by_id():
@@ -553,7 +605,7 @@ def test_a_target_by_id():
     assert offline.ips(named, series) == expected
     assert offline.ips(named, series.to_dict()) == expected
     table = pd.DataFrame(np.tile(q, (50, 1)), columns=ids).iloc[:, order]
-    np.testing.assert_allclose(offline.ips(named, table)[:-1], expected[:-1])
+    np.testing.assert_allclose(offline.ips(named, table)[:8], expected[:8])
     with pytest.raises(ParameterError, match=r"target must name each of the 8 items once .*song 3"):
         offline.ips(named, series.drop("song 3"))
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from superarm import CombTS, Greedy, TopK, offline
-from superarm.errors import ParameterError
+from superarm.errors import NumericalError, ParameterError
 from superarm.offline import Log
 
 L = 8
@@ -112,3 +112,91 @@ def test_replay_of_rare_clicks_covers():
         run = offline.replay(log, CombTS(), TopK(1), rng=np.random.default_rng(i))
         found.append(run.estimate.low <= ctr[run.A].sum(-1).mean() <= run.estimate.high)
     assert np.mean(found) >= 0.88  # whose standard error is 2.8 %
+
+
+def one_outweighs(w, p):
+    """300 decisions among three items alike, but for the propensity of the first."""
+    A = np.arange(300) % 3
+    chances = np.full(300, 1 / 3)
+    chances[0] = p
+    return Log.of(A, w, chances, np.eye(3))
+
+
+@pytest.mark.parametrize("exponent", [*range(0, 20), 30, 50, 100, 150, 200, 300])
+@pytest.mark.parametrize("normalized", [True, False])
+def test_a_tiny_propensity_is_an_error_or_a_wide_interval(exponent, normalized):
+    """The bounds are of the order of the largest ratio w/p at most."""
+    p = 10.0**-exponent
+    rng = np.random.default_rng(exponent)
+    real = rng.random(300)
+    clicks = (rng.random(300) < 0.3).astype(float)
+    for w in (real, clicks):
+        try:
+            found = offline.ips(one_outweighs(w, p), [1.0, 0.0, 0.0], normalized=normalized)
+        except NumericalError:
+            assert p < 1e-12
+            continue
+        largest = 1 if normalized else 1 + 1 / (300 * p)
+        assert found.low <= found.value <= found.high
+        assert -20 * largest < found.low
+        assert found.high < 20 * largest
+        if p < 1e-2:
+            assert any(text.startswith("few decisions:") for text in found.warnings)
+            assert "warning: few decisions: all 300 count as much as" in str(found)
+
+
+def uneven_logs(seed, size, spread):
+    """Logs of 60 decisions whose propensities lie up to many powers of ten apart."""
+    rng = np.random.default_rng(seed)
+    for _ in range(size):
+        p = np.exp(-1 - spread * np.abs(rng.standard_normal(60)))
+        p = np.maximum(p, 1e-6)
+        hit = rng.random(60) < p
+        A = np.where(hit, 0, 1)
+        if hit.sum() >= 2:
+            yield Log.of(A, rng.random(60), np.where(hit, p, 1 - p), np.eye(2))
+
+
+def test_intervals_hold_where_one_decision_outweighs_all_others():
+    """Where the effective sample size is below 2. The standard error of 95 % is 1.9 % here; the
+    most that bounds lie apart is a Cauchy quantile, 25 standard errors."""
+    estimates = [offline.ips(log, [1.0, 0.0]) for log in uneven_logs(3, 1500, 3.0)]
+    found = [each for each in estimates if each.ess < 2]
+    assert len(found) > 120
+    assert np.mean([each.low <= 0.5 <= each.high for each in found]) > 0.91
+    assert max(each.high - each.low for each in found) < 25.5
+
+
+def test_what_an_estimate_warns_of():
+    sound = offline.Estimate(1.0, 0.1, 0.8, 1.2, 0.95, 500, 200.0, 1.05)
+    assert sound.warnings == ()
+    assert "\n" not in str(sound)
+    for changed, beginning in (
+        ({"support": 0.6}, "low support: the log holds 60% of what the target chooses"),
+        ({"support": 2.0}, "support far above 1: items were logged 2 times as often as"),
+        ({"support": 2001.0, "ess": 200.0, "n": 200_000}, "support far above 1: items were logged"),
+        ({"ess": 12.4}, "few decisions: all 500 count as much as 12 that weigh alike"),
+        ({"few_draws": 0.25}, "few draws: 25% of the estimate rests on propensities"),
+    ):
+        flawed = sound._replace(**changed)
+        (warning,) = flawed.warnings
+        assert warning.startswith(beginning)
+        assert str(flawed).endswith(f"\nwarning: {warning}")
+    chance = sound._replace(support=1.4, ess=60.0, n=150)  # is 1 to 4 standard errors
+    assert chance.warnings == ()
+
+
+def test_too_much_support_is_warned_of_beyond_chance():
+    """Over 200 logs: where propensities are right, 3 standard errors of noise are said in few of
+    a hundred; where they are half of what they should be, nearly always."""
+    rng = np.random.default_rng(0)
+    right = []
+    half = []
+    for _ in range(200):
+        A = rng.integers(4, size=400)
+        w = rng.random(400)
+        for p, found in ((1 / 4, right), (1 / 8, half)):
+            estimate = offline.ips(Log.of(A, w, np.full(400, p), np.eye(4)), np.eye(4)[0])
+            found.append(any(text.startswith("support far above 1") for text in estimate.warnings))
+    assert np.mean(right) <= 0.01
+    assert np.mean(half) >= 0.97

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from superarm import Agent, CombLinTS, TopK
+from superarm import Agent, CombLinTS, TopK, offline
 from superarm.arrays import Product
 from superarm.contexts import Outer
 from superarm.errors import (
@@ -238,3 +240,82 @@ def test_parts_of_a_log():
     assert later.available.shape == (2, 3)
     assert log.part([2]).A.tolist() == [[2]]
     assert log.part(log.w[:, 0] > 1.5).n == 2
+
+
+def delivered(n=6):
+    """Records of an agent, their clicks, and the features and ids of its items."""
+    agent = Agent(CombLinTS(), features=np.eye(4), items=list("abcd"), oracle=TopK(2), seed=0)
+    decisions = [agent.decide(draws=20) for _ in range(n)]
+    clicks = [{item: float(item in "ab") for item in d.items} for d in decisions]
+    return decisions, clicks, np.eye(4), agent.items
+
+
+def test_a_decision_that_was_delivered_twice_counts_once():
+    decisions, clicks, features, ids = delivered()
+    single = Log.of_decisions(decisions, clicks, features, items=ids)
+    again = [*decisions, decisions[1].to_json(), decisions[4]]
+    feedback = [*clicks, clicks[1], [clicks[4][item] for item in decisions[4].items]]
+    twice = Log.of_decisions(again, feedback, features, items=ids, available=set("abcd"))
+    assert (single.n, twice.n, twice.available.shape) == (6, 6, (6, 4))
+    for one, other in zip(single[:3], twice[:3], strict=True):
+        np.testing.assert_array_equal(one, other)
+    target = {"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.0}
+    assert offline.ips(twice, target) == offline.ips(single, target)
+
+
+@pytest.mark.parametrize("what", ["weights", "items", "propensities"])
+def test_a_decision_that_contradicts_itself_is_refused(what):
+    decisions, clicks, features, ids = delivered(2)
+    first = decisions[0]
+    forged = {
+        "weights": first,
+        "items": replace(first, items=("a", "c"), features=np.eye(4)[[0, 2]]),
+        "propensities": replace(first, propensity=(0.9, 0.8)),
+    }[what]
+    came = dict.fromkeys(forged.items, 0.5) if what == "weights" else [*clicks[0].values()]
+    message = f"decision '{first.id}' is in the log twice, with other {what} in entry 2 than in en"
+    with pytest.raises(DecisionError, match=message):
+        Log.of_decisions([*decisions, forged], [*clicks, came], features, items=ids)
+
+
+def test_ids_of_decisions_in_lists_and_frames():
+    rows = pd.DataFrame(
+        {"item": [0, 1, 0, 2], "w": [1.0, 0.0, 1.0, 0.5], "id": ["x", "y", "x", "z"]}
+    )
+    p = rows["w"] * 0 + 0.5
+    log = Log.of(rows["item"], rows["w"], p, EYE, decisions=rows["id"], draws=[10, 20, 30, 40])
+    assert log.A.tolist() == [[0], [1], [2]]
+    assert log.draws.tolist() == [10, 20, 40]
+    in_another_order = Log.of(
+        [[2, 0], [0, 2]],
+        [[0.5, 1.0], [1.0, 0.5]],
+        [[0.3, 0.9], [0.9, 0.3]],
+        EYE,
+        decisions=[7, np.int64(7)],
+    )
+    assert in_another_order.A.tolist() == [[2, 0]]
+    one_row_per_item = {"decisions": ["x", "x", "y", "y"]}
+    with pytest.raises(DecisionError, match=r"with other items .* give each decision once, as a l"):
+        Log.of([0, 1, 0, 2], [1.0] * 4, [0.5] * 4, EYE, **one_row_per_item)
+    with pytest.raises(DecisionError, match="'x' is in the log twice, with other features"):
+        Log.of([[0], [0]], [[1.0]] * 2, [[0.5]] * 2, [EYE, 2 * EYE], decisions=["x", "x"])
+    with pytest.raises(ItemsError, match="items and decisions have different indexes"):
+        Log.of(rows["item"], rows["w"], p, EYE, decisions=rows["id"].iloc[::-1])
+
+
+@pytest.mark.parametrize("bad", [None, float("nan"), pd.NA, [1], ([1],)])
+def test_what_is_no_id_of_a_decision(bad):
+    with pytest.raises(DecisionError, match="decision 1 needs an id, as a text or a number, got"):
+        Log.of([[0], [0]], [[1.0]] * 2, [[0.5]] * 2, EYE, decisions=["x", bad])
+
+
+def test_numbers_of_ids_and_draws():
+    with pytest.raises(DecisionError, match="there are ids of 1 decisions, but items of 3"):
+        Log.of(ITEMS, WEIGHTS, PROPENSITIES, EYE, decisions=["x"])
+    with pytest.raises(ParameterError, match="there are draws of 1 decisions, but items of 3"):
+        Log.of(ITEMS, WEIGHTS, PROPENSITIES, EYE, draws=[5])
+    for draws in (0, 2.5, "many", [1, 2, 0]):
+        with pytest.raises(ParameterError, match="draws"):
+            Log.of(ITEMS, WEIGHTS, PROPENSITIES, EYE, draws=draws)
+    assert Log.of(ITEMS, WEIGHTS, PROPENSITIES, EYE).draws is None
+    assert Log.of(ITEMS, WEIGHTS, PROPENSITIES, EYE, draws=[3, None, 4]).draws.tolist() == [3, 0, 4]

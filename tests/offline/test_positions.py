@@ -90,8 +90,8 @@ def test_targets_may_differ_between_slates():
     each = np.broadcast_to(one, (500, L, 3))
     many = np.broadcast_to(table, (500, L, 3))
     np.testing.assert_allclose(
-        ips_by_examination(A, clicks, many, each, P)[:-1],
-        ips_by_examination(A, clicks, table, one, P)[:-1],
+        ips_by_examination(A, clicks, many, each, P)[:8],
+        ips_by_examination(A, clicks, table, one, P)[:8],
         rtol=1e-12,
     )
     pi = propensities(A, table)

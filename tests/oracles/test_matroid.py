@@ -195,3 +195,58 @@ def test_matroid_refuses():
         Matroid(0, lambda items: True)
     with pytest.raises(WeightsError, match="3 weights"):
         Matroid(3, lambda items: True)(np.zeros(4))
+
+
+def test_a_matroid_is_asked_until_its_rank_is_reached():
+    asked = []
+
+    def at_most_three(items):
+        asked.append(items)
+        return len(items) <= 3
+
+    oracle = Matroid(1000, at_most_three)
+    del asked[:]
+    w = np.random.default_rng(0).random(1000)
+    assert oracle(w).tolist() == np.argsort(-w)[:3].tolist()
+    assert len(asked) == 3
+
+
+def test_what_is_no_matroid_is_refused_by_name():
+    price = np.array([3.0, 1.0, 1.0, 1.0])
+
+    def affordable(items):
+        return price[items].sum() <= 3.0
+
+    with pytest.raises(
+        ParameterError, match=r"no matroid: neither \[0\] nor \[3, 2, 1\] can be ext"
+    ):
+        Matroid(4, affordable)
+    with pytest.raises(
+        ParameterError, match=r"no matroid: \[0, 1, 2\] is independent, but its part"
+    ):
+        Matroid(3, lambda items: items == [0, 1, 2][: len(items)])
+
+
+def test_what_shows_late_to_be_no_matroid_is_refused_by_name():
+    """One pair of 40 items blocks all others, which no order that is tried before begins with."""
+
+    def independent(items):
+        blocked = {17, 23} <= set(items)
+        return len(items) <= (2 if blocked else 3)
+
+    oracle = Matroid(40, independent)
+    w = np.zeros(40)
+    assert len(oracle(w)) == 3
+    w[[17, 23]] = 1.0
+    with pytest.raises(ParameterError, match=r"this is no matroid: neither .* nor \[17, 23\] can"):
+        oracle(w)
+
+
+@pytest.mark.parametrize("kind", [set, frozenset, tuple, np.array, dict.fromkeys])
+def test_laminar_families_of_sets(kind):
+    w = np.random.default_rng(0).random(6)
+    lists = [[0, 1], [0, 1, 2, 3]]
+    oracle = LaminarMatroid(6, sets=[kind(items) for items in lists], capacities=[1, 2])
+    expected = LaminarMatroid(6, sets=lists, capacities=[1, 2])
+    assert oracle(w).tolist() == expected(w).tolist()
+    assert LaminarMatroid(6, sets=[range(4)], capacities=[2]).K == 4

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from superarm import DagPath, GridPath, ShortestPath
+from superarm import Agent, CombLinTS, DagPath, GridPath, ShortestPath, minimize
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.testing import check_oracle
 
@@ -177,7 +177,66 @@ def test_a_cycle_is_refused():
 
 
 def test_positive_weights_are_no_costs():
-    with pytest.raises(WeightsError, match=r"item 1 has weight 0\.5: weights are minus costs"):
+    message = r"item 1 has weight 0\.5: weights are minus costs .* pass clip=True to count negative"
+    with pytest.raises(WeightsError, match=message):
         ShortestPath(DIAMOND, 0, 3)(np.array([0.0, 0.5, 0.0, 0.0, 0.0]))
+    with pytest.raises(ParameterError, match="clip must be True or False, got 1"):
+        ShortestPath(DIAMOND, 0, 3, clip=1)
     assert repr(ShortestPath(DIAMOND, 0, 3)) == "ShortestPath(5 edges, 4 nodes)"
     assert repr(DagPath(DIAMOND, 0, 3)) == "DagPath(5 edges, at most 2 per path)"
+    assert (
+        repr(ShortestPath(DIAMOND, 0, 3, clip=True)) == "ShortestPath(5 edges, 4 nodes, clip=True)"
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**9), st.integers(3, 5))
+def test_clipped_costs_are_costs_of_zero(seed, N):
+    """Of any sign, against all paths, with roads closed; batches and costs too."""
+    rng = np.random.default_rng(seed)
+    edges, paths = random_network(rng, N)
+    if not paths:
+        return
+    oracle = ShortestPath(edges, 0, N - 1, clip=True)
+    W = rng.standard_normal((3, len(edges)))
+    W[rng.random(W.shape) < 0.1] = -np.inf
+    clipped = np.minimum(W, 0.0)
+    open_paths = [max(row[path].sum() for path in paths) > -np.inf for row in clipped]
+    W = W[open_paths]
+    clipped = clipped[open_paths]
+    A = oracle(W)
+    np.testing.assert_array_equal(A, ShortestPath(edges, 0, N - 1)(clipped))
+    costs = np.where(np.isneginf(W), W, -W)
+    np.testing.assert_array_equal(A, minimize(oracle)(costs))
+    for items, row in zip(A, clipped, strict=True):
+        best = max(row[path].sum() for path in paths)
+        assert row[items[items >= 0]].sum() == pytest.approx(best, abs=1e-12)
+
+
+def test_clipping_under_the_contract():
+    """It is exact for costs, which are not negative; others are refused as everywhere."""
+    oracle = ShortestPath(DIAMOND, 0, 3, clip=True)
+    assert oracle.gap == minimize(oracle).gap == 0
+    check_oracle(oracle, 5, family=DIAMOND_PATHS, domain=lambda w: np.minimum(w, 0.0))
+    check_oracle(minimize(oracle), 5, family=DIAMOND_PATHS, domain=positive_costs)
+
+
+def positive_costs(w):
+    return np.where(np.isneginf(w), w, np.abs(w))
+
+
+def test_thompson_sampling_of_costs_never_stops():
+    """20 runs of 60 routes. Without clipping each of them met a negative cost."""
+    graph = networkx.DiGraph([(0, 1), (0, 2), (1, 3), (2, 3), (1, 2), (3, 4), (2, 4)])
+    oracle = minimize(ShortestPath.from_networkx(graph, 0, 4, clip=True))
+    cost = np.array([1.0, 0.6, 0.5, 0.2, 0.9, 1.5, 0.4])
+    best = cost[oracle(cost)[:3]].sum()
+    taken = []
+    for seed in range(20):
+        agent = Agent(CombLinTS(lam=1.0, sigma=0.2), features=np.eye(7), oracle=oracle, seed=seed)
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            route = agent.choose()
+            agent.observe(route, cost[route] + 0.2 * rng.standard_normal(len(route)))
+        taken.append(cost[agent.choose()].sum())
+    assert np.mean(taken) == pytest.approx(best, rel=0.05)

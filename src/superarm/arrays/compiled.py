@@ -3,6 +3,7 @@ superarm, so it waits until then.
 """
 
 import functools
+import secrets
 import threading
 import types
 from collections.abc import Callable
@@ -18,6 +19,22 @@ prange = range
 _one_parallel_call = threading.Lock()
 
 
+@functools.cache
+def _numba() -> Any:
+    """Numba, told to number the functions it compiles as no other process does.
+
+    Compiled code is named by its function and that number, which Numba counts from 1 in each
+    process. So codes that two processes had put into the cache could have one name, and a third
+    that loads both ran one in place of the other: sorting where an order was asked for, which hung.
+    """
+    import numba
+    from numba.core.bytecode import FunctionIdentity
+
+    identities: Any = FunctionIdentity
+    identities._unique_ids = iter(functools.partial(secrets.randbits, 64), None)
+    return numba
+
+
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """The function, compiled without the GIL on its first call and cached on disk for the next
     process.
@@ -31,8 +48,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.cache
     def kernel(parallel: bool = False) -> Callable[..., Any]:
-        import numba
-
+        numba = _numba()
         inner = {
             name: scope[name].kernel()
             for name in code.co_names

@@ -26,13 +26,24 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from superarm.agent.explain import times_chosen
-from superarm.arrays import Array, Features, Product, as_float64, is_product, take_rows
+from superarm.arrays import (
+    Array,
+    Features,
+    Product,
+    Selection,
+    as_float64,
+    is_product,
+    is_selection,
+    is_sparse,
+    sparse_arrays,
+    take_rows,
+)
 from superarm.checks import as_numbers, is_real, require_count
 from superarm.contracts import Feedback, Learner, Oracle, Problem, features_stay, require_learner
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ParameterError
 from superarm.learners import Greedy
-from superarm.offline.intervals import Estimate, Parts, estimate, is_clicks
+from superarm.offline.intervals import ENOUGH_DRAWS, Estimate, Parts, estimate, is_clicks
 from superarm.offline.lists import by_name, padded
 from superarm.offline.log import Log, refuse_first
 from superarm.oracles import TopK
@@ -85,7 +96,7 @@ def ips(
     _check_log(log, level)
     nothing = np.zeros(1)  # is predicted
     parts = [_parts(log, q, nothing, nothing) for q in _targets(log, target, against)]
-    return estimate(parts, log.w, normalized=normalized, level=level)
+    return _estimate(log, parts, normalized=normalized, level=level)
 
 
 def doubly_robust(
@@ -134,7 +145,7 @@ def doubly_robust(
     learner = Greedy() if model is None else model
     targets = _targets(log, target, against)
     parts = [_parts(log, q, *_predict(log, q, learner, folds, past)) for q in targets]
-    return estimate(parts, log.w, normalized=normalized, level=level)
+    return _estimate(log, parts, normalized=normalized, level=level)
 
 
 def replay(
@@ -194,7 +205,7 @@ def replay(
         ratio[i] = both / log.p[i]
     N = np.full(log.n, np.mean([len(A) for A in choices]))  # of this run, whose sizes are fixed
     parts = Parts(np.zeros(1), N, ratio * log.w, ratio)
-    found = estimate([parts], log.w, normalized=normalized, level=level)
+    found = _estimate(log, [parts], normalized=normalized, level=level)
     overlap = float((ratio > 0).sum() / N.sum())
     return Replay(found, padded(choices, -1), overlap, belief)
 
@@ -206,6 +217,17 @@ def _parts(log: Log, q: Array, M: Array, predicted: Array) -> Parts:
     S = np.where(log.A >= 0, chosen, 0.0) / log.p
     wrong = log.w - predicted
     return Parts(M, q.sum(-1), S * wrong, S)
+
+
+def _estimate(log: Log, parts: list[Parts], *, normalized: bool, level: float) -> Estimate:
+    """The estimate from what the decisions say, and how much of it rests on few draws."""
+    found = estimate(parts, log.w, normalized=normalized, level=level)
+    if log.draws is None:
+        return found
+    times = log.p * (log.draws[:, None] + 1)  # X+1 of p = (X+1)/(m+1)
+    few = (log.draws[:, None] > 0) & (times < ENOUGH_DRAWS - 0.5)
+    shares = [each.S[few].sum() / each.S.sum() for each in parts]
+    return found._replace(few_draws=float(max(shares)))
 
 
 def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tuple[Array, Array]:
@@ -228,7 +250,8 @@ def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tu
     problem = _problem(log, 0, TopK(1))
     if adds_constant:
         problem = problem._replace(Phi=_with_constant(problem.Phi))
-        rows = np.append(rows, log.A[..., None] >= 0, axis=-1)  # none where A pads
+        ones = log.A[..., None] >= 0  # none where A pads
+        rows = np.concatenate([ones, rows], axis=-1)
     fold = np.arange(log.n) * folds // log.n
     q = np.broadcast_to(q, (log.n, log.L))
     direct = np.zeros(log.n)
@@ -261,15 +284,24 @@ def _has_constant(rows: Array) -> bool:
 
 
 def _with_constant(Phi: Features) -> Features:
-    """The features with one more, which is 1 for all items."""
-    if is_product(Phi):
-        return Product(_with_ones(Phi.left), block_diag(Phi.right, 1.0))
-    return _with_ones(Phi)
+    """The features with one more before the others, which is 1 for all items."""
+    if not is_product(Phi):
+        return _with_ones(Phi)
+    left = _with_ones(Phi.left)
+    B = Phi.right
+    if not is_selection(B):
+        return Product(left, block_diag(1.0, B))
+    source = np.append(0, B.source + 1)
+    scale = np.append(1.0, B.scale)
+    return Product(left, Selection(B.k + 1, source, scale))
 
 
 def _with_ones(rows: Array) -> Array:
+    if is_sparse(rows):
+        wider: Array = sparse_arrays().with_ones(rows)
+        return wider
     ones = np.ones((len(rows), 1), rows.dtype)
-    return np.concatenate([rows, ones], axis=-1)
+    return np.concatenate([ones, rows], axis=-1)
 
 
 def probabilities(

@@ -6,6 +6,7 @@ A_i       A            (n, K) int   the items chosen, -1 pads
 w_i(e)    w            (n, K)       the weights observed of them, 0 where A pads
 p_i(e)    p            (n, K)       P(e ∈ A_i), their propensities, 1 where A pads
 Φ_i       Phi          n of (L, d)  features
+m_i       draws        (n,) int     the draws that p_i comes from, 0 where that is not known
 """
 
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ import numpy as np
 from superarm.agent.catalogue import Catalogue
 from superarm.agent.decisions import Decision
 from superarm.arrays import Array, Features, take_rows
+from superarm.checks import require_count
 from superarm.contexts import as_table
 from superarm.errors import (
     DecisionError,
@@ -57,6 +59,7 @@ class Log(NamedTuple):
     Phi: list[Features]  # n of (L, d)
     available: Array | None = None  # (n, L) bool, if not all items could be chosen
     ids: Array | None = None  # (L,) of the items, if they are not 0..L-1
+    draws: Array | None = None  # (n,) int, that propensities come from; 0 if exact or not known
 
     @property
     def n(self) -> int:
@@ -78,6 +81,8 @@ class Log(NamedTuple):
         *,
         ids: Any = None,
         available: Any = None,
+        decisions: Any = None,
+        draws: Any = None,
     ) -> "Log":
         """The log of lists with one entry per decision, or of arrays or data frames (n, K) in which
         items of -1 or None pad. Where each decision is of one item, flat lists and the columns of a
@@ -96,6 +101,10 @@ class Log(NamedTuple):
                 else 0..L-1.
             available: the items that could be chosen, if not all could: a mask (L,) or (n, L), a
                 set of ids, or a list of n sets.
+            decisions: their ids, if some may have been delivered more than once. Each counts once;
+                one that comes again with other items, weights or propensities is refused.
+            draws: how many draws the propensities come from, one number or one per decision, if
+                they were estimated. Estimates say so where these are too few.
 
         >>> import pandas as pd
         >>> from superarm.offline import Log
@@ -105,7 +114,12 @@ class Log(NamedTuple):
         array([[1],
                [0]])
         """
-        require_same_index(items=items, weights=weights, propensities=propensities)
+        require_same_index(
+            items=items,
+            weights=weights,
+            propensities=propensities,
+            decisions=decisions,
+        )
         chosen = per_decision("items", items, ItemsError, "integers or ids")
         w = per_decision("weights", weights, WeightsError)
         p = per_decision("propensities", propensities, ParameterError)
@@ -119,11 +133,14 @@ class Log(NamedTuple):
             np.where(A >= 0, padded(p, 1.0), 1.0),
             Phi,
             ids=None if known.plain else known.ids,
+            draws=_counts(draws, len(A)),
         )
         log._check()
-        if available is None:
+        if available is not None:
+            log = log._replace(available=_mask(available, A, known))
+        if decisions is None:
             return log
-        return log._replace(available=_mask(available, A, known))
+        return once(log, decisions)
 
     def _check(self) -> None:
         """Refuse items that are unknown or repeated, weights and propensities that are none."""
@@ -164,6 +181,7 @@ class Log(NamedTuple):
             [self.Phi[i] for i in chosen],
             None if self.available is None else self.available[chosen],
             self.ids,
+            None if self.draws is None else self.draws[chosen],
         )
 
     @classmethod
@@ -175,9 +193,13 @@ class Log(NamedTuple):
         *,
         items: Any = None,
         available: Any = None,
+        draws: Any = None,
     ) -> "Log":
         """The log of records of decisions with propensities, which `Agent.decide(..., draws=1000)`
         makes, and of what came of them.
+
+        A decision that was delivered more than once, with the same weights, counts once. With other
+        weights, or with other items, features or propensities, it is refused.
 
         Args:
             decisions: the records, or their JSON.
@@ -188,6 +210,7 @@ class Log(NamedTuple):
             items: the ids of the items in the order of their features, `agent.items`; by default
                 the index of a data frame, else 0..L-1.
             available: as in `of`.
+            draws: as in `of`.
 
         >>> import numpy as np
         >>> from superarm import Agent, CombLinTS, TopK, offline
@@ -217,7 +240,7 @@ class Log(NamedTuple):
             chosen.append(_positions(i, decision, known))
             observed.append(_in_order(i, decision, feedback[i]))
         p = [decision.propensity for decision in records]
-        log = cls.of(chosen, observed, p, values)
+        log = cls.of(chosen, observed, p, values, draws=draws)
         if known is not None and not known.plain:
             log = log._replace(ids=known.ids)
         if available is not None:
@@ -226,7 +249,80 @@ class Log(NamedTuple):
         for i, decision in enumerate(records):
             rows = take_rows(log.Phi[i], log.A[i][: len(decision.items)])
             _check_rows(i, decision, rows, table.names)
-        return log
+        return once(log, [decision.id for decision in records])
+
+
+def once(log: Log, decisions: Any) -> Log:
+    """The log in which each decision counts once, by its id, however often it was delivered.
+
+    What comes again with other items, weights, propensities or features is refused.
+
+    >>> import numpy as np
+    >>> log = Log.of([[0], [1], [0]], [[1.0], [0.0], [1.0]], [[0.5], [0.5], [0.5]], np.eye(2))
+    >>> once(log, ["monday", "tuesday", "monday"]).A.tolist()
+    [[0], [1]]
+    """
+    ids = _decision_ids(decisions, log.n)
+    first: dict[Any, int] = {}
+    for i, key in enumerate(ids):
+        before = first.setdefault(key, i)
+        if before == i:
+            continue
+        if fault := _contradiction(log, before, i):
+            raise DecisionError(
+                f"decision {key!r:.100} is in the log twice, with other {fault} in entry {i} than "
+                f"in entry {before}: give each decision once, as a list of its items"
+            )
+    return log.part(list(first.values()))
+
+
+def _decision_ids(decisions: Any, n: int) -> list[Any]:
+    ids = list(decisions)
+    if len(ids) != n:
+        raise DecisionError(f"there are ids of {len(ids)} decisions, but items of {n}")
+    for i, key in enumerate(ids):
+        if not _is_id(key):
+            raise DecisionError(f"decision {i} needs an id, as a text or a number, got {key!r:.60}")
+    return ids
+
+
+def _is_id(key: Any) -> bool:
+    """Whether it can name a decision: neither None nor NaN, and hashable."""
+    try:
+        hash(key)
+        return key is not None and bool(key == key)
+    except TypeError:  # pandas' NA is neither equal nor unequal
+        return False
+
+
+def _contradiction(log: Log, i: int, j: int) -> str | None:
+    """In what two entries of the same decision differ; None if they say the same, in any order."""
+    one = np.argsort(log.A[i])
+    two = np.argsort(log.A[j])
+    pairs = {"items": log.A, "weights": log.w, "propensities": log.p}
+    for what, array in pairs.items():
+        if not np.array_equal(array[i, one], array[j, two]):
+            return what
+    if log.Phi[i] is log.Phi[j]:
+        return None
+    items = log.A[i, one]
+    rows = take_rows(log.Phi[i], items)
+    again = take_rows(log.Phi[j], items)
+    return None if np.array_equal(rows, again) else "features"
+
+
+def _counts(draws: Any, n: int) -> Array | None:
+    """Numbers of draws per decision, (n,), 0 where none is given; None if none is."""
+    if draws is None:
+        return None
+    given = list(draws) if isinstance(draws, Iterable) else [draws] * n
+    if len(given) != n:
+        raise ParameterError(f"there are draws of {len(given)} decisions, but items of {n}")
+    for each in given:
+        if each is not None:
+            require_count(draws=each)
+    counts = [each or 0 for each in given]
+    return np.array(counts, np.int64)
 
 
 def refuse_first(

@@ -3,7 +3,7 @@
 A basis is a maximal independent set; all bases have the same size, the rank.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -170,7 +170,7 @@ class LaminarMatroid(BaseOracle):
         self,
         L: int,
         *,
-        sets: Sequence[Sequence[int] | Array],
+        sets: Sequence[Collection[int] | Array],
         capacities: Sequence[int],
         bases: bool = True,
     ) -> None:
@@ -183,7 +183,7 @@ class LaminarMatroid(BaseOracle):
         parent = np.full(len(sets), -1)
         order = np.argsort([len(s) for s in sets], kind="stable")  # inner sets first
         for s in order[::-1].tolist():
-            _nest(s, np.asarray(sets[s]), owner, parent)
+            _nest(s, _members(sets[s]), owner, parent)
         holds = _ranks(capacities, owner, parent, order)
         self._family = _Family(owner, parent, order, starts(holds))
         self.K = int((owner < 0).sum() + holds[parent < 0].sum())
@@ -209,6 +209,11 @@ class LaminarMatroid(BaseOracle):
 def _floor(bases: bool) -> float:
     """What the weight of an item must exceed to be chosen."""
     return -np.inf if bases else 0.0
+
+
+def _members(items: Collection[int] | Array) -> Array:
+    """The items of a set, a list or an array, as an array."""
+    return np.asarray(items if isinstance(items, np.ndarray) else list(items))
 
 
 def _nest(s: int, items: Array, owner: Array, parent: Array) -> None:
@@ -244,7 +249,8 @@ class Matroid(BaseOracle):
 
     `independent(items)` says whether a list of items is independent. The answer is exact if it is a
     matroid: subsets of independent sets are independent, and the smaller of two independent sets
-    can be extended from the larger.
+    can be extended from the larger. What shows to be none is refused, with sets that contradict
+    this; a few orders of the items are tried when it is made.
 
     >>> import numpy as np
     >>> from superarm import Matroid
@@ -258,6 +264,7 @@ class Matroid(BaseOracle):
     independent: Callable[[list[int]], bool]
     bases: bool = field(default=True, kw_only=True)
     K: int = field(init=False)
+    _basis: list[int] = field(init=False, repr=False, compare=False)
     gap = 0.0
     exchanges = True
 
@@ -266,23 +273,53 @@ class Matroid(BaseOracle):
         if not self.independent([]):
             raise ParameterError("the empty set must be independent")
 
-        basis = self._greedy(np.zeros(self.L), floor=-np.inf)
+        each = np.arange(self.L)
+        basis = self._extended(each, most=self.L)
+        object.__setattr__(self, "_basis", basis)
         object.__setattr__(self, "K", len(basis))
+        self._refuse_dependent_parts()
+        shuffled = np.random.default_rng(0).permutation(self.L)
+        for order in (each[::-1], shuffled):
+            self._refuse_another_size(self._extended(order, most=self.L))
 
     def solve_row(self, w: Array) -> Array:
         """The best independent set for the weights (L,), the best item first."""
-        floor = _floor(self.bases)
-        items = self._greedy(w, floor)
+        best_first = np.argsort(-w, kind="stable")
+        good = w[best_first] > _floor(self.bases)
+        items = self._extended(best_first[good], most=self.K)
+        if good.all():
+            self._refuse_another_size(items)
         if self.bases:
             feasible(len(items) == self.K, self)
-        return items
+        return np.array(items, dtype=np.int64)
 
-    def _greedy(self, w: Array, floor: float) -> Array:
+    def _extended(self, order: Array, most: int) -> list[int]:
+        """The items, in this order, that are independent of those before; at most so many, as in a
+        matroid nothing can be added to a basis.
+        """
         chosen: list[int] = []
-
-        for e in np.argsort(-w, kind="stable").tolist():
-            if w[e] <= floor:
+        for e in order.tolist():
+            if len(chosen) == most:
                 break
             if self.independent([*chosen, e]):
                 chosen.append(e)
-        return np.array(chosen, dtype=np.int64)
+        return chosen
+
+    def _refuse_dependent_parts(self) -> None:
+        """Raise if a part of the basis is not independent."""
+        for e in self._basis:
+            part = [x for x in self._basis if x != e]
+            if not self.independent(part):
+                raise ParameterError(
+                    f"this is no matroid: {self._basis!r:.80} is independent, "
+                    f"but its part {part!r:.80} is not"
+                )
+
+    def _refuse_another_size(self, items: list[int]) -> None:
+        """Raise if a set that cannot be extended is not as large as the basis."""
+        if len(items) != self.K:
+            raise ParameterError(
+                f"this is no matroid: neither {self._basis!r:.80} nor {items!r:.80} can be "
+                "extended, but in a matroid such sets have one size; for a budget see Knapsack, "
+                "for other constraints Milp"
+            )

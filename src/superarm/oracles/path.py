@@ -128,9 +128,9 @@ class _GraphPath(EdgeOracle):
             raise InfeasibleError(f"no path leads from source {source} to target {target}")
 
     @classmethod
-    def from_networkx(cls, graph: Any, source: Any, target: Any) -> Self:
+    def from_networkx(cls, graph: Any, source: Any, target: Any, **options: Any) -> Self:
         """The paths in a networkx DiGraph, without cycles if `DagPath` is to find them; `items` are
-        its own edges.
+        its own edges, and options those of the oracle.
         """
         if not graph.is_directed():
             raise ParameterError(
@@ -146,6 +146,7 @@ class _GraphPath(EdgeOracle):
             numbers,
             numbers[source],
             numbers[target],
+            **options,
         )
 
 
@@ -234,33 +235,51 @@ class ShortestPath(_GraphPath):
     them. Weights are minus the costs and must not be positive; `minimize(ShortestPath(...))` takes
     the costs themselves. A path is returned from source to target.
 
+    Args:
+        edges: pairs of nodes 0, 1, 2, ...
+        source: where paths begin.
+        target: where they end.
+        clip: count a negative cost as zero, where it would be refused. Costs drawn by Thompson
+            sampling are negative at times. The path is then a cheapest one of the clipped costs:
+            it is for these that `gap` is 0.
+
     >>> import numpy as np
     >>> from superarm import ShortestPath, minimize
-    >>> oracle = minimize(ShortestPath([(0, 1), (1, 2), (2, 1), (0, 2)], source=0, target=2))
+    >>> edges = [(0, 1), (1, 2), (2, 1), (0, 2)]
+    >>> oracle = minimize(ShortestPath(edges, source=0, target=2))
     >>> oracle(np.array([1.0, 1.0, 0.0, 3.0]))
     array([0, 1])
+    >>> clipping = minimize(ShortestPath(edges, source=0, target=2, clip=True))
+    >>> clipping(np.array([1.0, 1.0, -2.0, -0.5]))
+    array([ 3, -1])
     """
 
     K: int  # the most edges of a path without a cycle
 
-    def __init__(self, edges: Any, source: int, target: int) -> None:
+    def __init__(self, edges: Any, source: int, target: int, *, clip: bool = False) -> None:
         super().__init__(edges, source, target)
+        if not isinstance(clip, bool):
+            raise ParameterError(f"clip must be True or False, got {clip!r}")
         self.K = min(self.L, self._n_nodes - 1)
+        self._clip = clip
 
         # one number per edge; sorted by it, they come in the order of the matrix
         self._key = self._pairs @ [self._n_nodes, 1]
         self._by_key = np.argsort(self._key)
 
     def __repr__(self) -> str:
-        return f"ShortestPath({self.L} edges, {self._n_nodes} nodes)"
+        clip = ", clip=True" if self._clip else ""
+        return f"ShortestPath({self.L} edges, {self._n_nodes} nodes{clip})"
 
     def solve(self, rows: Array) -> Array:
         """The edges of a cheapest path for each row of weights (n, L): (n, K), -1 pads."""
+        if self._clip:
+            return super().solve(np.minimum(rows, 0.0))
         if (rows > 0).any():
             row, e = np.argwhere(rows > 0)[0]
             raise WeightsError(
-                f"item {e} has weight {rows[row, e]}: "
-                "weights are minus costs and must not be positive"
+                f"item {e} has weight {rows[row, e]}: weights are minus costs and must not be "
+                "positive; pass clip=True to count negative costs as zero, as for Thompson samples"
             )
         return super().solve(rows)
 

@@ -213,7 +213,9 @@ def _local_search(state: Array, kicks: int, atlas: _Map) -> tuple[float, Array]:
         j = _draw(state, i + 1)
         tour[i], tour[j] = tour[j], tour[i]
 
-    pos = np.argsort(tour)
+    pos = np.empty(n, np.int64)
+    for i in range(n):
+        pos[tour[i]] = i
     path = _Path(tour, pos)
     queue = _Queue(tour.copy(), np.ones(n, np.bool_))
     _descend(queue, n, path, atlas)

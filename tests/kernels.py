@@ -1,0 +1,98 @@
+"""Oracles in processes of their own that share one cache of compiled kernels.
+
+Run as a script it solves some families, named by its arguments, and prints their items as JSON.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import superarm
+from superarm import (
+    Assignment,
+    BipartiteMatching,
+    DagPath,
+    GridPath,
+    Knapsack,
+    LaminarMatroid,
+    PartitionMatroid,
+    Quota,
+    SpanningTree,
+    TopK,
+    Tour,
+)
+
+SECONDS = 60  # for a process that finds all kernels in the cache
+RING = [(i, (i + step) % 40) for i in range(40) for step in (1, 7)]
+PAIRS = [(i, j) for i in range(12) for j in range(9) if (i * j) % 3]
+FORWARD = [(i, j) for i in range(9) for j in range(i + 1, 9)]
+
+
+def laminar_matroid():
+    return LaminarMatroid(60, sets=[list(range(40)), list(range(10))], capacities=[25, 5])
+
+
+FAMILIES = {
+    "TopK": lambda: (TopK(5), 60),
+    "Quota": lambda: (Quota([0, 1] * 30, {0: 3, 1: 2}), 60),
+    "PartitionMatroid": lambda: (PartitionMatroid([0, 1] * 30, {0: 3, 1: 2}), 60),
+    "LaminarMatroid": lambda: (laminar_matroid(), 60),
+    "GridPath": lambda: (GridPath(8), 144),
+    "DagPath": lambda: (DagPath(FORWARD, 0, 8), 36),
+    "SpanningTree": lambda: (SpanningTree(RING), 80),
+    "Assignment": lambda: (Assignment(8, 10), 80),
+    "BipartiteMatching": lambda: (BipartiteMatching(PAIRS), len(PAIRS)),
+    "Knapsack": lambda: (Knapsack(np.linspace(0.1, 1.1, 60), 8.0), 60),
+    "Tour": lambda: (Tour(25), 300),
+}
+
+
+def answers(names):
+    """The items that the families choose, alone and in a batch."""
+    found = {}
+    for name in names:
+        oracle, L = FAMILIES[name]()
+        weights = np.random.default_rng(0).random((3, L))
+        found[name] = [oracle(weights[0]).tolist(), oracle(weights).tolist()]
+    return found
+
+
+def in_a_process(names, cache, seconds=SECONDS):
+    """What `answers` says in a process of its own, with the kernels of the cache."""
+    source = Path(superarm.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, __file__, *names],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)
+
+
+def filled(cache, names):
+    """The answers of processes that fill the cache, one per family, each in a fresh process."""
+    found = {}
+    for name in names:
+        found |= in_a_process([name], cache, seconds=600)
+    return found
+
+
+def numbers(cache):
+    """The numbers by which Numba tells apart the functions in each module's part of the cache."""
+    found = {}
+    for path in cache.rglob("*.nbc"):
+        module = path.name.split(".")[0]
+        tags = re.findall(rb"B\d+v(\d+)B", path.read_bytes())
+        found.setdefault(module, set()).update(tags)
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(answers(sys.argv[1:])))
