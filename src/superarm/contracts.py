@@ -87,6 +87,7 @@ class Feedback(NamedTuple):
     rows: Array  # (*B, K, d)
     w: Array  # (*B, K)
     importance: Array | float = 1.0  # how often each observation counts: a number, or (*B, K)
+    episodes: int = 1  # how many decisions it is on, where an item may occur once in each
 
     @classmethod
     def of(
@@ -117,6 +118,9 @@ class Model(Protocol):
         sample(belief, problem, rng)                scores drawn from the posterior, (*B, L)
         response(score)                             the weight that a score stands for
         merge(belief, other, problem)               both at once, each from the prior: `Agent.merge`
+        fade(belief, problem, keep)                 the belief to which all of the past counts
+                                                    `keep` times what it did, in (0, 1], and the
+                                                    prior as much as ever
         move(belief, problem, to, source)           for another catalogue, where gathering the
                                                     `per_item` fields is not enough
         completed(fields, problem)                  fields of a belief from an older file

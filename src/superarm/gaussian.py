@@ -40,6 +40,9 @@ from superarm.arrays import (
 from superarm.checks import is_real, require_positive
 from superarm.errors import FeaturesError, ParameterError
 
+FAINTEST = 1e-100
+"""The least that the past may count at once; what has faded further counts nothing."""
+
 
 class Factored(Protocol):
     """Any belief about θ: `Gaussian`, or one that keeps more beside."""
@@ -197,10 +200,20 @@ def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
     >>> gaussian.mean(belief).round(9), gaussian.std(belief, np.array([[1.0]])).round(9)
     (array([0.]), array([2.]))
     """
-    if not (is_real(keep) and 0 < keep <= 1):
-        raise ParameterError(f"keep must lie in (0, 1], where 1 forgets nothing, got {keep!r}")
+    require_keep(keep)
     factor = stacked_rows(math.sqrt(keep) * belief.factor, math.sqrt(1 - keep) * start.factor)
     return Gaussian(factor, keep * belief.log_scale + (1 - keep) * start.log_scale)
+
+
+def require_keep(keep: Any) -> None:
+    """Refuse what is not a share of the past in (0, 1]."""
+    if not (is_real(keep) and 0 < keep <= 1):
+        raise ParameterError(f"keep must lie in (0, 1], where 1 forgets nothing, got {keep!r}")
+
+
+def kept(forgetting: float, episodes: int) -> float:
+    """What is left of the past after some episodes, γⁿ, but never so little that it rounds to 0."""
+    return max(forgetting**episodes, FAINTEST)
 
 
 def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:

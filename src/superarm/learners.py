@@ -70,7 +70,7 @@ class CombLinTS(_Linear):
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
         forgetting: what an episode leaves of all that was learned before, in (0, 1]: below 1 for a
-            world that changes. An episode is one call of the model's `learn`.
+            world that changes. An episode is one decision that was observed.
         link: "logit" for clicks, with weights in [0, 1]; then φ·θ are log-odds, lam is theirs and
             sigma is left out. Give the features a constant: log-odds of 0 are a coin toss, and few
             things are.
@@ -366,8 +366,8 @@ class CombUCB1:
     mean + scale √(1.5 ln t / T(e)).
 
     The theory is for weights in [0, 1]; for a range of another width set `scale` to it. It first
-    chooses until every item that can be chosen has been observed; an episode, for ln t, is one call
-    of the model's `learn`.
+    chooses until every item that can be chosen has been observed; an episode, for ln t, is one
+    decision that was observed.
 
     >>> from superarm import CombUCB1
     >>> CombUCB1()

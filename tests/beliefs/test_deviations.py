@@ -114,11 +114,11 @@ def test_what_removed_items_said_stays(contexts):
 
 @pytest.mark.parametrize("contexts", [False, True])
 def test_forgetting_is_importance_that_fades_in_steps(contexts):
-    """0.99 forgets 5 % at once after each 5 episodes: what came s steps ago counts 0.99⁵ˢ."""
+    """0.99 forgets 5 % at once before each fifth episode: what came s steps ago counts 0.99⁵ˢ."""
     learner = CombMixTS(contexts=contexts, forgetting=0.99, **SCALES)
     problem, rows = observations(3, 23, contexts)
     belief = learned(learner, problem, rows)
-    steps = 23 // 5 - np.arange(23) // 5
+    steps = 23 // 5 - np.arange(1, 24) // 5
     faded = rows._replace(v=rows.v * 0.99 ** (5 * steps))
     assert_dense(learner, belief, problem, faded, evidence=False)
     assert belief.n.sum() == pytest.approx(faded.v.sum())

@@ -50,6 +50,7 @@ xp.matmul = _matmul
 xp.max = torch.amax
 xp.min = torch.amin
 xp.nonzero = functools.partial(torch.nonzero, as_tuple=True)
+xp.sort = lambda x: torch.sort(x).values
 
 
 # --- devices --------------------------------------------------------------------------------------

@@ -28,13 +28,16 @@ from superarm.arrays import (
     add_at,
     as_float64,
     as_like,
+    full,
     is_tensor,
     log,
     nonzero_rows,
+    stacked_rows,
     take,
     take_rows,
     to_numpy,
     where,
+    with_column,
 )
 from superarm.arrays.compiled import compiled
 from superarm.arrays.kinds import namespace
@@ -184,6 +187,56 @@ def _counted_tensors(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
     )
 
 
+def repeats(A: Array) -> bool:
+    """Whether an item occurs more than once in a row of A (*B, K), where -1 is padding."""
+    ordered = namespace(A).sort(A)
+    again = ordered[..., 1:] == ordered[..., :-1]
+    return bool((again & (ordered[..., 1:] >= 0)).any())
+
+
+class ByItem(NamedTuple):
+    """Feedback in which items repeat, as the mean of each and what is around the means."""
+
+    means: Feedback  # each item once, with the importance of all its rows
+    rows: Array  # (*B, K, d) √v (φ - φ̄)
+    w: Array  # (*B, K) √v (w - w̄)
+    more: Array  # (*B,) how many rows there are beyond one per item
+
+
+def by_item(feedback: Feedback) -> ByItem:
+    """The rows of each item together, whose deviation they share: their mean, as precise as all
+    of them, and what is around it, which tells of θ and of the noise alone.
+    """
+    order = namespace(feedback.A).argsort(feedback.A, stable=True)
+    A = take(feedback.A, order)
+    rows = as_float64(take_rows(feedback.rows, order))
+    own = A >= 0
+    v = full(A.shape, feedback.importance, feedback.w)
+    v = where(own, take(v, order), 0.0)
+    w = where(own, take(feedback.w, order), 0.0)
+
+    # groups of equal items, numbered in their order
+    new = full(A.shape, 1, A)
+    new[..., 1:] = A[..., 1:] != A[..., :-1]
+    group = new.cumsum(-1) - 1
+    item = add_at(full(A.shape, -1, A), group, new * (A + 1))
+
+    nothing = full(v.shape, 0.0, v)
+    of_rows = full((*rows.shape[:-2], rows.shape[-1], rows.shape[-2]), 0.0, v)
+    V = add_at(nothing, group, v)
+    total = add_at(of_rows, for_each(of_rows, group), (v[..., None] * rows).mT)
+    phi = mean_rows(total, V)
+    mean = add_at(nothing, group, v * w) / where(V > 0, V, 1.0)
+    means = feedback._replace(A=item, rows=phi, w=mean, importance=where(V > 0, V, 1.0))
+    root = v**0.5
+    return ByItem(
+        means,
+        root[..., None] * (rows - take_rows(phi, group)),
+        root * (w - take(mean, group)),
+        own.sum(-1) - (item >= 0).sum(-1),
+    )
+
+
 class Outlook(NamedTuple):
     """What items are worth given θ."""
 
@@ -285,6 +338,35 @@ def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
         data=with_rows(belief.data, feedback._replace(importance=v)),
         rows=belief.rows + present.sum(-1),
     )
+
+
+def learn_around_means(belief: Mixed, of: ByItem) -> Mixed:
+    """From what is around the means of items, once the means themselves are learned."""
+    off = of.rows
+    if not belief.past.shape[-2]:  # features stay the same: what differs is rounding
+        off = 0 * off
+    around = with_column(off, of.w, 1.0)
+    after = gaussian.absorb(belief, around, of.more, belief.sigma)
+    return belief._replace(
+        **after._asdict(),
+        within=stacked_rows(belief.within, around),
+        observed=belief.observed + of.more,
+    )
+
+
+def rows_between(belief: Mixed, other: Mixed) -> Array:
+    """What the means of items in two beliefs differ by, as rows [φ w] of `within`."""
+    n = where(belief.n > 0, belief.n, 1.0)
+    m = where(other.n > 0, other.n, 1.0)
+    weight = (belief.n * other.n / (n + m)) ** 0.5
+    apart = weight * (belief.total / n - other.total / m)
+    d = belief.data.shape[-1] - 1
+    rows = np.zeros((*apart.shape, d + 1))
+    rows[..., -1] = apart
+    if belief.past.shape[-2]:
+        off = mean_rows(belief.past, belief.n) - mean_rows(other.past, other.n)
+        rows[..., :-1] = weight[..., None] * off
+    return rows
 
 
 def without(belief: Mixed, Phi: Features, items: Array) -> Mixed:

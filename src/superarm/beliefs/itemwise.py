@@ -12,7 +12,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, Rng, add_at, as_like, beta, full, normal
+from superarm import gaussian
+from superarm.arrays import Array, Rng, add_at, as_like, beta, full, normal, where
 from superarm.contracts import Belief, Feedback, Problem
 from superarm.errors import ParameterError, WeightsError
 
@@ -64,7 +65,18 @@ class CountsModel:
         return Counts(
             add_at(belief.n, A, times),
             add_at(belief.total, A, times * feedback.w),
-            belief.t + (A >= 0).any(-1),
+            belief.t + feedback.episodes * (A >= 0).any(-1),
+        )
+
+    def fade(self, belief: Counts, problem: Problem, keep: float) -> Counts:
+        """All that was counted, `keep` times: also the episodes, as in discounted UCB."""
+        gaussian.require_keep(keep)
+        left = keep * belief.n
+        known = left > gaussian.FAINTEST
+        return Counts(
+            where(known, left, 0.0),
+            where(known, keep * belief.total, 0.0),
+            keep * belief.t,
         )
 
     def merge(self, belief: Counts, other: Counts, problem: Problem) -> Counts:
@@ -166,6 +178,17 @@ class CoinsModel:
         heads = feedback.importance * w
         tails = feedback.importance * (1 - w)
         return Beta(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))
+
+    def fade(self, belief: Beta, problem: Problem, keep: float) -> Beta:
+        """Heads and tails `keep` times, beside those of the prior."""
+        gaussian.require_keep(keep)
+        if keep == 1:
+            return belief
+        start = self.prior(problem)
+        return Beta(
+            start.alpha + keep * (belief.alpha - start.alpha),
+            start.beta + keep * (belief.beta - start.beta),
+        )
 
     def sample(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) from the posterior: (*B, L)."""

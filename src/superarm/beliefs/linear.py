@@ -30,6 +30,12 @@ class FactoredModel:
         """The belief after the feedback of both, each of which started from the prior."""
         return gaussian.merge(belief, other, self.prior(problem))
 
+    def fade(self, belief: Any, problem: Problem, keep: float) -> Any:
+        """The belief to which all of the past counts `keep` times what it did, and the prior as
+        much as ever.
+        """
+        return belief if keep == 1 else faded(belief, self.lam, keep)
+
     def coefficients(self, belief: Factored) -> Array:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
@@ -51,12 +57,10 @@ class FactoredModel:
         return score
 
 
-def faded(belief: Factored, lam: float, keep: float) -> Factored:
-    """The belief after an episode in which nothing was seen: γ of the past is left."""
-    if keep == 1:
-        return belief
+def faded(belief: Factored, stds: Array | float, keep: float) -> Gaussian:
+    """`gaussian.forget` of a belief whose prior had these stds of θ."""
     *batch, D = belief.factor.shape[:-1]
-    start = gaussian.prior(D - 1, lam, tuple(batch), belief.factor)
+    start = gaussian.prior(D - 1, stds, tuple(batch), belief.factor)
     return gaussian.forget(belief, start, keep)
 
 
@@ -91,5 +95,6 @@ class LinearModel(FactoredModel):
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Algorithm 1 on the rows of the feedback."""
-        past = faded(belief, self.lam, self.forgetting)
+        keep = gaussian.kept(self.forgetting, feedback.episodes)
+        past = self.fade(belief, problem, keep)
         return observed(past, feedback, self.sigma)

@@ -26,7 +26,7 @@ from superarm.arrays import (
 from superarm.beliefs.clicks import blocks, matched, require_shares, targets
 from superarm.beliefs.columns import LEVEL, is_level
 from superarm.beliefs.deviations import Means, Mixed
-from superarm.beliefs.linear import FactoredModel, faded, observed
+from superarm.beliefs.linear import FactoredModel, observed
 from superarm.beliefs.mixed import MixedModel
 from superarm.beliefs.tuned import TunedModel
 from superarm.contracts import Feedback, Problem
@@ -82,7 +82,8 @@ class LogitModel(FactoredModel):
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Bayes' rule by moment matching."""
-        past = faded(belief, self.lam, self.forgetting)
+        keep = gaussian.kept(self.forgetting, feedback.episodes)
+        past = self.fade(belief, problem, keep)
         return condition_logit(past, feedback.rows, feedback.w, feedback.importance)
 
     def response(self, score: Array) -> Array:
@@ -145,22 +146,27 @@ class TunedLogitModel(TunedModel):
 
     def learn(self, belief: Clicks, problem: Problem, feedback: Feedback) -> Any:
         """Bayes' rule by moment matching, and at times the choice of a new λ and of new targets."""
-        past = self._faded(belief)
+        keep = gaussian.kept(self.forgetting, feedback.episodes)
+        past = self.fade(belief, problem, keep)
         of = matched(past, feedback).feedback
         phi = as_float64(feedback.rows)
         present = nonzero_rows(phi)
         v = where(present, full(feedback.w.shape, feedback.importance, phi), 0.0)
-        counted = belief._replace(
-            shown=belief.shown + v.sum(-1),
-            clicked=belief.clicked + (v * where(present, feedback.w, 0.0)).sum(-1),
-            gram=belief.gram + phi.mT @ (v[..., None] * phi),
-            formed=belief.formed + where(present, of.importance, 0.0).sum(-1),
+        counted = past._replace(
+            shown=past.shown + v.sum(-1),
+            clicked=past.clicked + (v * where(present, feedback.w, 0.0)).sum(-1),
+            gram=past.gram + phi.mT @ (v[..., None] * phi),
+            formed=past.formed + where(present, of.importance, 0.0).sum(-1),
         )
-        return super().learn(counted, problem, of)
+        return self._grown(counted, of)
 
-    def _faded(self, belief: Clicks) -> Any:
-        keep = self.forgetting
-        past = super()._faded(belief)
+    def fade(self, belief: Clicks, problem: Problem, keep: float) -> Any:
+        """The belief, and what it was made from, to which the past counts `keep` times what it
+        did.
+        """
+        if keep == 1:
+            return belief
+        past = super().fade(belief, problem, keep)
         return past._replace(
             shown=keep * belief.shown,
             clicked=keep * belief.clicked,
@@ -238,20 +244,28 @@ class MixedLogitModel(MixedModel):
         present = nonzero_rows(feedback.rows) | (feedback.A >= 0)
         require_shares(feedback, present)
         v = full(feedback.w.shape, feedback.importance, belief.total)
-        for part in blocks(feedback):
-            rows = feedback.rows[..., part, :]
-            block = Feedback(feedback.A[..., part], rows, feedback.w[..., part], v[..., part])
-            belief = super().learn(belief, problem, self._matched(belief, block))
+        parts = blocks(feedback)
+        before = 0
+        for i, part in enumerate(parts):
+            after = feedback.episodes * (i + 1) // len(parts)  # their share of the episodes
+            block = Feedback(
+                feedback.A[..., part],
+                feedback.rows[..., part, :],
+                feedback.w[..., part],
+                v[..., part],
+                after - before,
+            )
+            belief = super().learn(belief, problem, block)
+            before = after
         return belief
 
-    def _matched(self, belief: Mixed, block: Feedback) -> Feedback:
-        """What the clicks say, as Gaussian feedback."""
+    def _as_gaussian(self, belief: Mixed, block: Feedback) -> Feedback:
         present = nonzero_rows(block.rows) | (block.A >= 0)
         of = self.rows_of(belief, block.A, as_float64(block.rows))
         X = solve_rows(belief.factor, of.rows)
         found = targets(
             matvec(of.rows, gaussian.mean(belief)) + of.pull,
-            X @ X.mT + diagonal(of.variance),
+            X @ X.mT + _shared(of.variance, block.A),
             where(present, block.w, 0.0),
             full(block.w.shape, block.importance, X),
             present,
@@ -265,3 +279,12 @@ class MixedLogitModel(MixedModel):
     def _level(self, belief: Mixed, items: Means) -> Array:
         """The prior std of the log-odds of a typical item."""
         return full((), LEVEL)
+
+
+def _shared(variance: Array, A: Array) -> Array:
+    """The covariance of the deviations of observed items: (*B, K), (*B, K) -> (*B, K, K). The
+    observations of an item share its deviation; rows that belong to none have one each.
+    """
+    own = A >= 0
+    same = own[..., None] & (A[..., None] == A[..., None, :])
+    return where(same, variance[..., None], 0.0) + diagonal(where(own, 0.0, variance))

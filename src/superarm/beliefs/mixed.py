@@ -43,13 +43,16 @@ from superarm.beliefs.deviations import (
     Mixed,
     Outlook,
     Rows,
+    by_item,
     counted,
     for_each,
+    learn_around_means,
     learn_loose_rows,
     look_at,
-    mean_rows,
     means_of,
+    repeats,
     rows_before,
+    rows_between,
     shares,
     some_rows,
     with_corner,
@@ -206,6 +209,21 @@ class MixedModel:
         own = feedback.A >= 0
         present = nonzero_rows(feedback.rows)
         loose = present & ~own
+        t = belief.t + feedback.episodes * (own | loose).any(-1)
+        past = self._past(belief, problem, t)
+        known = self._absorbed(past, self._as_gaussian(past, feedback))
+        due = doubled(belief.t, t) & (len(self.known) < len(self.wide))
+        return self._where(due, known._replace(t=t), problem, self._refitted)
+
+    def _as_gaussian(self, belief: Mixed, feedback: Feedback) -> Feedback:
+        """What the feedback says, as observations with Gaussian noise."""
+        return feedback
+
+    def _absorbed(self, belief: Mixed, feedback: Feedback) -> Mixed:
+        """The belief with what the feedback says at the present scales."""
+        own = feedback.A >= 0
+        present = nonzero_rows(feedback.rows)
+        loose = present & ~own
         require_squares(feedback.rows, where(present | own, feedback.w, 0.0))
         v = full(feedback.w.shape, feedback.importance, belief.total)
         feedback = feedback._replace(importance=v)
@@ -213,12 +231,9 @@ class MixedModel:
             belief = self._learn_items(belief, feedback)
         if loose.any():
             belief = learn_loose_rows(belief, some_rows(feedback, loose))
-        seen = (own | loose).any(-1)
-        belief = belief._replace(
+        return belief._replace(
             columns=with_rows_counted(belief.columns, feedback.rows, present),
-            t=belief.t + seen,
         )
-        return self._renewed(belief, problem, seen)
 
     def rows_of(self, belief: Mixed, A: Array, rows: Array) -> Rows:
         """What observations of these items, with these features, say about θ."""
@@ -235,6 +250,18 @@ class MixedModel:
         return left
 
     def _learn_items(self, belief: Mixed, feedback: Feedback) -> Mixed:
+        """From items of the catalogue, which may repeat: the belief is that of one after the other.
+
+        On the CPU features that stay the same are counted so.
+        """
+        in_order = not self.contexts and not is_tensor(feedback.A)
+        if in_order or not repeats(feedback.A):
+            return self._learn_each(belief, feedback)
+        of = by_item(feedback)
+        known = self._learn_each(belief, of.means)
+        return learn_around_means(known, of)
+
+    def _learn_each(self, belief: Mixed, feedback: Feedback) -> Mixed:
         """From items of the catalogue. One of importance v is as precise as v observations."""
         A = feedback.A
         own = A >= 0
@@ -260,24 +287,42 @@ class MixedModel:
             past=add_at(belief.past, for_each(belief.past, A), (v[..., None] * rows).mT),
         )
 
-    def _renewed(self, belief: Mixed, problem: Problem, seen: Any) -> Mixed:
-        """The belief once something was observed: the past fades, and at times scales are new."""
-        due = seen & doubled(belief.t) & (len(self.known) < len(self.wide))
-        if self.forgetting < 1:
-            span = max(1, round(FADED / (1 - self.forgetting)))
-            fading = seen & (belief.t % span == 0)
-            keep = self.forgetting**span
-            belief = self._where(fading, belief, problem, lambda b, Phi: self._faded(b, Phi, keep))
-        return self._where(due, belief, problem, self._refitted)
+    def _past(self, belief: Mixed, problem: Problem, t: Array) -> Mixed:
+        """The belief on its way to episode t: it fades in steps, as each makes it anew."""
+        if self.forgetting == 1:
+            return belief
+        span = max(1, round(FADED / (1 - self.forgetting)))
+        steps = t // span - belief.t // span
+
+        def fade(one: Mixed, b: tuple[int, ...]) -> Mixed:
+            keep = gaussian.kept(self.forgetting, span * int(steps[b]))
+            return self._faded(one, entry_of(problem.Phi, b), keep)
+
+        return refit_where(steps > 0, belief, fade)
+
+    def fade(self, belief: Mixed, problem: Problem, keep: float) -> Mixed:
+        """The belief made anew from all that was observed, which counts `keep` times what it
+        did.
+        """
+        gaussian.require_keep(keep)
+        if keep == 1:
+            return belief
+        return self._where(
+            belief.t >= 0, belief, problem, lambda one, Phi: self._faded(one, Phi, keep)
+        )
 
     def _where(self, due: Array, belief: Mixed, problem: Problem, make: Any) -> Mixed:
         return refit_where(due, belief, lambda one, b: make(one, entry_of(problem.Phi, b)))
 
     def _faded(self, belief: Mixed, Phi: Features, keep: float) -> Mixed:
         """A single belief to which all of the past counts `keep` times what it did."""
-        weights = ("n", "total", "past", "observed", "rows")
+        known = keep * belief.n > gaussian.FAINTEST
         past = belief._replace(
-            **{name: keep * getattr(belief, name) for name in weights},
+            n=where(known, keep * belief.n, 0.0),
+            total=where(known, keep * belief.total, 0.0),
+            past=where(known, keep * belief.past, 0.0),
+            observed=keep * belief.observed,
+            rows=keep * belief.rows,
             within=keep**0.5 * belief.within,
             data=keep**0.5 * belief.data,
         )
@@ -341,7 +386,7 @@ class MixedModel:
     def merge(self, belief: Mixed, other: Mixed, problem: Problem) -> Mixed:
         """What is known of the items and loose rows of both, and the belief they make."""
         added = ("n", "total", "past", "observed", "rows", "t")
-        between = self._between(belief, other)
+        between = rows_between(belief, other)
         both = belief._replace(
             **{name: getattr(belief, name) + getattr(other, name) for name in added},
             within=stacked_rows(stacked_rows(belief.within, other.within), between),
@@ -349,20 +394,6 @@ class MixedModel:
             columns=merged_stats(belief.columns, other.columns, column_stats(problem.Phi)),
         )
         return self._where(both.t >= 0, both, problem, self._refitted)
-
-    def _between(self, belief: Mixed, other: Mixed) -> Array:
-        """What the means of items in two beliefs differ by, as rows [φ w] of `within`."""
-        n = where(belief.n > 0, belief.n, 1.0)
-        m = where(other.n > 0, other.n, 1.0)
-        weight = (belief.n * other.n / (n + m)) ** 0.5
-        apart = weight * (belief.total / n - other.total / m)
-        d = belief.data.shape[-1] - 1
-        rows = np.zeros((*apart.shape, d + 1))
-        rows[..., -1] = apart
-        if self.contexts:
-            off = mean_rows(belief.past, belief.n) - mean_rows(other.past, other.n)
-            rows[..., :-1] = weight[..., None] * off
-        return rows
 
     def move(self, belief: Mixed, problem: Problem, to: Problem, source: Array) -> Mixed:
         """For another catalogue: what items that leave said about θ stays, as loose rows."""

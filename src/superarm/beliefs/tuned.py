@@ -28,7 +28,7 @@ from superarm.arrays import (
 )
 from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
 from superarm.beliefs.evidence import says_nothing, summary_of_rows
-from superarm.beliefs.linear import FactoredModel, observed
+from superarm.beliefs.linear import FactoredModel, faded, observed
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian
@@ -60,10 +60,17 @@ def with_rows(data: Array, feedback: Feedback) -> Array:
     return observed(unscaled, feedback, 1.0).factor
 
 
-def doubled(t: Array) -> Array:
-    """Whether a count of episodes has just reached 1, 2, 4, 8, ..."""
-    power: Array = (t > 0) & ((t & (t - 1)) == 0)
-    return power
+def doubled(before: Array, after: Array) -> Array:
+    """Whether a count of episodes has reached one of 1, 2, 4, 8, ... on its way: (*B,) int both.
+
+    >>> import numpy as np
+    >>> from superarm.beliefs.tuned import doubled
+    >>> doubled(np.array([0, 3, 5, 5]), np.array([1, 4, 7, 9]))
+    array([ True,  True, False,  True])
+    """
+    # both lose their leading bit if it is the same
+    reached: Array = (before ^ after) > before
+    return reached
 
 
 @dataclass(frozen=True)
@@ -120,33 +127,32 @@ class TunedModel(FactoredModel):
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """Algorithm 1 at the present scales, and at times the choice of new ones."""
-        past = self._faded(belief)
-        present = nonzero_rows(feedback.rows)
-        seen = present.any(-1)
+        keep = gaussian.kept(self.forgetting, feedback.episodes)
+        past = self.fade(belief, problem, keep)
+        return self._grown(past, feedback)
 
+    def _grown(self, past: Any, feedback: Feedback) -> Any:
+        """The belief with the feedback, and at times at new scales."""
+        present = nonzero_rows(feedback.rows)
+        t = past.t + feedback.episodes * present.any(-1)
         after = observed(past, feedback, past.sigma[..., None])
         grown = past._replace(
             **after._asdict(),
             data=with_rows(past.data, feedback),
             rows=past.rows + present.sum(-1),
             columns=with_rows_counted(past.columns, feedback.rows, present),
-            t=past.t + seen,
+            t=t,
         )
-        return refit_where(seen & doubled(grown.t), grown, lambda entry, _: self._refitted(entry))
+        return refit_where(doubled(past.t, t), grown, lambda entry, _: self._refitted(entry))
 
-    def _faded(self, belief: Any) -> Any:
-        """`gaussian.forget`, of the belief and of what it was made from."""
-        keep = self.forgetting
+    def fade(self, belief: Any, problem: Problem, keep: float) -> Any:
+        """The belief, and what it was made from, to which the past counts `keep` times what it
+        did.
+        """
         if keep == 1:
             return belief
-        start = gaussian.prior(
-            belief.spread.shape[-1],
-            belief.spread,
-            belief.rows.shape,
-            belief.data,
-        )
         return belief._replace(
-            **gaussian.forget(belief, start, keep)._asdict(),
+            **faded(belief, belief.spread, keep)._asdict(),
             data=keep**0.5 * belief.data,
             rows=keep * belief.rows,
         )

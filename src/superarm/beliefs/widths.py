@@ -161,6 +161,15 @@ class WidthsModel(FactoredModel):
             age=where(due, 0.0, kept.age),
         )
 
+    def fade(self, belief: Widths, problem: Problem, keep: float) -> Widths:
+        """The belief to which the past counts `keep` times what it did; widths are computed when
+        they are next asked for.
+        """
+        if keep == 1:
+            return belief
+        after = super().fade(belief, problem, keep)
+        return belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0, belief.age))
+
     def merge(self, belief: Widths, other: Widths, problem: Problem) -> Widths:
         """The belief after the feedback of both, each of which started from the prior."""
         return with_widths(super().merge(belief, other, problem), problem.Phi)
