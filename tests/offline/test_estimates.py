@@ -642,3 +642,19 @@ def test_a_learner_with_only_what_it_must_have_is_evaluated():
     assert np.isfinite(offline.doubly_robust(log, q, model=learner).value)
     with pytest.raises(ParameterError, match="the belief is not one of Bare for 8 items"):
         offline.replay(log, learner, TopK(K), rng=rng, belief=BELIEF)
+
+
+def test_constraints_by_id_are_aligned_with_the_log():
+    ids = ["a", "b", "c", "d"]
+    rng = np.random.default_rng(0)
+    chosen = [[ids[i] for i in rng.permutation(4)[:2]] for _ in range(50)]
+    log = Log.of(chosen, np.ones((50, 2)), np.full((50, 2), 0.5), np.eye(4), ids=ids)
+    groups = {"d": "x", "b": "y", "c": "y", "a": "x"}
+    quota = Quota(groups, {"x": 2, "y": 0})
+    run = offline.replay(log, CombLinTS(lam=1.0, sigma=0.5), quota, rng=rng)
+    assert (np.sort(run.A, axis=1) == [0, 3]).all()
+    learner = CombLinTS(lam=1.0, sigma=0.5)
+    p = offline.probabilities(log, learner, run.belief, quota, rng=rng, draws=2)
+    assert (p == [1, 0, 0, 1]).all()
+    with pytest.raises(ItemsError, match="is for 3 items, but there are 4"):
+        offline.replay(log, learner, Quota(["x", "x", "y"], {"x": 1, "y": 1}), rng=rng)

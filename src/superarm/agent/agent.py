@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from superarm.agent import changes, feedback, saving
+from superarm.agent import changes, decisions, feedback, saving
 from superarm.agent.asked import Asked, asked, is_whole_catalogue
 from superarm.agent.decisions import REMEMBERED, Ledger
 from superarm.agent.explain import Explanation, explain
@@ -88,6 +88,9 @@ class Agent:
         self._drawing = threading.Lock()
         self.ledger = Ledger(remembered)
         self.rng = generator(seed)
+        changes.require_half_life(half_life, self._state)
+        self.half_life = half_life
+        self._aged_at = decisions.now()
 
     def __repr__(self) -> str:
         L, d = self.problem.Phi.shape
@@ -240,7 +243,19 @@ class Agent:
         found = explain(call.learner, call.belief, call.problem, A, rng=rng, draws=draws)
         return found._replace(items=call.ids(A), names=self.names)
 
+    def _age(self) -> None:
+        """Let what was learned fade with the time that went by."""
+        if self.half_life is None:
+            return
+        with self._updating:
+            moment = decisions.now()
+            state = changes.aged(self._state, moment - self._aged_at, self.half_life)
+            if state is not self._state:
+                self._state = state
+                self._aged_at = moment
+
     def _asked(self, features: Any, available: Any, oracle: Any) -> Asked:
+        self._age()
         whole = is_whole_catalogue(features, available, oracle)
         state = self._whole() if whole else self._state
         return asked(state, features, available, oracle)
@@ -306,6 +321,7 @@ class Agent:
     def _learn(self, found: Feedback) -> None:
         if not len(found.w):
             return
+        self._age()
         learner, _, _, problem, belief = self._state
         self._state = self._state._replace(belief=learner.model.learn(belief, problem, found))
 
@@ -367,6 +383,7 @@ class Agent:
             raise ParameterError(f"merging needs another agent, got {other!r:.100}")
         theirs, remembered = other.snapshot()
         with self._updating:
+            self._age()
             state = changes.merged(self._whole(), theirs)
             self.ledger = self.ledger.merged(remembered)
             self._state = state
@@ -374,6 +391,7 @@ class Agent:
     def snapshot(self) -> tuple[State, Ledger]:
         """What it is now, and which decisions it observed: a copy to keep."""
         with self._updating:
+            self._age()
             return self._whole(), copy.deepcopy(self.ledger)
 
     def restore(self, belief: Any, names: Names, ledger: Ledger) -> None:
@@ -381,6 +399,23 @@ class Agent:
         self._state.catalogue.names = names
         self._state = self._state._replace(belief=belief)
         self.ledger = ledger
+
+    def prior_from(self, other: "Agent", discount: float) -> None:
+        """Start from what another agent learned, as if it had been `discount` times as much.
+
+        For a new market, season or version of the features' meaning, where the past is worth
+        something but not all. Both must have the same learner and features; what was known of items
+        that both have is carried over by id. Only before any feedback.
+
+        Args:
+            other: an agent that learned.
+            discount: what its feedback counts here, in (0, 1].
+        """
+        if not isinstance(other, Agent) or other is self:
+            raise ParameterError(f"a prior needs another agent, got {other!r:.100}")
+        theirs, _ = other.snapshot()
+        with self._updating:
+            self._state = changes.started_from(self._whole(), theirs, discount)
 
     def save(self, path: PathLike) -> None:
         """Write everything but the oracle to a file of arrays and JSON, atomically."""

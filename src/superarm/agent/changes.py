@@ -1,8 +1,12 @@
-"""What several agents know together."""
+"""What agents know together, after a time, or to begin with."""
+
+from datetime import timedelta
 
 import numpy as np
 
 from superarm.agent.state import State
+from superarm.beliefs.changes import moved
+from superarm.checks import is_real
 from superarm.contexts import alike
 from superarm.contracts import features_stay, method_of
 from superarm.errors import FeaturesError, ItemsError, ParameterError
@@ -29,3 +33,47 @@ def require_same_features(own: State, other: State) -> None:
     same_names = own.catalogue.names == other.catalogue.names
     if own.problem.d != other.problem.d or not same_names:
         raise FeaturesError("merging needs the same features")
+
+
+def started_from(own: State, other: State, discount: float) -> State:
+    """An agent that has learned nothing yet, with `discount` times what another one learned."""
+    if not (is_real(discount) and 0 < discount <= 1):
+        raise ParameterError(f"discount must lie in (0, 1], got {discount!r}")
+    if own.learner != other.learner:
+        raise ParameterError(
+            f"a prior needs the same learner, got {own.learner} and {other.learner}"
+        )
+    require_same_features(own, other)
+    model = own.learner.model
+    start = model.prior(own.problem)
+    if not all(map(np.array_equal, own.belief, start)):
+        raise ParameterError("this agent has learned already: a prior comes before any feedback")
+    past = method_of(model, "fade")(other.belief, other.problem, discount)
+    source = np.array([other.catalogue.get(item) for item in own.catalogue.ids.tolist()])
+    return own._replace(belief=moved(model, past, other.problem, own.problem, source))
+
+
+NOTICED = 1 / 64
+"""The share of the past that must have faded before anything is done about it."""
+LEAST = 2.0**-100
+"""What is left at least."""
+
+
+def aged(state: State, elapsed: timedelta, half_life: timedelta) -> State:
+    """What was learned, after a time in which it fades; the same state if that was short."""
+    keep = max(0.5 ** (elapsed / half_life), LEAST)
+    if keep > 1 - NOTICED:
+        return state
+    fade = method_of(state.learner.model, "fade")
+    return state._replace(belief=fade(state.belief, state.problem, keep))
+
+
+def require_half_life(half_life: timedelta | None, state: State) -> None:
+    """Refuse a half-life that is no positive time, or a model that cannot fade."""
+    if half_life is None:
+        return
+    if not isinstance(half_life, timedelta) or half_life <= timedelta():
+        raise ParameterError(
+            f"half_life must be a positive datetime.timedelta, got {half_life!r:.100}"
+        )
+    method_of(state.learner.model, "fade")

@@ -126,6 +126,11 @@ class Decision:
         return [at[item] for item in items]
 
 
+def now() -> datetime:
+    """The time of the clock."""
+    return datetime.now(UTC)
+
+
 def as_time(moment: datetime) -> str:
     """The moment as a text, in UTC, so that times compare as texts."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")

@@ -72,6 +72,7 @@ def together(parts: Sequence[Feedback]) -> Feedback:
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.w for part in parts]),
         np.concatenate([np.broadcast_to(part.importance, part.w.shape) for part in parts]),
+        episodes=len(parts),
     )
 
 

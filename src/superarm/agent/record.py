@@ -1,10 +1,10 @@
 """Records of decisions as they are made."""
 
 import uuid
-from datetime import UTC, datetime
 
 import numpy as np
 
+from superarm.agent import decisions
 from superarm.agent.asked import Asked
 from superarm.agent.decisions import Decision, as_time
 from superarm.agent.explain import propensities
@@ -37,7 +37,7 @@ def record(
         id=uuid.uuid4().hex,
         items=tuple(call.ids(A).tolist()),
         features=rows,
-        time=as_time(datetime.now(UTC)),
+        time=as_time(decisions.now()),
         seed=seed,
         propensity=propensity,
         names=call.catalogue.names,

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import block_diag
 
+from superarm.agent.catalogue import Catalogue
+from superarm.agent.constraints import constraints
 from superarm.agent.explain import times_chosen
 from superarm.arrays import (
     Array,
@@ -47,7 +49,7 @@ from superarm.offline.intervals import ENOUGH_DRAWS, Estimate, Parts, estimate, 
 from superarm.offline.lists import by_name, padded
 from superarm.offline.log import Log, refuse_first
 from superarm.oracles import TopK
-from superarm.oracles.base import Masked, as_oracle
+from superarm.oracles.base import Masked
 
 
 class Replay(NamedTuple):
@@ -188,7 +190,7 @@ def replay(
     (0.51, array([3, 2]))
     """
     _check_log(log, level)
-    oracle = as_oracle(oracle)
+    oracle = _aligned(oracle, log)
     _check_learner(log, learner, belief, oracle, rng)
     model = learner.model
     if belief is None:
@@ -331,13 +333,19 @@ def probabilities(
            [0.495, 0.505]])
     """
     require_count(draws=draws)
-    oracle = as_oracle(oracle)
+    oracle = _aligned(oracle, log)
     _check_learner(log, learner, belief, oracle, rng)
     times = []
     for i in range(log.n):
         problem = _problem(log, i, oracle)
         times.append(times_chosen(learner, belief, problem, draws=draws, rng=rng))
     return np.stack(times) / draws
+
+
+def _aligned(oracle: Any, log: Log) -> Oracle:
+    """The oracle over the items of the log, by their ids where it is built by id."""
+    catalogue = Catalogue(log.ids, log.L)
+    return constraints(oracle, catalogue).fitted(catalogue)
 
 
 def _problem(log: Log, i: int, oracle: Oracle) -> Problem:
