@@ -135,7 +135,10 @@ def test_a_large_laminar_family_against_sorting_and_greedy():
             chosen.append(int(e))
             for s in holders:
                 left[s] -= 1
-    assert LaminarMatroid(L, sets=sets, capacities=capacities)(w).tolist() == sorted(chosen)
+    oracle = LaminarMatroid(L, sets=sets, capacities=capacities)
+    assert oracle(w).tolist() == sorted(chosen)
+    W = rng.standard_normal((8, L))  # enough for all cores
+    np.testing.assert_array_equal(oracle(W), np.stack([oracle(w) for w in W]))
 
 
 @pytest.mark.parametrize(
