@@ -22,6 +22,7 @@ from scipy.linalg.lapack import dtpqrt, dtrtrs
 from threadpoolctl import threadpool_limits
 
 import features
+import items
 from peers import against_peers
 from superarm import gaussian
 from superarm.agent import Agent
@@ -317,6 +318,8 @@ def run(out: Path, *, repeats: int = 9, quick: bool = False) -> tuple[list[Row],
         sections += [
             lambda: features.contexts(repeats),
             lambda: features.sparse(repeats),
+            lambda: items.one_item(repeats),
+            lambda: items.few(repeats),
             lambda: workers(repeats),
             lambda: catalogue(repeats),
         ]
