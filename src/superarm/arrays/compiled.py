@@ -14,6 +14,10 @@ T = TypeVar("T")
 prange = range
 """In a kernel: Numba's parallel range."""
 
+MANY = 2**18
+"""Numbers from which it is worth to wait for all cores: where other processes keep these busy, that
+takes longer than a pass over fewer numbers."""
+
 # Numba's fallback threading layer must not be entered by two threads at once
 _one_parallel_call = threading.Lock()
 
@@ -22,8 +26,8 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """The function, compiled without the GIL on its first call and cached on disk for the next
     process.
 
-    It may call other compiled functions by their names. If it loops with `prange` and its first
-    argument has more than one row, it runs on all cores.
+    It may call other compiled functions by their names. If it loops with `prange` over the rows of
+    its first argument, and these hold `MANY` numbers, it runs on all cores.
     """
     assert isinstance(function, types.FunctionType)
     scope = function.__globals__
@@ -54,7 +58,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         # the first argument of a kernel with prange is an array, which ParamSpec cannot say
-        if by_rows and len(args[0]) > 1:  # type: ignore[arg-type]
+        if by_rows and len(args[0]) > 1 and args[0].size >= MANY:  # type: ignore
             with _one_parallel_call:
                 result: T = kernel(parallel=True)(*args, **kwargs)
         else:
