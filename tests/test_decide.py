@@ -3,12 +3,27 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from superarm import Agent, CombLinTS, CombLinUCB, CombMixTS, CombTS, Greedy, Problem, Quota, TopK
+from superarm import (
+    Agent,
+    CombLinTS,
+    CombLinUCB,
+    CombMixTS,
+    CombTS,
+    Greedy,
+    Problem,
+    Quota,
+    TopK,
+    as_oracle,
+    gaussian,
+)
 from superarm import decide as decide_module
-from superarm.decide import decide, in_context
+from superarm.arrays import Product, Selection, repeated
+from superarm.contexts import Concatenated, Outer
+from superarm.contracts import features_stay
+from superarm.decide import decide, decide_each, in_context, in_contexts
 from superarm.errors import FeaturesError, InfeasibleError, WeightsError
 from superarm.oracles.base import Masked
-from support import update
+from support import LEARNERS, Stubborn, update
 
 
 @pytest.fixture
@@ -109,3 +124,175 @@ def test_a_problem_in_context_has_the_features_of_the_call():
         match=r"CombMixTS learns how items deviate .*: the features must stay the same",
     ):
         in_context(mixed, problem, np.eye(3))
+
+
+# --- many users at once ---------------------------------------------------------------------------
+
+USERS, ITEMS, WIDE = 9, 14, 3
+IN_CONTEXTS = [learner for learner in LEARNERS if not features_stay(learner.model)]
+
+
+def of_users(kind, seed=0):
+    """The features of all users, and of each alone."""
+    rng = np.random.default_rng(seed)
+    Y = rng.standard_normal((ITEMS, WIDE))
+    x = rng.standard_normal((USERS, 2))
+    if kind.startswith("dense"):
+        Phi = rng.standard_normal((USERS, ITEMS, WIDE)).astype(kind.removeprefix("dense "))
+        return Phi, list(Phi)
+    if kind == "formed product":
+        B = rng.standard_normal((USERS, WIDE, 4))
+        return Product(Y, B), [Product(Y, b) for b in B]
+    if kind == "sparse":
+        sparse = pytest.importorskip("scipy.sparse")
+        Y = sparse.csr_array(np.where(Y > 0.3, Y, 0.0))
+    alone = [(Concatenated if kind == "concatenated" else Outer)(Y)(user) for user in x]
+    first = alone[0].right
+    scale = np.stack([features.right.scale for features in alone])
+    together = Product(alone[0].left, Selection(first.k, first.source, scale))
+    return together, alone
+
+
+def learned(learner, alone, oracle):
+    problem = Problem(alone[0], oracle)
+    belief = learner.model.prior(problem)
+    rng = np.random.default_rng(3)
+    for features in alone[:4]:
+        A = rng.permutation(ITEMS)[:3]
+        now = problem._replace(Phi=features)
+        belief = update(learner, belief, now, A, rng.integers(0, 2, 3).astype(float))
+    return problem, belief
+
+
+KINDS = ["dense float64", "dense float32", "outer", "concatenated", "sparse", "formed product"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("learner", IN_CONTEXTS, ids=repr)
+def test_each_user_is_decided_for_as_if_alone(learner, kind, monkeypatch):
+    together, alone = of_users(kind)
+    problem, belief = learned(learner, alone, TopK(4))
+    expected = [
+        decide(learner, belief, problem._replace(Phi=features), np.random.default_rng(i))
+        for i, features in enumerate(alone)
+    ]
+    users = in_contexts(learner, problem, together)
+    for at_a_time in (2**21, 3 * ITEMS * WIDE):
+        monkeypatch.setattr(decide_module, "USERS", at_a_time)
+        generators = [np.random.default_rng(i) for i in range(USERS)]
+        found = decide_each(learner, belief, users, generators)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("per_user", [False, True])
+def test_masks_for_all_users_or_for_each(per_user, monkeypatch):
+    monkeypatch.setattr(decide_module, "USERS", 2 * ITEMS * WIDE)
+    learner = CombLinTS(lam=1.0, sigma=0.5)
+    together, alone = of_users("dense float64")
+    shape = (USERS, ITEMS) if per_user else (ITEMS,)
+    available = np.random.default_rng(1).random(shape) < 0.5
+    problem, belief = learned(learner, alone, TopK(2))
+    users = problem._replace(Phi=together, oracle=Masked(TopK(2), available))
+    found = decide_each(learner, belief, users, np.random.default_rng(0))
+    assert np.take_along_axis(np.broadcast_to(available, (USERS, ITEMS)), found, -1).all()
+
+
+def test_sets_of_different_sizes_are_padded(monkeypatch):
+    monkeypatch.setattr(decide_module, "USERS", 2 * ITEMS * WIDE)
+    learner = CombLinTS(lam=1.0, sigma=0.5)
+    together, alone = of_users("dense float64")
+    positive = as_oracle(lambda w: np.flatnonzero(w > 0))
+    problem, belief = learned(learner, alone, positive)
+    generators = [np.random.default_rng(i) for i in range(USERS)]
+    found = decide_each(learner, belief, problem._replace(Phi=together), generators)
+    for i, features in enumerate(alone):
+        one = decide(learner, belief, problem._replace(Phi=features), np.random.default_rng(i))
+        assert found[i][found[i] >= 0].tolist() == one.tolist()
+
+
+def test_users_share_a_belief_but_no_draw():
+    """20,000 users with the same features: shares of what is chosen are those of 20,000 draws for
+    one user, within four standard errors of a difference."""
+    n = 20_000
+    learner = CombLinTS(lam=1.0, sigma=0.5)
+    Phi = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
+    problem = Problem(Phi, TopK(1))
+    belief = update(learner, learner.model.prior(problem), problem, np.array([0]), np.array([0.3]))
+    users = in_contexts(learner, problem, repeated(Phi, n))
+    together = decide_each(learner, belief, users, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    theta = rng.standard_normal((n, 2)) / np.sqrt([5.0, 1.0]) + [0.3 * 4 / 5, 0.0]
+    alone = (theta @ Phi.T).argmax(-1)
+    share, other = (np.bincount(np.ravel(A), minlength=3) / n for A in (together, alone))
+    assert (np.abs(share - other) < 4 * np.sqrt(2 * share * (1 - share) / n)).all()
+    assert share.min() > 0.1
+
+
+@pytest.mark.parametrize("learner", [CombLinTS(), CombLinTS(lam=1.0, link="logit"), CombTS()])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_features_of_users_that_are_not_finite(learner, bad):
+    """Where scores go through the logit link, they would hide it."""
+    together, alone = of_users("dense float64")
+    problem, belief = learned(learner, alone, TopK(2))
+    together[4, 7, 1] = bad
+    users = in_contexts(learner, problem, together)
+    with pytest.raises(FeaturesError, match=f"feature 1 of item 7 is {bad}"):
+        decide_each(learner, belief, users, np.random.default_rng(0))
+
+
+def test_features_that_are_not_those_of_users():
+    learner = CombLinTS(lam=1.0, sigma=0.5)
+    problem = Problem(np.eye(3), TopK(1))
+    for features in (np.eye(3), np.ones((2, 4, 3)), np.ones((0, 3, 3)), np.ones((1, 2, 3, 3))):
+        with pytest.raises(FeaturesError, match=r"must have shape \(n, 3, 3\)"):
+            in_contexts(learner, problem, features)
+    with pytest.raises(FeaturesError, match="must be numbers"):
+        in_contexts(learner, problem, [["a"]])
+    with pytest.raises(FeaturesError, match="must stay the same"):
+        in_contexts(CombMixTS(), problem, np.ones((2, 3, 3)))
+    assert in_contexts(learner, problem, np.ones((2, 3, 3), int)).Phi.dtype == np.float64
+
+
+def test_a_learner_that_knows_no_batches_is_told_so():
+    learner = Stubborn(favourite=1)
+    problem = Problem(np.eye(3), TopK(1))
+    users = in_contexts(learner, problem, np.ones((5, 3, 3)))
+    with pytest.raises(WeightsError, match=r"Stubborn.weights must return .* \(5, 3\) for 5 users"):
+        decide_each(learner, learner.model.prior(problem), users, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", ["dense float64", "outer", "concatenated", "sparse"])
+@pytest.mark.parametrize("steep", [False, True])
+def test_widths_of_all_users_are_those_of_each(kind, steep):
+    """Also where R is so steep that squares of it would lose digits."""
+    together, alone = of_users(kind)
+    d = alone[0].shape[-1]
+    rows = np.random.default_rng(5).standard_normal((2, d))
+    belief = gaussian.prior(d, 1.0)
+    belief = gaussian.condition(belief, rows, np.ones(2), 1e-9 if steep else 0.3)
+    each = gaussian.Gaussian(*(repeated(np.asarray(x), USERS) for x in belief))
+    if kind in ("outer", "concatenated"):
+        together = Product(repeated(together.left, USERS), together.right)
+    found = gaussian.std(each, together)
+    expected = [gaussian.std(belief, features) for features in alone]
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if steep else 1e-11)
+
+
+def test_memory_of_decisions_for_many_users():
+    """2,000 users of 20,000 items: their scores alone would take 320 MB."""
+    learner = CombLinTS(lam=1.0, sigma=0.5)
+    rng = np.random.default_rng(0)
+    outer = Outer(rng.standard_normal((20_000, 3)))
+    x = rng.standard_normal((2_000, 2))
+    one = outer(x[0])
+    scale = np.repeat(x, 3, axis=1)
+    together = Product(one.left, Selection(3, one.right.source, scale))
+    problem = Problem(one, TopK(5))
+    belief = learner.model.prior(problem)
+    users = in_contexts(learner, problem, together)
+    decide_each(learner, belief, users._replace(Phi=together[:10]), rng)
+    tracemalloc.start()
+    decide_each(learner, belief, users, rng)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64e6

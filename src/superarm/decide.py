@@ -1,14 +1,26 @@
 """One decision: the oracle's answer to the learner's weights."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Array, Features, Rng, is_sparse, is_tensor, to_numpy
-from superarm.checks import as_features
-from superarm.contracts import Learner, Problem, defines_both, features_stay
-from superarm.errors import FeaturesError
+from superarm.arrays import (
+    Array,
+    Features,
+    Product,
+    Rng,
+    all_finite,
+    is_product,
+    is_sparse,
+    is_tensor,
+    repeated,
+    to_numpy,
+)
+from superarm.checks import as_features, as_numbers
+from superarm.contracts import Learner, Oracle, Problem, defines_both, features_stay
+from superarm.errors import FeaturesError, WeightsError
 from superarm.oracles import Slate, TopK
 from superarm.oracles.base import Masked, as_oracle
 
@@ -16,6 +28,10 @@ LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
 PART = 2**17
 """Items in a part."""
+USERS = 2**21
+"""Numbers to hold for the users that are decided for at a time."""
+SCORES = 20
+"""Numbers to hold for each score: the score itself, and what it is made from."""
 
 
 def checked(problem: Problem) -> Problem:
@@ -40,6 +56,98 @@ def decide(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
             return found
 
     return problem.oracle(learner.weights(belief, problem, rng))
+
+
+def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
+    """What to choose for each of n users, who share one belief but no draw from it: (n, K).
+
+    Args:
+        learner: any learner whose `weights` take batches.
+        belief: a single one, whose fields per item are those of all users.
+        problem: features of shape (n, L, d), or a `Product` with contexts of n users, as from
+            `in_contexts`. Dense ones are checked here, where they are read. A `Masked` oracle has a
+            mask (L,) for all, or (n, L).
+        rng: one generator, or n: decision i then is what it would be alone, up to rounding.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.decide import decide_each, in_contexts
+    >>> learner = CombLinTS(lam=1.0, sigma=1.0)
+    >>> problem = Problem(np.eye(4), TopK(2))
+    >>> belief = learner.model.prior(problem)
+    >>> users = in_contexts(learner, problem, [2 * np.eye(4), np.eye(4), np.eye(4)])
+    >>> decide_each(learner, belief, users, np.random.default_rng(0)).shape
+    (3, 2)
+    """
+    n = problem.batch[0]
+    step = _users_per_part(problem.Phi)
+    found = []
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        some = Problem(_features_of(problem.Phi, part), _oracle_of(problem.oracle, part))
+        generators = rng[part] if isinstance(rng, Sequence) else rng
+        found.append(_decide_some(learner, belief, some, generators))
+    return _stacked(found)
+
+
+def _decide_some(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
+    """The sets for as many users as are looked at together."""
+    n = problem.batch[0]
+    each = type(belief)(*(repeated(np.asarray(field), n) for field in belief))
+    weights = learner.weights(each, problem, rng)
+    if weights.shape != (n, problem.L):
+        raise WeightsError(
+            f"{type(learner).__name__}.weights must return weights of shape {(n, problem.L)} for "
+            f"{n} users, got {weights.shape}"
+        )
+    if not (_show_in_weights(learner.model) and all_finite(weights)):
+        as_features(problem.Phi)  # which names the first that is not finite
+    return problem.oracle(weights)
+
+
+def _show_in_weights(model: Any) -> bool:
+    """Whether features that are not finite make weights that are not: so it is, unless the model
+    ignores features or its response is bounded.
+    """
+    response = getattr(model, "response", None)
+    if response is None or not model.uses_features:
+        return False
+    return not all_finite(response(np.array([np.inf])))
+
+
+def _users_per_part(Phi: Features) -> int:
+    """How many users to decide for at a time: of a product only scores are held for each."""
+    L, d = Phi.shape[-2:]
+    each = L * SCORES if is_product(Phi) else L * d
+    return max(1, USERS // each)
+
+
+def _features_of(Phi: Features, users: slice) -> Features:
+    """The features of some of the users; what they share is repeated, so that it is told to be the
+    same.
+    """
+    part = Phi[users]
+    if not is_product(part) or part.left.ndim > 2 or is_sparse(part.left):
+        return part
+    return Product(repeated(part.left, part.shape[0]), part.right)
+
+
+def _oracle_of(oracle: Oracle, users: slice) -> Oracle:
+    """The oracle of some of the users."""
+    if isinstance(oracle, Masked) and oracle.available.ndim > 1:
+        return replace(oracle, available=oracle.available[users])
+    return oracle
+
+
+def _stacked(found: list[Array]) -> Array:
+    """Sets (m, k) of all parts in one array (n, K), -1 pads."""
+    K = max(A.shape[-1] for A in found)
+    return np.concatenate([_widened(A, K) for A in found])
+
+
+def _widened(A: Array, K: int) -> Array:
+    more = K - A.shape[-1]
+    return np.pad(A, ((0, 0), (0, more)), constant_values=-1)
 
 
 def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> Array | None:
@@ -79,11 +187,47 @@ def in_context(learner: Learner, problem: Problem, features: Any) -> Problem:
     """
     if features is None:
         return problem
+    _require_contexts(learner)
+    if is_tensor(features) and not is_tensor(problem.Phi):
+        features = to_numpy(features)
+    return problem._replace(Phi=as_features(features, problem.Phi.shape))
+
+
+def in_contexts(learner: Learner, problem: Problem, features: Any) -> Problem:
+    """The problem with the features of n users, (n, L, d) or a `Product` of as many contexts.
+
+    Whether dense features are finite is checked by `decide_each`, in the one pass that reads them.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.decide import in_contexts
+    >>> problem = Problem(np.eye(4), TopK(2))
+    >>> in_contexts(CombLinTS(), problem, np.ones((3, 4, 4))).batch
+    (3,)
+    """
+    _require_contexts(learner)
+    Phi = as_features(features) if is_product(features) else _as_floats(features)
+    if len(Phi.shape) != 3 or Phi.shape[0] < 1 or Phi.shape[1:] != problem.Phi.shape:
+        raise FeaturesError(
+            f"the features of n users must have shape (n, {problem.L}, {problem.d}) with n at "
+            f"least 1, got {Phi.shape}"
+        )
+    return problem._replace(Phi=Phi)
+
+
+def _as_floats(features: Any) -> Array:
+    """Features as an array of float32 or float64, used as it is where it is one."""
+    try:
+        given = to_numpy(features)
+        return given if given.dtype in (np.float32, np.float64) else as_numbers(given)
+    except ValueError as error:
+        raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
+
+
+def _require_contexts(learner: Learner) -> None:
+    """Refuse features that differ from call to call where the model cannot learn from them."""
     if features_stay(learner.model):
         raise FeaturesError(
             f"{type(learner).__name__} learns how items deviate from what their features say: "
             "the features must stay the same, unless it has contexts=True"
         )
-    if is_tensor(features) and not is_tensor(problem.Phi):
-        features = to_numpy(features)
-    return problem._replace(Phi=as_features(features, problem.Phi.shape))

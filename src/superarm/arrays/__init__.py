@@ -15,7 +15,6 @@ than K items.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -42,7 +41,15 @@ from superarm.arrays.kinds import (
     is_sparse as is_sparse,
     is_tensor as is_tensor,
     namespace,
+    only_one as only_one,
+    repeated as repeated,
     sparse_arrays as sparse_arrays,
+)
+from superarm.arrays.norms import (
+    by_parts,
+    is_steep as is_steep,
+    product_norms as product_norms,
+    solved_row_norms as solved_row_norms,
 )
 from superarm.arrays.numpy import (
     add_at as add_at,
@@ -52,7 +59,6 @@ from superarm.arrays.numpy import (
     log_sigmoid as log_sigmoid,
     qr_update as qr_update,
     row_norms as row_norms,
-    rows_per_part,
     sigmoid as sigmoid,
     solve_rows as solve_rows,
     take_rows as take_rows,
@@ -133,7 +139,11 @@ def matvec(M: Features | Selection, v: Array) -> Array:
     if M.dtype == xp.float32:
         v = xp.astype(v, xp.float32)
     if is_sparse(M):
-        return M @ v
+        of_rows: Array = M @ v.T
+        return of_rows.T
+    one = only_one(M)
+    if one is not None:
+        return v @ one.T
     product: Array = M @ v[..., None]
     return product[..., 0]
 
@@ -182,22 +192,6 @@ def where_features(condition: Array, x: Features, y: Features) -> Features:
     )
 
 
-def _by_parts(
-    Phi: Array,
-    function: Callable[[Array], Array],
-    like: Array | None = None,
-) -> Array:
-    """What a function gives for the feature rows, one number per row, a part of the rows at a
-    time: (*B, L). On its way are rows as long as those of `like`; None: as those of Phi.
-    """
-    step = rows_per_part(Phi if like is None else like)
-    starts = range(0, Phi.shape[-2], step)
-    parts = [function(Phi[..., start : start + step, :]) for start in starts]
-    if len(parts) == 1:
-        return parts[0]
-    return namespace(Phi).concat(parts, axis=-1)
-
-
 def solve(factor: Array, b: Array) -> Array:
     """X with R x = b, where R is the leading block of `factor` of b's length:
     (*B, D, D), (*B, d) -> (*B, d).
@@ -206,43 +200,12 @@ def solve(factor: Array, b: Array) -> Array:
     return x[..., 0, :]
 
 
-def solved_row_norms(factor: Array, Phi: Features) -> Array:
-    """The norms of the rows of `solve_rows`, without keeping these: (*B, L).
-
-    Of a product Y B they are those of Y X with X R = B, and with Xᵀ = QT those of Y Tᵀ. Of sparse
-    rows Φ they are those of Φ R⁻¹.
-    """
-    if is_product(Phi):
-        X = solve_rows(factor, np.asarray(Phi.right))
-        return product_norms(Phi.left, triangle(X.mT))
-    if is_sparse(Phi):
-        identity = np.eye(Phi.shape[-1])
-        inverse = solve_rows(factor, identity)
-        return product_norms(Phi, inverse.mT)
-    return _by_parts(
-        Phi,
-        lambda rows: row_norms(solve_rows(factor, rows)),
-    )
-
-
-def product_norms(Phi: Array, U: Array) -> Array:
-    """The norms of the rows of ΦUᵀ, without keeping these: (*B, L, d), (*B, K, d) -> (*B, L)."""
-    if is_sparse(Phi):
-        Ut = np.ascontiguousarray(U.mT)
-        return _by_parts(Phi, lambda rows: row_norms(rows @ Ut), Ut)
-    xp = namespace(Phi)
-    return _by_parts(
-        Phi,
-        lambda rows: row_norms(xp.matmul(rows, U.mT)),
-    )
-
-
 def probe(Phi: Array, direction: Array) -> Array:
     """The part of each row along the direction, in float64: (*B, L, d), (*B, d) -> (*B, L)."""
     if is_sparse(Phi):
         return Phi @ direction
     xp = namespace(Phi)
-    return _by_parts(
+    return by_parts(
         Phi,
         lambda rows: xp.matmul(rows, direction[..., None])[..., 0],
     )
@@ -293,17 +256,6 @@ def diagonal(values: Array) -> Array:
         values[..., None],
         0.0,
     )
-
-
-def is_steep(R: Array, ratio: float) -> Array:
-    """Whether the largest entry on the diagonal exceeds the least by more than the ratio:
-    (*B, d, d) -> (*B,) bool.
-    """
-    xp = namespace(R)
-    diagonal = xp.linalg.diagonal(R)
-    most = xp.max(diagonal, axis=-1)
-    least = xp.min(diagonal, axis=-1)
-    return most > ratio * least
 
 
 def log_det(R: Array) -> Array:

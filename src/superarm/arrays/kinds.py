@@ -172,6 +172,36 @@ def is_sparse(x: object) -> bool:
     return issparse is not None and bool(issparse(x))
 
 
+def repeated(x: Array, n: int) -> Array:
+    """The same array as n entries of a batch, which share its memory: (*S) -> (n, *S).
+
+    Example:
+        >>> import numpy as np
+        >>> repeated(np.array([1.0, 2.0]), 2)
+        array([[1., 2.],
+               [1., 2.]])
+    """
+    return namespace(x).broadcast_to(x, (n, *x.shape))
+
+
+def only_one(M: Array) -> Array | None:
+    """The matrix (m, d) that all entries of a batch (*B, m, d) are, if they were `repeated`; None
+    if they may differ.
+
+    Example:
+        >>> import numpy as np
+        >>> only_one(repeated(np.eye(2), 1000)).shape
+        (2, 2)
+        >>> only_one(np.zeros((1000, 2, 2))) is None
+        True
+    """
+    batch = M.ndim - 2
+    if type(M) is not np.ndarray or batch < 1 or any(M.strides[:batch]):
+        return None
+    one: Array = M[(0,) * batch]
+    return one
+
+
 class Standard(Protocol):
     """The functions and types of the array-API standard."""
 

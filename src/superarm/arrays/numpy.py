@@ -10,7 +10,15 @@ import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 from scipy.special import expit, log_expit
 
-from superarm.arrays.kinds import Array, Features, is_product, is_sparse, or_torch, sparse_arrays
+from superarm.arrays.kinds import (
+    Array,
+    Features,
+    is_product,
+    is_sparse,
+    only_one,
+    or_torch,
+    sparse_arrays,
+)
 from superarm.errors import NumericalError
 
 PART = 2**18
@@ -178,6 +186,9 @@ def _slices(factor: Array) -> Array:
 def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
     """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
     L, d = Phi.shape[-2:]
+    one = only_one(factor)
+    if one is not None:
+        return solve_rows(one, Phi.reshape(-1, d), transposed).reshape(Phi.shape)
     triangles = _slices(factor)[:, :d].mT
     columns = Phi.reshape(-1, L, d).mT
     lower = 0

@@ -115,8 +115,12 @@ def _index(out: Array, variance: Array, sigma: Array, t: Array, top: Array) -> N
         horizon = (t[b] + 1.0) / sigma[b] ** 2
         before = -1.0
         bonus = 0.0
+        shared = b > 0 and t[b] == t[b - 1] and sigma[b] == sigma[b - 1] and top[b] == top[b - 1]
         for e in range(out.shape[1]):
             v = variance[b, e]
+            if shared and v == variance[b - 1, e]:  # as of users, who know the items by one belief
+                out[b, e] = out[b - 1, e]
+                continue
             if v != before:  # all items never seen have the same
                 bonus = math.sqrt(v) * min(psi(v * horizon), top[b])
                 before = v
@@ -142,7 +146,7 @@ def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:
     """
     sense: int = getattr(oracle, "sense", 1)
     if getattr(oracle, "exchanges", False):
-        upper: Array = mean + sense * bonus
+        upper: Array = mean + bonus if sense > 0 else mean - bonus
         return upper
     best = mean
     most = None

@@ -254,8 +254,11 @@ def look_at(
     total: Array,
     sigma: Array,
     tau: Array,
+    summed: bool,
 ) -> None:
-    """Fill in mean and variance of w̄(e) given θ, from φ_e·θ and, as `before`, φ̄_e·θ."""
+    """Fill in mean and variance of w̄(e) given θ, from φ_e·θ and, as `before`, φ̄_e·θ; or, if it is
+    `summed`, n_e φ̄_e·θ.
+    """
     # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
     for b in range(len(mean)):
         tau2 = tau[b] ** 2
@@ -266,7 +269,8 @@ def look_at(
                 variance[b, e] = tau2
                 continue
             keep = 1 / (1 + n[b, e] * ratio)
-            own = total[b, e] * keep * ratio - (1 - keep) * before[b, e]
+            past = before[b, e] / n[b, e] if summed else before[b, e]
+            own = total[b, e] * keep * ratio - (1 - keep) * past
             mean[b, e] = linear[b, e] + own
             variance[b, e] = tau2 * keep
 

@@ -144,8 +144,10 @@ class MixedModel:
         linear = matvec(problem.Phi, theta)
         before = linear
         if self.contexts:
-            before = matvec(belief.past.mT, theta) / where(belief.n > 0, belief.n, 1.0)
+            before = matvec(belief.past.mT, theta)
         if is_tensor(linear):
+            if self.contexts:
+                before = before / where(belief.n > 0, belief.n, 1.0)
             of = shares(belief, belief.n, belief.total)
             return Outlook(linear + of.pull - (1 - of.keep) * before, of.variance)
         L = linear.shape[-1]
@@ -159,6 +161,7 @@ class MixedModel:
             belief.total.reshape(-1, L),
             belief.sigma.reshape(-1),
             belief.tau.reshape(-1),
+            self.contexts,
         )
         return out
 

@@ -22,6 +22,7 @@ from superarm.arrays import (
     is_product,
     is_steep,
     nonzero_rows,
+    only_one,
     probe,
     probe_direction,
     product_norms,
@@ -94,6 +95,8 @@ def widths(belief: Widths, Phi: Features) -> Array:
 
 def _same(belief: Widths, Phi: Features) -> bool:
     if is_product(Phi) or Phi.shape[:-1] != belief.probed.shape:
+        return False
+    if only_one(belief.factor) is not None:  # users of one belief have features of their own
         return False
     return bool((probe(Phi, belief.direction) == belief.probed).all())
 
