@@ -1,4 +1,4 @@
-"""What an agent's catalogue costs: one more item, one item less, a few available among a million."""
+"""What an agent's catalogue costs: one more item, one less, a few available among a million."""
 
 import statistics
 import time

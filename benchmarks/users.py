@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.agent import Agent
-from superarm.arrays import Array, Features, Product, Selection
+from superarm.arrays import Array, Features
 from superarm.contexts import Outer
 from superarm.contracts import Learner
-from superarm.decide import decide_each, in_contexts
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
 from superarm.oracles import TopK
 from turns import SIGMA, Row, as_text, interleaved
@@ -46,16 +45,12 @@ def outer(n: int, L: int, d_i: int, d_u: int) -> Users:
     rng = np.random.default_rng(0)
     features = Outer(rng.standard_normal((L, d_i)))
     x = rng.standard_normal((n, d_u))
-    one = features(x[0])
-    source = np.tile(np.arange(d_i), d_u)
-    contexts = Selection(d_i, source, np.repeat(x, d_i, axis=1))
-    together = Product(one.left, contexts)
     name = f"x ⊗ y_e, d={d_u} x {d_i}"
-    return Users(name, "at most 1/5", together, lambda i: features(x[i]))
+    return Users(name, "at most 1/5", features(x), lambda i: features(x[i]))
 
 
 def ratios(learner: Learner, users: Users, repeats: int, k: int = 10) -> Row:
-    """The time per user of `decide_each` beside that of `Agent.choose`."""
+    """The time per user of a call for all beside that of a call for each."""
     n = users.together.shape[0]
     rng = np.random.default_rng(1)
     agent = Agent(learner, features=users.alone(0), oracle=TopK(k), seed=2)
@@ -65,8 +60,7 @@ def ratios(learner: Learner, users: Users, repeats: int, k: int = 10) -> Row:
         agent.observe(chosen, SIGMA * rng.standard_normal(k), features=features)
 
     def together() -> Any:
-        problem = in_contexts(learner, agent.problem, users.together)
-        return decide_each(learner, agent.belief, problem, agent.rng)
+        return agent.choose(users.together)
 
     def one_by_one() -> None:
         for i in range(min(n, ALONE)):

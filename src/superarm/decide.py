@@ -18,7 +18,7 @@ from superarm.arrays import (
     repeated,
     to_numpy,
 )
-from superarm.checks import as_features, as_numbers
+from superarm.checks import as_features, as_numbers, unmasked
 from superarm.contracts import Learner, Oracle, Problem, defines_both, features_stay
 from superarm.errors import FeaturesError, WeightsError
 from superarm.oracles import Slate, TopK
@@ -218,7 +218,7 @@ def in_contexts(learner: Learner, problem: Problem, features: Any) -> Problem:
 def _as_floats(features: Any) -> Array:
     """Features as an array of float32 or float64, used as it is where it is one."""
     try:
-        given = to_numpy(features)
+        given = to_numpy(unmasked(features))
         return given if given.dtype in (np.float32, np.float64) else as_numbers(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error

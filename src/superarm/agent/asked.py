@@ -11,10 +11,9 @@ from superarm.agent.constraints import among, constraints
 from superarm.agent.state import State
 from superarm.arrays import Array, Features, Rng
 from superarm.beliefs.changes import restricted
-from superarm.checks import as_features
 from superarm.contexts import InContext, aligned, as_table, rows_taken
 from superarm.contracts import Learner, Problem
-from superarm.decide import decide, in_context
+from superarm.decide import decide, decide_each, in_context, in_contexts
 from superarm.errors import FeaturesError
 from superarm.oracles.base import Masked
 from superarm.tables import as_mask
@@ -39,7 +38,8 @@ class Asked(NamedTuple):
 
     def decided(self, rng: Rng) -> Array:
         """Items of the problem to choose: (K,), or of each user (n, K), -1 pads."""
-        return decide(self.learner, self.belief, self.problem, rng)
+        of_all = decide if self.users is None else decide_each
+        return of_all(self.learner, self.belief, self.problem, rng)
 
     def of_user(self, i: int) -> "Asked":
         """What is asked for one of many users."""
@@ -112,10 +112,11 @@ def problem_of(state: State, features: Any) -> Problem:
     if features is None:
         return state.problem
     if isinstance(features, list | tuple) and features and _is_table(features[0]):
-        return _of_many(state, [_values(state, one) for one in features])
+        features = _stacked([_values(state, one) for one in features])
+        return in_contexts(state.learner, state.problem, features)
     values = _values(state, features)
     if _axes(values) == 3:
-        return _of_many(state, values)
+        return in_contexts(state.learner, state.problem, values)
     return in_context(state.learner, state.problem, values)
 
 
@@ -142,19 +143,6 @@ def _values(state: State, features: Any) -> Any:
     return values.without_ids() if isinstance(values, InContext) else values
 
 
-def _of_many(state: State, values: Any) -> Problem:
-    """The problem with the features of many users: (n, L, d), or a list of n."""
-    Phi = _stacked(values) if isinstance(values, list) else as_features(values)
-    L, d = state.problem.Phi.shape
-    if Phi.shape[1:] != (L, d):
-        raise FeaturesError(
-            f"features of many users must have shape (n, {L}, {d}), got {Phi.shape}"
-        )
-    first = Phi[0]
-    in_context(state.learner, state.problem, first)  # which refuses what must not differ
-    return state.problem._replace(Phi=Phi)
-
-
 def _stacked(each: list[Any]) -> Features:
     """The features of many users as one; those of contexts of the same items share these."""
     first = each[0]
@@ -162,7 +150,7 @@ def _stacked(each: list[Any]) -> Features:
         x = np.stack([Phi.x for Phi in each])
         return first.of(x)
     try:
-        return as_features(np.stack([np.asarray(Phi) for Phi in each]))
+        return np.stack([np.asarray(Phi) for Phi in each])
     except ValueError as error:
         raise FeaturesError(f"features of many users must be alike ({error})") from error
 
