@@ -124,7 +124,7 @@ def damaged(**changes):
         (damaged(features=[[float("nan")] * 4] * 3), "damaged"),
         (damaged(time="yesterday"), "damaged"),
         (damaged(time=5), "damaged"),
-        (damaged(propensity=[0.5, 0.5]), "checksum"),
+        (damaged(propensity=[0.5, 0.5]), "2 propensities for 3 items"),
         (damaged(propensity=[0.5, 0.5, 0.0]), "damaged"),
         (damaged(propensity=[0.5, 0.5, 1.5]), "damaged"),
         (damaged(propensity="no"), "damaged"),

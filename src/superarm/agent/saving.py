@@ -2,27 +2,42 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from superarm import contexts, files, learners
 from superarm.agent.catalogue import Names
 from superarm.agent.decisions import REMEMBERED, Ledger
-from superarm.arrays import Array
-from superarm.contracts import Model, Problem, method_of
+from superarm.arrays import Array, Features
+from superarm.checks import require_count
+from superarm.contracts import Model, Problem, method_of, require_learner
 from superarm.errors import FileError, ParameterError
 from superarm.gaussian import Gaussian, mean, std
+from superarm.oracles import TopK
 
 if TYPE_CHECKING:
     from superarm.agent.agent import Agent
 
 SHOWN = 8
 """Items and coefficients that `describe` shows."""
+_UNFIT = "damaged or does not fit this learner"
+
+
+class Content(NamedTuple):
+    """What a file of an agent holds, checked; the belief is checked against a prior."""
+
+    learner: Any
+    features: Features
+    ids: Any
+    names: Names
+    generator: Mapping[str, Any]
+    ledger: Ledger
 
 
 def save(agent: "Agent", path: files.PathLike) -> None:
-    """Write everything but the oracle, atomically."""
+    """Write everything but the oracle, atomically; what would not load again is not written."""
     learner = agent.learner
     if not dataclasses.is_dataclass(learner):
         raise ParameterError(
@@ -42,43 +57,127 @@ def save(agent: "Agent", path: files.PathLike) -> None:
         arrays["items"] = files.packed(ids.tolist()) if ids.dtype == object else ids
     for name, value in agent.belief._asdict().items():
         arrays[f"belief.{name}"] = np.asarray(value)
-    files.write(path, "agent", meta, arrays | agent.ledger.arrays())
+    arrays |= agent.ledger.arrays()
+    files.write(path, "agent", meta, arrays, partial(_accept, agent, path, arrays))
+
+
+def _accept(
+    agent: "Agent",
+    path: files.PathLike,
+    arrays: Mapping[str, Array],
+    meta: Mapping[str, Any],
+) -> None:
+    """Raise if an agent that is loaded from these would be another one."""
+    content = _content(path, meta, arrays, agent.learner)
+    _belief(content.learner.model, agent.belief, arrays, agent.problem)
+    if content.names != agent.catalogue.names:
+        raise ValueError("the names of the features are not all texts")
+    if content.ids is not None and list(content.ids) != agent.catalogue.ids.tolist():
+        raise ValueError("the ids of the items would be others")
+    ledger = agent.ledger
+    if (content.ledger.observed, content.ledger.before) != (ledger.observed, ledger.before):
+        raise ValueError("the observed decisions would be others")
 
 
 def load(make: Callable[..., "Agent"], path: files.PathLike, oracle: Any, learner: Any) -> "Agent":
     """The agent in a file, which `make` makes anew and this brings to where it was."""
+    if learner is not None:
+        require_learner(learner)
     meta, arrays = files.read(path, "agent")
-    try:
-        learner = _learner(path, meta["learner"], meta["parameters"], learner)
-        agent = make(
-            learner,
-            features=contexts.unpacked(arrays),
-            oracle=oracle,
-            items=_ids(arrays),
-            remembered=meta.get("remembered", REMEMBERED),
-        )
-        agent.catalogue.names = _names(meta.get("names"), agent.problem.d)
-        agent.belief = _belief(learner.model, agent.belief, arrays, agent.problem)
-        agent.rng.bit_generator.state = meta["generator"]
-        agent.ledger = Ledger.of_arrays(arrays, agent.ledger.limit)
-    except FileError:
-        raise
-    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
-        raise FileError(f"{path} is damaged or does not fit this learner ({error})") from error
+    with files.blaming(path, _UNFIT):
+        content = _content(path, meta, arrays, learner)
+    agent = _made(make, path, content, oracle)
+    with files.blaming(path, _UNFIT):
+        agent.catalogue.names = content.names
+        agent.belief = _belief(content.learner.model, agent.belief, arrays, agent.problem)
+        agent.rng.bit_generator.state = content.generator
+        agent.ledger = content.ledger
     return agent
 
 
-def _learner(path: files.PathLike, name: str, parameters: Any, given: Any) -> Any:
+def _content(
+    path: files.PathLike,
+    meta: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    learner: Any,
+) -> Content:
+    """What the parts of a file mean, one by one."""
+    features = contexts.unpacked(arrays)
+    found = _learner(path, meta["learner"], meta["parameters"], learner)
+    _refuse_large(found.model, features, arrays)
+    limit = meta.get("remembered", REMEMBERED)
+    require_count(remembered=limit)
+    return Content(
+        learner=found,
+        features=features,
+        ids=_ids(arrays),
+        names=_names(meta.get("names"), features.shape[-1]),
+        generator=_generator(meta["generator"]),
+        ledger=Ledger.of_arrays(arrays, limit),
+    )
+
+
+def _made(
+    make: Callable[..., "Agent"],
+    path: files.PathLike,
+    content: Content,
+    oracle: Any,
+) -> "Agent":
+    """The agent, still without what it learned. Errors about the oracle stay what they are; what
+    fails with any oracle is the file's fault.
+    """
+    made = partial(
+        make,
+        content.learner,
+        features=content.features,
+        items=content.ids,
+        remembered=content.ledger.limit,
+    )
+    try:
+        return made(oracle=oracle)
+    except Exception:
+        with files.blaming(path, _UNFIT):
+            made(oracle=TopK(1))
+        raise
+
+
+def _learner(path: files.PathLike, name: Any, parameters: Any, given: Any) -> Any:
     """The learner that a file was saved with; one that is given must be the same."""
+    if not isinstance(name, str) or not isinstance(parameters, dict):
+        raise TypeError("it names no learner")
+    shown = files.printable(name, 60)
     if given is None:
         if name not in learners.__all__:
-            raise FileError(f"{path} needs the learner {name}: pass it as learner=")
+            raise FileError(f"{path} needs the learner {shown}: pass it as learner=")
         return getattr(learners, name)(**parameters)
     if type(given).__name__ != name or given != type(given)(**parameters):
         raise FileError(
-            f"{path} was saved with the learner {name} of {parameters}, not with {given}"
+            f"{path} was saved with the learner {shown} of {files.printable(parameters, 300)}, "
+            f"not with {given}"
         )
     return given
+
+
+def _refuse_large(model: Model, features: Features, arrays: Mapping[str, Array]) -> None:
+    """Refuse features so many that a belief about them would be larger than that of the file."""
+    L, d = features.shape
+    factor = arrays.get("belief.factor")
+    if factor is not None and factor.shape != (d + 1, d + 1):
+        raise ValueError("the factor of its belief does not fit its features")
+    if factor is None and model.uses_features and type(model).__module__.startswith("superarm."):
+        raise ValueError("its belief has no factor")
+    by_item = [x for name, x in arrays.items() if name.startswith("belief.")]
+    if not d and all(x.shape[-1:] != (L,) for x in by_item):
+        raise ValueError("its features do not fit its belief")
+
+
+def _generator(state: Any) -> Mapping[str, Any]:
+    """The state of a generator, if it is one."""
+    generator = np.random.PCG64(0)
+    generator.state = state
+    if generator.state != state:
+        raise ValueError("the state of its generator is none")
+    return generator.state
 
 
 def _ids(arrays: Mapping[str, Array]) -> Any:
@@ -89,13 +188,15 @@ def _ids(arrays: Mapping[str, Array]) -> Any:
     return files.unpacked(ids)
 
 
-def _names(names: list[str] | None, d: int) -> Names:
-    """The names of d features."""
+def _names(names: Any, d: int) -> Names:
+    """The names of d features, if they have any."""
     if names is None:
         return None
-    if len(names) != d:
-        raise ValueError(f"it names {len(names)} of {d} features")
-    return tuple(map(str, names))
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError("the names of its features are not texts")
+    if len(names) != d or len(set(names)) < d:
+        raise ValueError(f"it names {len(set(names))} of {d} features")
+    return tuple(names)
 
 
 def _belief(model: Model, like: Any, arrays: Mapping[str, Array], problem: Problem) -> Any:
@@ -142,17 +243,19 @@ def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
         observed = files.unpacked(arrays["observed.decision"])
         parts.append(f"{len(observed)} observed decisions remembered")
     if {"belief.factor", "belief.log_scale"} <= arrays.keys():
-        parts.append(_coefficients(header["meta"].get("names"), arrays))
+        d = len(arrays["belief.factor"]) - 1
+        names = _names(header["meta"].get("names"), d)
+        parts.append(_coefficients(names, arrays))
     return "\n".join(parts)
 
 
-def _coefficients(names: list[str] | None, arrays: Mapping[str, Array]) -> str:
+def _coefficients(names: Names, arrays: Mapping[str, Array]) -> str:
     """The clearest coefficients of a belief."""
     belief = Gaussian(arrays["belief.factor"], arrays["belief.log_scale"])
     theta = mean(belief)
     width = std(belief, np.eye(len(theta)))
-    names = names or [f"[{j}]" for j in range(len(theta))]
+    shown = names or [f"[{j}]" for j in range(len(theta))]
     lines = [f"coefficients, the clearest of {len(theta)}:"]
     for j in np.argsort(-np.abs(theta) / width, kind="stable")[:SHOWN]:
-        lines.append(f"  {names[j]} {theta[j]:+.3g} ± {width[j]:.2g}")
+        lines.append(f"  {shown[j]} {theta[j]:+.3g} ± {width[j]:.2g}")
     return "\n".join(lines)
