@@ -41,9 +41,9 @@ _UNLISTED = frozenset(
     ]
 )
 """How names of arrays begin in files of before they were listed, up to a dot."""
-_MOST_DIRECTORY = 2**16
-"""Bytes that the directory of the archive may take: some hundred arrays."""
-_CHUNK = 2**18
+_MOST_DIRECTORY = 2**14
+"""Bytes that the directory of the archive may take: more than a hundred arrays."""
+_CHUNK = 2**16
 _END = struct.Struct("<4s8xLL2s")
 """The last record of an archive: size and place of its directory, and no comment."""
 _WIDE_END = struct.Struct("<4s36xQQ4s16x")
@@ -155,10 +155,12 @@ def packed(texts: Iterable[str]) -> Array:
     return np.frombuffer(joined.encode("utf-8", "surrogatepass"), np.uint8)
 
 
-def unpacked(array: Array) -> list[str]:
-    """The texts that `packed` put there."""
+def unpacked(array: Array, n: int | None = None) -> list[str]:
+    """The texts that `packed` put there; there must be n, if n is given."""
     if array.dtype != np.uint8:
         raise ValueError(f"texts are kept as bytes, not as {array.dtype}")
+    if n not in (None, np.count_nonzero(array == 0)):
+        raise ValueError(f"there should be {n} texts")
     joined = array.tobytes().decode("utf-8", "surrogatepass")
     return joined.split("\0")[1:]
 

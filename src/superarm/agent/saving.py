@@ -110,7 +110,7 @@ def _content(
     return Content(
         learner=found,
         features=features,
-        ids=_ids(arrays),
+        ids=_ids(arrays, features.shape[0]),
         names=_names(meta.get("names"), features.shape[-1]),
         generator=_generator(meta["generator"]),
         ledger=Ledger.of_arrays(arrays, limit),
@@ -180,12 +180,12 @@ def _generator(state: Any) -> Mapping[str, Any]:
     return generator.state
 
 
-def _ids(arrays: Mapping[str, Array]) -> Any:
-    """The ids of the items in a file; None if it has none."""
+def _ids(arrays: Mapping[str, Array], L: int | None = None) -> Any:
+    """The ids of the L items in a file; None if it has none."""
     ids = arrays.get("items")
     if ids is None or ids.dtype != np.uint8:
         return ids
-    return files.unpacked(ids)
+    return files.unpacked(ids, L)
 
 
 def _names(names: Any, d: int) -> Names:
