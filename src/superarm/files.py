@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeAlias
+from typing import IO, Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 
@@ -100,14 +100,26 @@ def _promise(array: Array) -> list[Any]:
 
 
 def _storable(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "U" or (dtype.kind in "iuf" and dtype.itemsize <= 8)
+    """Whether it is of text, or of numbers that every machine has."""
+    if dtype.kind == "U":
+        return dtype.itemsize > 0
+    return dtype.kind in "iuf" and dtype.itemsize <= 8
 
 
 def _fill(members: Mapping[str, Array], file: BinaryIO) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in members.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+            member = archive.open(
+                f"{name}.npy",
+                "w",
+                force_zip64=True,
+            )
+            with member:
+                np.lib.format.write_array(
+                    member,
+                    array,
+                    allow_pickle=False,
+                )
 
 
 class _Comparison:
@@ -236,19 +248,30 @@ def _archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
     """The archive in a file, if it is one as `write` makes them: sizes are what they say."""
     size = _check_directory(file)
     with zipfile.ZipFile(file) as archive:
-        infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
-        if len(set(archive.namelist())) < len(infos):
-            raise ValueError("an array in it is there twice")
-        end = 0
-        for info in infos:
-            if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-                raise ValueError("it is compressed")
-            if info.header_offset < end:
-                raise ValueError("its arrays overlap")
-            end = info.header_offset + info.file_size
-        if end > size:
-            raise ValueError("it ends too early")
+        _check_places(archive, size)
         yield archive
+
+
+def _check_places(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse an archive unless its arrays lie one behind the other in a file of this size."""
+    names = archive.namelist()
+    if len(set(names)) < len(names):
+        raise ValueError("an array in it is there twice")
+    infos = sorted(
+        archive.infolist(),
+        key=lambda info: info.header_offset,
+    )
+    end = 0
+    for info in infos:
+        if info.compress_type != zipfile.ZIP_STORED:
+            raise ValueError("it is compressed")
+        if info.compress_size != info.file_size:
+            raise ValueError("its sizes differ")
+        if info.header_offset < end:
+            raise ValueError("its arrays overlap")
+        end = info.header_offset + info.file_size
+    if end > size:
+        raise ValueError("it ends too early")
 
 
 def _check_directory(file: BinaryIO) -> int:
@@ -292,13 +315,17 @@ def _parsed(text: str, archive: zipfile.ZipFile) -> dict[str, Any]:
     entries = text.count(",") + text.count("[") + text.count("{")
     if 64 * entries > 2**20 + 2 * _size(archive):
         raise ValueError("it has too many entries")
-    header = json.loads(text)
+    header: Any = json.loads(text)
     if not isinstance(header, dict):
         raise TypeError("it is no object")
     version: Any = header.get("version")
     if not is_whole(version) or version < 1:
         raise TypeError("it has no version")
-    kinds = {"superarm": str, "meta": dict, "members": dict | None}
+    kinds = {
+        "superarm": str,
+        "meta": dict,
+        "members": dict | None,
+    }
     for name, kind in kinds.items():
         if not isinstance(header.get(name), kind):
             raise TypeError(f"{name} is not what it should be")
@@ -312,17 +339,21 @@ def _size(archive: zipfile.ZipFile) -> int:
 
 def _listed(header: Mapping[str, Any], archive: zipfile.ZipFile) -> Mapping[str, Any]:
     """The names of the arrays to read, with what the header promises of each, if it does."""
-    listed = header.get("members")
-    if listed is not None:
-        return dict(listed)
-    found = [name.removesuffix(".npy") for name in archive.namelist()]
-    return {name: None for name in found if name.partition(".")[0] in _UNLISTED}
+    if header.get("members") is not None:
+        return dict(header["members"])
+    found: dict[str, None] = {}
+    for member in archive.namelist():
+        name = member.removesuffix(".npy")
+        if name.partition(".")[0] in _UNLISTED:
+            found[name] = None
+    return found
 
 
 def _array(member: IO[bytes], archive: zipfile.ZipFile, promise: Any = None) -> Array:
     """One array; its size is checked before room is made for it."""
     start = member.read(10)
-    start += member.read(int.from_bytes(start[8:], "little"))
+    length = int.from_bytes(start[8:], "little")
+    start += member.read(length)
     found = _ARRAY.fullmatch(start)
     if found is None:
         raise ValueError("one of its arrays holds neither numbers nor text")
@@ -332,12 +363,19 @@ def _array(member: IO[bytes], archive: zipfile.ZipFile, promise: Any = None) -> 
         raise ValueError("one of its arrays is not what its header promises")
     count = math.prod(shape)
     info = archive.getinfo(member.name or "")
-    wanted = len(start) + count * dtype.itemsize
-    if wanted != info.file_size or not dtype.itemsize or max(shape, default=0) > _size(archive):
+    if len(start) + count * dtype.itemsize != info.file_size:
         raise ValueError("one of its arrays is not of the size that it promises")
+    if max(shape, default=0) > _size(archive):  # of no entries, so that the sizes agree
+        raise ValueError("one of its arrays has more rows or columns than the file has bytes")
     flat = np.empty(count, dtype)
-    room = flat.view(np.uint8)
-    for at in range(0, len(room), _CHUNK):
+    _fill_from(member, flat.view(np.uint8))
+    order: Literal["C", "F"] = "F" if found[2] == b"True" else "C"
+    return flat.reshape(shape, order=order)
+
+
+def _fill_from(member: IO[bytes], room: Array) -> None:
+    """Read all that is left, a part at a time, so that it is never held twice."""
+    for start in range(0, len(room), _CHUNK):
         data = member.read(_CHUNK)
-        room[at : at + len(data)] = np.frombuffer(data, np.uint8)
-    return flat.reshape(shape, order="F" if found[2] == b"True" else "C")
+        end = start + len(data)
+        room[start:end] = np.frombuffer(data, np.uint8)

@@ -45,13 +45,17 @@ def as_text(value: Any, most: int = LONGEST_TEXT) -> str:
 
 def as_whole(value: Any) -> int:
     """A whole number of 64 bits, which some readers of JSON make a float or a Decimal."""
-    if not _is_number(value) or not -(2**63) <= value < 2**63 or int(value) != value:
-        raise TypeError(f"{reprlib.repr(value)} is not a whole number of 64 bits")
+    if not _is_number(value):
+        raise TypeError(f"{reprlib.repr(value)} is not a number")
+    if not -(2**63) <= value < 2**63 or int(value) != value:
+        raise ValueError(f"{reprlib.repr(value)} is not a whole number of 64 bits")
     return int(value)
 
 
 def _is_number(value: Any) -> bool:
-    return is_whole(value) or isinstance(value, float | Decimal)
+    if isinstance(value, float | Decimal):
+        return True
+    return is_whole(value)
 
 
 def as_seed(value: Any) -> int:
@@ -73,11 +77,17 @@ def as_signature(value: Any) -> str | None:
 
 def as_items(values: Any) -> tuple[Any, ...]:
     """The ids of the chosen items, each once."""
-    listed = as_list(values, MOST_ITEMS)
-    items = tuple(as_text(x) if isinstance(x, str) else as_whole(x) for x in listed)
+    items = tuple(as_item(x) for x in as_list(values, MOST_ITEMS))
     if len(set(items)) < len(items):
         raise ValueError(f"item {first_repeated(items)!r:.100} is repeated")
     return items
+
+
+def as_item(value: Any) -> Any:
+    """The id of one item."""
+    if isinstance(value, str):
+        return as_text(value)
+    return as_whole(value)
 
 
 def as_names(values: Any) -> Names:

@@ -71,11 +71,10 @@ def _accept(
     content = _content(path, meta, arrays, agent.learner)
     _belief(content.learner.model, agent.belief, arrays, agent.problem)
     if content.names != agent.catalogue.names:
-        raise ValueError("the names of the features are not all texts")
+        raise ValueError("the names of the features would be others")
     if content.ids is not None and list(content.ids) != agent.catalogue.ids.tolist():
         raise ValueError("the ids of the items would be others")
-    ledger = agent.ledger
-    if (content.ledger.observed, content.ledger.before) != (ledger.observed, ledger.before):
+    if content.ledger.observed != agent.ledger.observed:
         raise ValueError("the observed decisions would be others")
 
 
@@ -162,12 +161,13 @@ def _refuse_large(model: Model, features: Features, arrays: Mapping[str, Array])
     """Refuse features so many that a belief about them would be larger than that of the file."""
     L, d = features.shape
     factor = arrays.get("belief.factor")
+    own = type(model).__module__.startswith("superarm.")
+    if factor is None and own and model.uses_features:
+        raise ValueError("its belief has no factor")
     if factor is not None and factor.shape != (d + 1, d + 1):
         raise ValueError("the factor of its belief does not fit its features")
-    if factor is None and model.uses_features and type(model).__module__.startswith("superarm."):
-        raise ValueError("its belief has no factor")
-    by_item = [x for name, x in arrays.items() if name.startswith("belief.")]
-    if not d and all(x.shape[-1:] != (L,) for x in by_item):
+    lengths = [x.shape[-1:] for name, x in arrays.items() if name.startswith("belief.")]
+    if not d and (L,) not in lengths:
         raise ValueError("its features do not fit its belief")
 
 
