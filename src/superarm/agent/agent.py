@@ -2,18 +2,19 @@
 
 import copy
 import threading
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from superarm.agent import changes, decisions, feedback, saving
 from superarm.agent.asked import Asked, asked, is_whole_catalogue
-from superarm.agent.decisions import REMEMBERED, Ledger
+from superarm.agent.decisions import REMEMBERED, Decision, Ledger
 from superarm.agent.explain import Explanation, explain
 from superarm.agent.growing import Growing
-from superarm.agent.record import MOST_SEEDS, record
+from superarm.agent.fields import MOST_SEEDS
+from superarm.agent.record import record
 from superarm.agent.state import (
     State,
     started,
@@ -22,12 +23,23 @@ from superarm.agent.state import (
     without_gaps,
     without_items,
 )
+from superarm.agent.trust import refuse_untrusted, require_key, signed
 from superarm.arrays import Array
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Feedback, Learner, Problem, require_learner
 from superarm.errors import FeaturesError, ParameterError
 from superarm.files import PathLike
 from superarm.tables import Names
+
+
+class Snapshot(NamedTuple):
+    """All that an agent is at one moment but its constraints and its key."""
+
+    state: State
+    ledger: Ledger
+    generator: Mapping[str, Any]
+    half_life: timedelta | None
+    aged_at: datetime
 
 
 class Agent:
@@ -88,6 +100,9 @@ class Agent:
         self._drawing = threading.Lock()
         self.ledger = Ledger(remembered)
         self.rng = generator(seed)
+        if record_key is not None:
+            require_key(record_key)
+        self._record_key = record_key
         changes.require_half_life(half_life, self._state)
         self.half_life = half_life
         self._aged_at = decisions.now()
@@ -198,15 +213,21 @@ class Agent:
         if call.users is None:
             drawn = self._seeds(1)[0] if seed is None else int(seed)
             rng = np.random.default_rng(drawn)
-            return record(call, call.decided(rng), drawn, rng, draws)
+            return self._record(call, call.decided(rng), drawn, rng, draws)
         if seed is not None:
             raise ParameterError("a seed is of one decision: leave it out for many users")
         seeds = self._seeds(call.users)
         rngs = [np.random.default_rng(drawn) for drawn in seeds]
         chosen = call.decided(rngs)
         return [
-            record(call.of_user(i), chosen[i], seeds[i], rngs[i], draws) for i in range(len(seeds))
+            self._record(call.of_user(i), chosen[i], seeds[i], rngs[i], draws)
+            for i in range(call.users)
         ]
+
+    def _record(self, *args: Any) -> Decision:
+        """The record of a decision, signed if there is a key."""
+        made = record(*args)
+        return made if self._record_key is None else signed(made, self._record_key)
 
     def _seeds(self, n: int) -> list[int]:
         with self._drawing:
@@ -297,6 +318,9 @@ class Agent:
 
     def _observe_decisions(self, found: Sequence[feedback.Observed], again: bool) -> None:
         with self._updating:
+            for one in found:
+                refuse_untrusted(one.decision, self._state.problem, self._record_key)
+                self.ledger.refuse_unfit(one.decision)
             if not again:
                 feedback.refuse_repeated(self.ledger, found)
             parts = [feedback.of_decision(self._state, one) for one in found if one.places]
@@ -381,24 +405,29 @@ class Agent:
         """
         if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"merging needs another agent, got {other!r:.100}")
-        theirs, remembered = other.snapshot()
+        theirs = other.snapshot()
         with self._updating:
             self._age()
-            state = changes.merged(self._whole(), theirs)
-            self.ledger = self.ledger.merged(remembered)
+            state = changes.merged(self._whole(), theirs.state)
+            self.ledger = self.ledger.merged(theirs.ledger)
             self._state = state
 
-    def snapshot(self) -> tuple[State, Ledger]:
-        """What it is now, and which decisions it observed: a copy to keep."""
+    def snapshot(self) -> Snapshot:
+        """All that it is now: a copy to keep."""
         with self._updating:
             self._age()
-            return self._whole(), copy.deepcopy(self.ledger)
+            state = self._whole()
+            ledger = copy.deepcopy(self.ledger)
+            with self._drawing:
+                generator = self.rng.bit_generator.state
+            return Snapshot(state, ledger, generator, self.half_life, self._aged_at)
 
-    def restore(self, belief: Any, names: Names, ledger: Ledger) -> None:
+    def restore(self, belief: Any, names: Names, ledger: Ledger, aged_at: datetime) -> None:
         """Go on from what was saved."""
         self._state.catalogue.names = names
         self._state = self._state._replace(belief=belief)
         self.ledger = ledger
+        self._aged_at = aged_at
 
     def prior_from(self, other: "Agent", discount: float) -> None:
         """Start from what another agent learned, as if it had been `discount` times as much.
@@ -413,13 +442,22 @@ class Agent:
         """
         if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"a prior needs another agent, got {other!r:.100}")
-        theirs, _ = other.snapshot()
+        theirs = other.snapshot()
         with self._updating:
-            self._state = changes.started_from(self._whole(), theirs, discount)
+            self._state = changes.started_from(self._whole(), theirs.state, discount)
 
-    def save(self, path: PathLike) -> None:
-        """Write everything but the oracle to a file of arrays and JSON, atomically."""
-        saving.save(self, path)
+    def save(self, path: PathLike, *, features: bool = True) -> None:
+        """Write everything but the oracle to a file of arrays and JSON.
+
+        Once it returns, the file is on disk; at any moment before, it is what it was. What was
+        written is read again before it takes the place of what was there.
+
+        Args:
+            path: the file.
+            features: whether to write the features too. A catalogue that lives elsewhere, as one
+                that is memory-mapped, is given to `load` again.
+        """
+        saving.save(self, path, features=features)
 
     @classmethod
     def load(
@@ -429,6 +467,8 @@ class Agent:
         oracle: Any,
         learner: Learner | None = None,
         seed: int | Literal["saved"] | None = None,
+        features: Any = None,
+        record_key: bytes | None = None,
     ) -> "Agent":
         """The agent that `save` wrote.
 
@@ -442,8 +482,20 @@ class Agent:
             seed: None draws one from the system; a number is one; "saved" goes on where the saved
                 agent stopped, so that its next choice is the one that would have been made: for one
                 process only, as several would all choose the same.
+            features: those of all items, if they were not saved, or live elsewhere: rows in the
+                order of the items, which must be those of the file; or a data frame, which goes by
+                its index, and whose numbers may be new.
+            record_key: as at the start; it is not in the file.
         """
-        return saving.load(cls, path, oracle, learner, seed)
+        return saving.load(
+            cls,
+            path,
+            oracle=oracle,
+            learner=learner,
+            seed=seed,
+            features=features,
+            record_key=record_key,
+        )
 
 
 def generator(seed: int | None) -> np.random.Generator:

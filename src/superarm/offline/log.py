@@ -377,7 +377,7 @@ def _in_order(i: int, decision: Decision, weights: Any) -> Any:
 
 def _check_rows(i: int, decision: Decision, rows: Array, names: Names) -> None:
     """Refuse features that are not those of the record: of another order, or of another context."""
-    own = decision.features[:, columns_of(decision.names, names, DecisionError)]
+    own = np.asarray(decision.features)[:, columns_of(decision.names, names, DecisionError)]
     if own.shape != rows.shape:
         raise DecisionError(
             f"decision {i} is of items with {own.shape[1]} features, not {rows.shape[1]}"
