@@ -44,9 +44,6 @@ FORGED = [
     {"items": ("a", "b", True)},
     {"items": ("a", "b", ["c"])},
     {"items": ("a", "b", {"c": 1})},
-    {"items": "abc"},
-    {"items": {"a": 1, "b": 2, "c": 3}},
-    {"items": 3},
     {"items": tuple(range(100_001))},
     {"propensity": (0.5, 0.5)},
     {"propensity": (0.5,) * 4},
@@ -193,6 +190,13 @@ ATTACKS = [
     forged,
     of_another_time,
 ]
+
+
+@pytest.mark.parametrize("items", ["abc", {"a": 1, "b": 2, "c": 3}, 3, [["a"], {"uid": "b"}, "c"]])
+def test_items_that_are_no_list_of_ids(items):
+    record = json.loads(HONEST.to_json()) | {"items": items}
+    with pytest.raises(DecisionError, match=r"is not a list|is no id"):
+        Decision.from_json(json.dumps(record))
 
 
 def test_forged_and_random_records_change_nothing(tmp_path):

@@ -422,11 +422,12 @@ def test_what_would_not_load_again_is_not_saved(tmp_path):
     factor = agent.belief.factor.copy()
     factor[0, 0] = np.nan
     spoilt = make()
-    spoilt.belief = agent.belief._replace(factor=factor)
+    now = spoilt.snapshot()
+    spoilt.restore(agent.belief._replace(factor=factor), None, now.ledger, now.aged_at)
     forged = make()
     forged.ledger.observed["a\0b"] = Observed(forged.decide().time, 1)
     named = make()
-    named.catalogue.names = (1, 2, 3, 4)
+    named.restore(named.belief, (1, 2, 3, 4), named.ledger, now.aged_at)
     for bad in (spoilt, forged, named):
         with pytest.raises(FileError, match=r"agent\.npz stays as it was: .* would not load again"):
             bad.save(path)

@@ -4,12 +4,13 @@ import json
 import numpy as np
 import pytest
 
-from superarm import Decision
-from superarm.agent.trust import reach, refuse_implausible, require_key, signed, verify
+from superarm import Agent, CombLinTS, CombMixTS, Decision, TopK
+from superarm.agent.state import reach
+from superarm.agent.trust import require_key, signed, verify
 from superarm.arrays import Product
 from superarm.contexts import Concatenated, Outer, hashed
 from superarm.errors import DecisionError, ParameterError
-from support import FEATURES, make
+from support import FEATURES, K, make, state
 
 KEY = bytes(range(32))
 
@@ -84,18 +85,60 @@ def test_the_reach_of_features():
     assert reach(formed) == reach(FEATURES) * 0.5
 
 
-def test_features_that_the_agent_cannot_have_had():
-    refuse_implausible(FEATURES, 4, reach(FEATURES))
-    refuse_implausible(1e5 * FEATURES, 4, reach(FEATURES))
-    refuse_implausible(np.zeros((0, 4)), 4, 1.0)
-    refuse_implausible(1e9 * FEATURES, 4, 0.0)  # of an agent that knows contexts alone
-    for rows, message in (
-        (1e7 * FEATURES, "reach .*, those of the agent 2"),
-        (1e300 * FEATURES, "they are not of this agent"),
-        (np.nan * FEATURES, "are not finite"),
-        (np.inf * FEATURES, "are not finite"),
-        (FEATURES[:, :3], "items with 3 features, not 4"),
-        (FEATURES[0], "items with 4 features, not 4"),
+def of_other_magnitude(agent, factor):
+    decision = agent.decide()
+    return dataclasses.replace(decision, features=factor * decision.features)
+
+
+@pytest.mark.parametrize(
+    ("learner", "far"),
+    [(CombMixTS(lam=1.0, sigma=0.3, tau=0.1), 1e7), (CombLinTS(lam=1.0, sigma=0.3), 1e13)],
+)
+def test_features_that_the_agent_cannot_have_had(learner, far):
+    agent = make(learner)
+    before = state(agent)
+    for factor, message in (
+        (far, "reach .*, those of the agent 2"),
+        (1e300, "they are not of this agent"),
+        (np.nan, "are not finite"),
+        (np.inf, "are not finite"),
     ):
         with pytest.raises(DecisionError, match=message):
-            refuse_implausible(rows, 4, reach(FEATURES))
+            agent.observe(of_other_magnitude(agent, factor), np.ones(K))
+        assert state(agent) == before
+    agent.observe(of_other_magnitude(agent, far / 100), np.ones(K))
+    narrow = agent.decide()
+    narrow = dataclasses.replace(narrow, features=narrow.features[:, :3])
+    with pytest.raises(DecisionError, match="items with 3 features, not 4"):
+        agent.observe(narrow, np.ones(K))
+
+
+def test_agents_with_a_key_sign_and_verify(tmp_path):
+    key = b"a secret of sixteen bytes or more"
+    plain = make()
+    agent, other = (
+        Agent(
+            CombLinTS(lam=1.0, sigma=0.3), features=FEATURES, oracle=TopK(K), seed=0, record_key=k
+        )
+        for k in (key, b"another secret of sixteen bytes")
+    )
+    decision = Decision.from_json(agent.decide().to_json())
+    before = state(other)
+    with pytest.raises(DecisionError, match="signed with another key, or changed since"):
+        other.observe(decision, np.ones(K))
+    with pytest.raises(DecisionError, match="is not signed, and this agent has a key"):
+        other.observe(plain.decide(), np.ones(K))
+    forged = dataclasses.replace(decision, items=decision.items[::-1])
+    with pytest.raises(DecisionError, match="changed since"):
+        agent.observe([decision, forged], [np.ones(K), np.ones(K)])
+    assert state(other) == before
+    assert not agent.ledger.observed
+    agent.observe(decision, np.ones(K))
+    agent.save(tmp_path / "agent.npz")
+    assert key not in (tmp_path / "agent.npz").read_bytes()
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K), record_key=key)
+    back.observe(agent.decide(), np.ones(K))
+    many = agent.decide(features=np.stack([FEATURES, FEATURES]))
+    back.observe(many, [np.ones(K)] * 2)
+    with pytest.raises(ParameterError, match="must be bytes, 16 or more"):
+        Agent.load(tmp_path / "agent.npz", oracle=TopK(K), record_key=b"short")

@@ -12,8 +12,8 @@ from superarm.agent import changes, decisions, feedback, saving
 from superarm.agent.asked import Asked, asked, is_whole_catalogue
 from superarm.agent.decisions import REMEMBERED, Decision, Ledger
 from superarm.agent.explain import Explanation, explain
-from superarm.agent.growing import Growing
 from superarm.agent.fields import MOST_SEEDS
+from superarm.agent.growing import Growing
 from superarm.agent.record import record
 from superarm.agent.state import (
     State,
@@ -23,7 +23,7 @@ from superarm.agent.state import (
     without_gaps,
     without_items,
 )
-from superarm.agent.trust import refuse_untrusted, require_key, signed
+from superarm.agent.trust import refuse_implausible, require_key, signed, verify
 from superarm.arrays import Array
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Feedback, Learner, Problem, require_learner
@@ -319,7 +319,7 @@ class Agent:
     def _observe_decisions(self, found: Sequence[feedback.Observed], again: bool) -> None:
         with self._updating:
             for one in found:
-                refuse_untrusted(one.decision, self._state.problem, self._record_key)
+                self._require_trust(one.decision)
                 self.ledger.refuse_unfit(one.decision)
             if not again:
                 feedback.refuse_repeated(self.ledger, found)
@@ -329,6 +329,12 @@ class Agent:
             self._learn(parts[0] if len(parts) == 1 else feedback.together(parts))
             for one in found:
                 self.ledger.note(one.decision, one.places)
+
+    def _require_trust(self, decision: Decision) -> None:
+        """Refuse a record that this agent, or one with its key, cannot have made."""
+        if self._record_key is not None:
+            verify(decision, self._record_key)
+        refuse_implausible(decision, self._state)
 
     def learn(self, rows: Any, weights: Any, *, importance: Any = None) -> None:
         """Learn from logged rows and their weights: a warm start, or late feedback with the
@@ -346,8 +352,9 @@ class Agent:
         if not len(found.w):
             return
         self._age()
-        learner, _, _, problem, belief = self._state
-        self._state = self._state._replace(belief=learner.model.learn(belief, problem, found))
+        state = self._state
+        belief = state.learner.model.learn(state.belief, state.problem, found)
+        self._state = state._replace(belief=belief)
 
     # --- the catalogue ----------------------------------------------------------------------------
 

@@ -81,6 +81,8 @@ def as_signature(value: Any) -> str | None:
 def as_items(values: Any) -> tuple[Any, ...]:
     """The ids of the chosen items, each once."""
     items = tuple(as_item(x) for x in as_list(values, MOST_ITEMS))
+    if len({type(item) for item in items}) > 1:
+        raise TypeError("its items have ids of different types")
     if len(set(items)) < len(items):
         raise ValueError(f"item {first_repeated(items)!r:.100} is repeated")
     return items

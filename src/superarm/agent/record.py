@@ -13,7 +13,6 @@ from superarm.contexts import InContext
 from superarm.errors import NumericalError
 
 
-
 def record(
     call: Asked,
     chosen: Array,

@@ -12,8 +12,9 @@ import numpy as np
 from superarm import contexts, files, learners
 from superarm.agent import ids
 from superarm.agent.catalogue import Catalogue
-from superarm.agent.decisions import REMEMBERED, Ledger, as_time, now
-from superarm.arrays import Array, Features, take_rows
+from superarm.agent.decisions import REMEMBERED, Ledger, as_array, as_time, now
+from superarm.agent.state import some_rows
+from superarm.arrays import Array, Features
 from superarm.checks import as_features, require_count
 from superarm.contracts import Model, Problem, method_of, require_learner
 from superarm.errors import FeaturesError, FileError, ParameterError
@@ -85,7 +86,7 @@ def _accept(
     meta: Mapping[str, Any],
 ) -> None:
     """Raise if an agent that is loaded from these would be another one."""
-    learner, catalogue, _, problem, belief = now.state
+    learner, catalogue, _, problem, belief, _ = now.state
     given = None if contexts.are_packed(arrays) else problem.Phi
     content = _content(path, meta, arrays, learner, given)
     _belief(content.learner.model, belief, arrays, problem)
@@ -111,8 +112,8 @@ def load(
     if learner is not None:
         require_learner(learner)
     meta, arrays = files.read(path, "agent")
+    given = None if features is None else _aligned(path, meta, arrays, features)
     with files.blaming(path, _UNFIT):
-        given = None if features is None else _aligned(path, meta, arrays, features)
         content = _content(path, meta, arrays, learner, given)
     made = partial(
         make,
@@ -164,11 +165,11 @@ def _features(path: files.PathLike, meta: Mapping[str, Any], arrays: Mapping[str
     Phi = contexts.unpacked(arrays)
     if not isinstance(Phi, contexts.InContext):
         return Phi
-    names = {
-        "x_names": _names(meta.get("context_names"), Phi.x.shape[-1]),
-        "item_names": _names(meta.get("item_names"), Phi.rows.shape[1]),
-    }
-    return dataclasses.replace(Phi, **names)
+    return dataclasses.replace(
+        Phi,
+        x_names=_names(meta.get("context_names"), Phi.x.shape[-1]),
+        item_names=_names(meta.get("item_names"), Phi.rows.shape[1]),
+    )
 
 
 def _aligned(
@@ -178,15 +179,13 @@ def _aligned(
     features: Any,
 ) -> Features:
     """Features that are given, in the order of the file's items: by id, or the very same."""
+    with files.blaming(path, _UNFIT):
+        L, d, saved = _known_features(meta, arrays)
+        catalogue = Catalogue(ids.unpacked(arrays, L), L, _names(meta.get("names"), d))
     table = contexts.as_table(features)
-    known = meta.get("features")
-    shape = known["shape"] if known else contexts.unpacked(arrays).shape
-    items = ids.unpacked(arrays, shape[0])
-    catalogue = Catalogue(items, shape[0], _names(meta.get("names"), shape[1]))
-    Phi = as_features(catalogue.rows(table), tuple(shape))
+    Phi = as_features(catalogue.rows(table), (L, d))
     if isinstance(Phi, contexts.InContext):
         Phi = Phi.without_ids()
-    saved = known["fingerprint"] if known else fingerprint(contexts.unpacked(arrays))
     if table.ids is None and fingerprint(Phi) != saved:
         raise FeaturesError(
             f"the features are not those that {path} was saved with, or in another order: give a "
@@ -196,13 +195,20 @@ def _aligned(
     return Phi
 
 
+def _known_features(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> tuple[int, int, str]:
+    """How many items and features a file is about, and the fingerprint of the features."""
+    if contexts.are_packed(arrays):
+        Phi = contexts.unpacked(arrays)
+        return (*Phi.shape, fingerprint(Phi))
+    L, d = meta["features"]["shape"]
+    require_count(items=L, features=d)
+    return L, d, str(meta["features"]["fingerprint"])
+
+
 def fingerprint(Phi: Features) -> str:
     """What tells features from others: a hash of many rows, of all if they are few."""
-    side = contexts.side_of(Phi)
-    L, d = side.shape
-    n = min(L, 1024 + 2**20 // max(d, 1))
-    some = np.linspace(0, L - 1, n).astype(np.int64)
-    rows = np.ascontiguousarray(take_rows(side, some), "<f8")
+    side = contexts.side_of(some_rows(Phi))
+    rows = np.ascontiguousarray(as_array(side), "<f8")
     return hashlib.blake2b(rows.tobytes(), digest_size=16).hexdigest()
 
 

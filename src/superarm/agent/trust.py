@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from superarm.agent.decisions import Decision
-from superarm.arrays import Array, Features, is_product, is_selection, is_sparse
+from superarm.agent.state import State, reach
+from superarm.contracts import features_stay
 from superarm.errors import DecisionError, ParameterError
 
 FAR = 1e6
-"""How many times as large as what the agent knows features of a record may be."""
+"""How many times as large as the agent's own the features of a record may be."""
+FAR_IN_CONTEXT = 1e12
+"""The same where features may differ from call to call."""
 SHORTEST_KEY = 16
 """Bytes of a key that signs records."""
 
@@ -61,41 +64,20 @@ def require_key(key: Any) -> None:
         )
 
 
-def refuse_implausible(rows: Array, d: int, largest: float) -> None:
-    """Raise if rows of a record cannot be features that the agent had.
+def refuse_implausible(decision: Decision, state: State) -> None:
+    """Raise if the features of a record cannot be those that the agent had.
 
-    Args:
-        rows: the features in the record.
-        d: how many features there are.
-        largest: the largest magnitude of any feature that the agent has, as `reach` tells, or was
-            given in a context; 0 if it had none but zeros.
+    Those of a context may be of other magnitudes than the agent's own, within reason.
     """
-    if rows.ndim != 2 or rows.shape[1] != d:
-        raise DecisionError(
-            f"this decision is of items with {rows.shape[-1] if rows.ndim else 0} features, not {d}"
-        )
-    found = reach(rows)
+    model = state.learner.model
+    if not model.uses_features or not decision.items:
+        return
+    found = reach(decision.features)
     if not np.isfinite(found):
         raise DecisionError("the features in this decision are not finite")
-    if largest > 0 and found / FAR > largest:
+    far = FAR if features_stay(model) else FAR_IN_CONTEXT
+    if state.reach > 0 and found / far > state.reach:
         raise DecisionError(
-            f"the features in this decision reach {found:.3g}, those of the agent {largest:.3g}: "
-            "they are not of this agent"
+            f"the features in this decision reach {found:.3g}, those of the agent "
+            f"{state.reach:.3g}: they are not of this agent"
         )
-
-
-def reach(Phi: Features) -> float:
-    """The largest magnitude of any feature; of a context's product, a bound on it.
-
-    >>> import numpy as np
-    >>> from superarm.agent.trust import reach
-    >>> reach(np.array([[1.0, -3.0]]))
-    3.0
-    """
-    if is_product(Phi):
-        right = Phi.right.scale if is_selection(Phi.right) else Phi.right
-        return reach(Phi.left) * reach(right)
-    values: Any = Phi.data if is_sparse(Phi) else Phi
-    if not np.size(values):
-        return 0.0
-    return float(max(values.max(), -values.min()))
