@@ -68,6 +68,7 @@ class Decision:
     seed: int  # agent.decide(..., seed=seed) decides alike, if it believes and is asked the same
     propensity: tuple[float, ...] | None = None  # (K,) if asked for: P(the item is chosen)
     names: Names = None  # (d,) of the features
+    draws: int | None = None  # decisions that the propensities were estimated from
     signature: str | None = None  # of an agent with a key
 
     def __eq__(self, other: object) -> bool:
@@ -149,6 +150,7 @@ class Decision:
             seed=fields.as_seed(content["seed"]),
             propensity=fields.as_propensity(content["propensity"], len(items)),
             names=names,
+            draws=fields.as_count(content.get("draws")),
             signature=fields.as_signature(content.get("signature")),
         )
         if decision._check() != content["check"]:
@@ -157,7 +159,7 @@ class Decision:
 
     def _words(self) -> dict[str, Any]:
         """All fields but the features and the signature, in terms of JSON."""
-        return {
+        words = {
             "id": self.id,
             "items": [to_json(item) for item in self.items],
             "time": self.time,
@@ -165,6 +167,7 @@ class Decision:
             "propensity": self.propensity,
             "names": None if isinstance(self.features, InContext) else self.names,
         }
+        return words if self.draws is None else words | {"draws": self.draws}
 
     def _features(self) -> Any:
         """The features in terms of JSON: of a context, those of the items and the context's own."""

@@ -69,6 +69,16 @@ def as_seed(value: Any) -> int:
     return seed
 
 
+def as_count(value: Any) -> int | None:
+    """How many draws there were, if that is known."""
+    if value is None:
+        return None
+    count = as_whole(value)
+    if count < 1:
+        raise ValueError(f"{count} is not a number of draws")
+    return count
+
+
 def as_signature(value: Any) -> str | None:
     """A signature in hexadecimal digits, if there is one."""
     if value is None:

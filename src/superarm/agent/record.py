@@ -39,5 +39,6 @@ def record(
         time=as_time(decisions.now()),
         seed=seed,
         propensity=propensity,
+        draws=draws or None,
         names=call.catalogue.names,
     )

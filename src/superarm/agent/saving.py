@@ -23,7 +23,8 @@ from superarm.oracles import TopK
 from superarm.tables import Names
 
 if TYPE_CHECKING:
-    from superarm.agent.agent import Agent, Snapshot
+    from superarm.agent.agent import Agent
+    from superarm.agent.kept import Snapshot
 
 SHOWN = 8
 """Items and coefficients that `describe` shows."""
@@ -257,7 +258,7 @@ def _refuse_large(model: Model, features: Features, arrays: Mapping[str, Array])
     """Refuse features so many that a belief about them would be larger than that of the file."""
     L, d = features.shape
     factor = arrays.get("belief.factor")
-    own = type(model).__module__.startswith("superarm.")
+    own = type(model).__module__.startswith("superarm.beliefs.")
     if factor is None and own and model.uses_features:
         raise ValueError("its belief has no factor")
     if factor is not None and factor.shape != (d + 1, d + 1):

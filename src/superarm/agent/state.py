@@ -19,7 +19,7 @@ from superarm.arrays import (
     is_sparse,
     sparse_arrays,
 )
-from superarm.beliefs.changes import moved
+from superarm.beliefs.changes import appended, moved
 from superarm.checks import as_features
 from superarm.contexts import InContext, as_table, rows_taken, side_of, side_rows, with_side
 from superarm.contracts import Learner, Problem, features_stay
@@ -100,9 +100,26 @@ def with_items(state: State, features: Any, items: Any, oracle: Any, room: Growi
             state = without_gaps(state)
     Phi = with_side(Phi, _below(side_of(state.problem.Phi), rows, room))
     catalogue = state.catalogue.extended(n, ids)
-    source = np.append(np.arange(state.catalogue.L), np.full(n, -1))
-    found = _moved(state, Phi, catalogue, source, oracle)
-    return found._replace(reach=max(state.reach, reach(rows)))
+    given = _given(state, catalogue, oracle)
+    problem = Problem(Phi, given.fitted(catalogue))
+    learner = state.learner
+    if hasattr(learner, "moved"):
+        new = np.full(n, -1)
+        learner = learner.moved(np.append(np.arange(state.catalogue.L), new))
+    belief = appended(learner.model, state.belief, state.problem, problem)
+    return State(
+        learner,
+        catalogue,
+        given,
+        problem,
+        belief,
+        max(state.reach, reach(rows)),
+    )
+
+
+def _given(state: State, catalogue: Catalogue, oracle: Any) -> Constraints:
+    """The constraints there are, unless others are given."""
+    return state.constraints if oracle is None else constraints(oracle, catalogue)
 
 
 def _below(side: Array, rows: Array, room: Growing) -> Array:
@@ -164,7 +181,7 @@ def _moved(
     oracle: Any = None,
 ) -> State:
     """The state for another catalogue, whose item i was item source[i], or is new: -1."""
-    given = state.constraints if oracle is None else constraints(oracle, catalogue)
+    given = _given(state, catalogue, oracle)
     problem = Problem(Phi, given.fitted(catalogue))
     move = getattr(state.learner, "moved", None)
     learner = state.learner if move is None else move(source)
