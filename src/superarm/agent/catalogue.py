@@ -70,6 +70,14 @@ class Catalogue:
         vars(other).update(vars(self))
         return other
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made from: tables that nobody adds to while that takes its time."""
+        kept = dict(vars(self))
+        kept["_places"] = dict(self._places)
+        kept["_removed"] = dict(self._removed)
+        kept["_room"] = Growing()
+        return kept
+
     @property
     def n(self) -> int:
         """How many items there are."""
@@ -102,7 +110,7 @@ class Catalogue:
         """Whether there is an item at each position: (L,)."""
         there = np.ones(self.L, np.bool_)
         if self.gaps:
-            gone = [place for place in self._removed if self._is_gap(place)]
+            gone = list(self._removed)[: self.gaps]  # in the order in which they were removed
             there[gone] = False
         return there
 
@@ -293,8 +301,11 @@ class Catalogue:
     def without(self, places: Array) -> "Catalogue":
         """The catalogue with gaps at these positions."""
         fewer = self._shared()
+        if len(self._removed) > self.gaps:  # written for a catalogue that never was
+            known = list(self._removed)[: self.gaps]
+            fewer._removed = {place: before for before, place in enumerate(known)}
         for place in places.tolist():
-            self._removed[place] = fewer.gaps
+            fewer._removed[place] = fewer.gaps
             fewer.gaps += 1
         return fewer
 
@@ -309,6 +320,8 @@ _WANTED_BY_ITEM = "a set of items, or a truth value by item"
 def is_collection(available: Any) -> bool:
     """Whether it is a collection of items, and not truth values of all items."""
     if isinstance(available, Mapping | str | bytes) or not isinstance(available, Collection):
+        return False
+    if hasattr(available, "columns"):  # a data frame of truth values
         return False
     if hasattr(available, "dtype"):
         return bool(available.dtype != np.bool_)
