@@ -155,7 +155,11 @@ def _values(state: State, features: Any) -> Any:
     """Features of a call in the order of the items and of the names."""
     own = state.problem.Phi
     if isinstance(features, InContext) and isinstance(own, InContext):
-        features = aligned(features, own)
+        if features.made is not own.made:
+            raise FeaturesError(
+                f"the features were learned from {own.made.__name__}: got {features.made.__name__}"
+            )
+        features = aligned(features, own.x_names, own.item_names)
     values = state.catalogue.rows(as_table(features))
     return values.without_ids() if isinstance(values, InContext) else values
 

@@ -52,6 +52,7 @@ class Catalogue:
         self._places: dict[Any, int] = {}
         self._room = Growing()
         self._removed: dict[int, int] = {}  # by position: how many were removed before it
+        self._there: Array | None = None
         if np.array_equal(given, np.arange(self.L)):
             return  # of ids that are positions, maybe millions of them, nothing is kept
         self._keep(given)
@@ -68,6 +69,7 @@ class Catalogue:
         """A catalogue of the same tables, which are only ever added to."""
         other = object.__new__(Catalogue)
         vars(other).update(vars(self))
+        other._there = None
         return other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -107,12 +109,13 @@ class Catalogue:
 
     @property
     def is_there(self) -> Array:
-        """Whether there is an item at each position: (L,)."""
-        there = np.ones(self.L, np.bool_)
-        if self.gaps:
+        """Whether there is an item at each position: (L,), to be read only."""
+        if self._there is None:
+            there = np.ones(self.L, np.bool_)
             gone = list(self._removed)[: self.gaps]  # in the order in which they were removed
             there[gone] = False
-        return there
+            self._there = there
+        return self._there
 
     def _is_gap(self, place: int) -> bool:
         return self._removed.get(place, self.gaps) < self.gaps

@@ -258,16 +258,10 @@ def as_table(features: Any) -> Table:
     return of_frame(features)
 
 
-def aligned(Phi: InContext, like: InContext) -> InContext:
-    """Features in a context, with the features of context and items in the order they have in
-    `like`, by their names.
-    """
-    if Phi.made is not like.made:
-        raise FeaturesError(
-            f"the features were learned from {like.made.__name__}: got {Phi.made.__name__}"
-        )
-    of_context = columns_of(Phi.x_names, like.x_names)
-    of_items = columns_of(Phi.item_names, like.item_names)
+def aligned(Phi: InContext, x_names: Names, item_names: Names) -> InContext:
+    """Features in a context, with the features of context and items in the order of these names."""
+    of_context = columns_of(Phi.x_names, x_names)
+    of_items = columns_of(Phi.item_names, item_names)
     if isinstance(of_context, slice) and isinstance(of_items, slice):
         return Phi
     left = Phi.made.side(Phi.rows[:, of_items])
@@ -277,8 +271,8 @@ def aligned(Phi: InContext, like: InContext) -> InContext:
         left=left,
         right=Phi.made.matrix(x, left.shape[1]),
         x=x,
-        x_names=like.x_names,
-        item_names=like.item_names,
+        x_names=x_names,
+        item_names=item_names,
     )
 
 
