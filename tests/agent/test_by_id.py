@@ -1,10 +1,12 @@
 """Constraints, contexts, weights and masks go by id, whatever order they come in."""
 
+from dataclasses import dataclass
 from uuid import UUID
 
 import networkx as nx
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from superarm import (
@@ -14,6 +16,7 @@ from superarm import (
     CombTS,
     DagPath,
     Decision,
+    Greedy,
     Knapsack,
     Milp,
     PartitionMatroid,
@@ -21,9 +24,19 @@ from superarm import (
     ShortestPath,
     TopK,
     minimize,
+    with_gap,
 )
 from superarm.contexts import Concatenated, Outer
-from superarm.errors import FeaturesError, InfeasibleError, ItemsError, ParameterError, WeightsError
+from superarm.errors import (
+    FeaturesError,
+    InfeasibleError,
+    ItemsError,
+    MaskError,
+    ParameterError,
+    WeightsError,
+)
+from superarm.oracles.base import Masked
+from support import Stubborn
 
 L, D, N = 30, 3, 200
 NAMES = [f"item {e}" for e in range(L)]
@@ -172,6 +185,55 @@ def test_edges_are_aligned_by_what_they_are():
     Agent(CombTS(), features=np.eye(5), items=[(e,) for e in range(5)], oracle=other)  # by position
 
 
+def test_a_function_sees_the_weights_of_the_items_there_are():
+    """By position, in the order of `agent.items`, also after items left and for few available."""
+    seen = []
+
+    def best(w):
+        assert len(w) == len(agent.items)
+        allowed = [int(name.split()[1]) >= 10 for name in agent.items]
+        seen.append(np.count_nonzero(w > -np.inf))
+        return [int(np.argmax(np.where(allowed, w, -np.inf)))]
+
+    for oracle in (best, minimize(best)):
+        agent = Agent(LEARNER, features=FRAME, oracle=oracle, seed=0)
+        agent.remove_items(["item 0", "item 12"])
+        for _ in range(20):
+            (item,) = agent.choose()
+            assert int(item.split()[1]) >= 10
+        assert agent.choose(available=["item 3", "item 11"]).tolist() == ["item 11"]
+        assert seen[-1] == 2
+
+
+def test_a_worse_oracle_is_the_same_among_few_items():
+    """What makes it worse goes by the positions of the items, so they must be those of all."""
+    agent = Agent(Greedy(), features=FRAME, oracle=with_gap(TopK(1), 0.9), seed=0)
+    agent.learn(FRAME, np.arange(L) % 7)
+    scores = agent.learner.weights(agent.belief, agent.problem, None)
+    for first in range(9):
+        few = NAMES[first::9]
+        mask = Masked(with_gap(TopK(1), 0.9), np.isin(NAMES, few))
+        expected = [NAMES[e] for e in mask(scores)]
+        assert agent.choose(available=few).tolist() == expected
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moving(Stubborn):
+    """The same, and it says where its favourite goes."""
+
+    def moved(self, source):
+        return Moving(favourite=int(np.flatnonzero(source == self.favourite)[0]))
+
+
+@pytest.mark.parametrize("learner", [Stubborn(favourite=7), Moving(favourite=7)], ids=repr)
+def test_learners_that_go_by_position_choose_alike_among_few_items(learner):
+    agent = Agent(learner, features=FRAME, oracle=TopK(1), seed=0)
+    assert agent.choose(available=["item 9", "item 7", "item 8"]).tolist() == ["item 7"]
+    if isinstance(learner, Moving):
+        agent.remove_items(["item 2"])
+        assert agent.choose(available=["item 9", "item 7", "item 8"]).tolist() == ["item 7"]
+
+
 # --- contexts -------------------------------------------------------------------------------------
 
 
@@ -291,6 +353,30 @@ def test_any_collection_of_ids_is_available(only):
     assert set(np.concatenate([agent.choose(available=only) for _ in range(50)])) == set(NAMES[3:8])
 
 
+def test_a_data_frame_of_truth_values_goes_by_its_columns():
+    agent = Agent(LEARNER, features=FRAME, oracle=TopK(2), seed=0)
+    users = np.stack([FRAME.to_numpy()] * 3)
+    only = [NAMES[:4], NAMES[4:7], NAMES[7:20]]
+    backwards = NAMES[::-1]
+    table = pd.DataFrame([np.isin(backwards, some) for some in only], columns=backwards)
+    for chosen, some in zip(agent.choose(features=users, available=table), only, strict=True):
+        assert set(chosen) <= set(some)
+    with pytest.raises(MaskError, match="no row for item 'item 29'"):
+        agent.choose(features=users, available=table.rename(columns={"item 29": "item 30"}))
+    with pytest.raises(MaskError, match="a mask of 30 booleans"):
+        agent.choose(available=table[:1])  # of one user it would be a mask, and no list of items
+
+
+def test_a_list_of_polars_frames_goes_by_its_columns():
+    agent = Agent(LEARNER, features=FRAME, oracle=TopK(2), seed=0)
+    table = pl.from_pandas(FRAME)
+    other = table.select(["c", "b", "a"])
+    for made in (*agent.decide(features=[other, table]), *agent.decide(features=(other,))):
+        np.testing.assert_array_equal(made.features, FRAME.loc[list(made.items)])
+    mixed = agent.decide(features=[FRAME.to_numpy().tolist(), other])
+    np.testing.assert_array_equal(mixed[1].features, FRAME.loc[list(mixed[1].items)])
+
+
 UUIDS = [UUID(int=e + 10**30) for e in range(4)]
 EDGES = [("a", 1), ("a", 2), ("b", ("x", 7)), ("c", UUIDS[0])]
 
@@ -312,7 +398,9 @@ def test_ids_that_are_uuids_or_tuples(ids, tmp_path):
     back.add_items(np.eye(4)[:1], [ids[0]])
     assert back.items.tolist() == [*ids[1:], ids[0]]
     linear = Agent(LEARNER, features=np.eye(4), items=ids, oracle=TopK(2), seed=0)
-    assert linear.explain(ids[:1], draws=3).items.tolist() == ids[:1]
+    found = linear.explain(ids[:1], draws=3)
+    assert found.items.tolist() == ids[:1]
+    assert str(ids[0]) in str(found)
 
 
 def test_an_index_of_several_levels_holds_ids():

@@ -57,6 +57,21 @@ def test_what_is_old_is_forgotten_also_without_feedback(clock, learner):
         np.testing.assert_allclose(getattr(agent.belief, name), getattr(start, name), atol=1e-9)
 
 
+def test_a_clock_that_is_set_back_lets_nothing_fade(clock, tmp_path):
+    agent = Agent(
+        CombLinTS(), features=FEATURES, oracle=TopK(K), half_life=timedelta(seconds=1), seed=0
+    )
+    play(agent, 5)
+    before = state(agent)
+    agent.save(tmp_path / "agent.npz")
+    clock.later(-24)
+    agent.choose()
+    assert state(agent) == before
+    back = Agent.load(tmp_path / "agent.npz", oracle=TopK(K))
+    back.choose()
+    assert state(back) == before
+
+
 def test_time_fades_alike_in_small_and_in_large_steps(clock):
     agents = [
         Agent(CombLinTS(lam=1.0, sigma=0.5), features=FEATURES, oracle=TopK(K), half_life=HOUR)
@@ -225,3 +240,38 @@ def test_sparse_items_get_other_features():
     agent.update_items(FEATURES[:1], [5])
     np.testing.assert_array_equal(agent.problem.Phi.toarray()[5], FEATURES[0])
     assert make().choose().tolist()
+
+
+AUTO = [CombLinTS(), CombLinTS(lam=1.0, link="logit"), CombMixTS(), CombTS(), CombUCB1()]
+
+
+@pytest.mark.parametrize("learner", AUTO, ids=repr)
+def test_a_prior_comes_after_changes_of_items_and_hours_without_feedback(clock, learner):
+    """Neither is feedback; and the prior fades from when it was given, not from the start."""
+    past = make(learner)
+    play(past, 20)
+    agent = Agent(learner, features=FEATURES[:9], oracle=TopK(K), half_life=HOUR, seed=0)
+    agent.add_items(FEATURES[9:])
+    agent.update_items(1.1 * FEATURES[3:5], [3, 4])
+    agent.remove_items([0])
+    agent.choose()
+    clock.later(5)
+    agent.choose()
+    clock.later(5)
+    agent.prior_from(past, 1.0)
+    given = [np.array(x) for x in agent.belief]
+    agent.choose()
+    for before, now in zip(given, agent.belief, strict=True):
+        np.testing.assert_array_equal(before, now)
+    with pytest.raises(ParameterError, match="has learned already"):
+        agent.prior_from(past, 1.0)
+
+
+def test_a_prior_comes_to_an_agent_that_was_saved_untaught(tmp_path):
+    past = make()
+    play(past, 20)
+    make().save(tmp_path / "new.npz")
+    past.save(tmp_path / "past.npz")
+    Agent.load(tmp_path / "new.npz", oracle=TopK(K)).prior_from(past, 0.5)
+    with pytest.raises(ParameterError, match="has learned already"):
+        Agent.load(tmp_path / "past.npz", oracle=TopK(K)).prior_from(make(), 0.5)

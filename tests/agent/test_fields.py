@@ -11,6 +11,7 @@ import pytest
 
 from superarm import Agent, CombLinTS, Decision, TopK
 from superarm.agent import fields
+from superarm.contexts import Concatenated, Outer
 from superarm.errors import DecisionError
 from support import FRAME, K, state
 
@@ -254,3 +255,20 @@ def test_limits_are_allowed():
     assert Decision.from_json(largest.to_json()) == largest
     numbered = dataclasses.replace(HONEST, items=(2**63 - 1, -(2**63), 0))
     assert Decision.from_json(numbered.to_json()) == numbered
+
+
+def test_a_short_record_makes_no_large_features():
+    """One of 40 kB speaks of four million products; it is refused before they are made."""
+    x = np.zeros(2000)
+    Phi = Outer(np.zeros((1, 2000)))(x)
+    forged = dataclasses.replace(HONEST, items=("a",), features=Phi, names=None, propensity=None)
+    record = forged.to_json()
+    tracemalloc.start()
+    with pytest.raises(DecisionError, match="may have 131072 features"):
+        Decision.from_json(record)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * len(record)
+    wide = Concatenated(np.zeros((1, 2000)))(x)  # these add up
+    fine = dataclasses.replace(forged, features=wide)
+    assert Decision.from_json(fine.to_json()) == fine

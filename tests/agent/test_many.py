@@ -303,13 +303,14 @@ def test_contexts_whose_items_live_elsewhere(tmp_path):
     features = Outer(FRAME)
     agent = learned(CombLinTS(), features({"a": 1.0, "b": 0.0, "c": 0.5}))
     agent.save(tmp_path / "agent.npz", features=False)
-    again = Outer(FRAME.sample(frac=1, random_state=0))
+    again = Outer(FRAME.sample(frac=1, random_state=0)[FRAME.columns[::-1]])
     back = Agent.load(
         tmp_path / "agent.npz",
         oracle=TopK(K),
-        features=again({"a": 1.0, "b": 0.0, "c": 0.5}),
+        features=again({"c": 0.5, "a": 1.0, "b": 0.0}),
         seed="saved",
     )
     assert back.names == agent.names
+    assert isinstance(back.problem.Phi, InContext)  # so that items may come by their own features
     assert state(back) == state(agent)
     assert back.choose().tolist() == agent.choose().tolist()

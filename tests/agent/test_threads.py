@@ -4,13 +4,14 @@ import copy
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
 from superarm import Agent, CombLinTS, CombMixTS, CombTS, TopK, gaussian
 from superarm.errors import ParameterError
-from support import FEATURES, NAMES, K, make, play, state
+from support import FEATURES, NAMES, K, L, make, play, state
 
 THREADS = 4
 
@@ -117,6 +118,53 @@ def test_choosing_does_not_wait_for_learning():
     assert [x.tobytes() for x in agent.belief] != before
 
 
+def test_choosing_does_not_wait_for_learning_where_the_past_fades_and_items_left():
+    """Both would be put in order first, if nobody were learning."""
+    learner = CombLinTS(lam=1.0, sigma=0.5)
+    options = {"half_life": timedelta(microseconds=1), "seed": 0}
+    agent = Agent(learner, features=FEATURES, oracle=TopK(K), **options)
+    agent.observe(agent.choose(), np.ones(K))
+    agent.remove_items([0, 5])
+    with ThreadPoolExecutor(1) as pool, agent._updating:
+        shown = [
+            pool.submit(agent.choose),
+            pool.submit(agent.choose, features=np.delete(FEATURES, [0, 5], axis=0)),
+            pool.submit(agent.decide, oracle=TopK(2)),
+        ]
+        assert len([one.result(20) for one in shown]) == 3
+    assert agent.problem.L == L - 2
+
+
+def test_an_oracle_may_ask_the_agent_that_asks_it():
+    asked = []
+
+    def best(w):
+        if not asked:
+            asked.append(agent)
+            asked.append(agent.choose())
+            agent.observe(asked[-1], [1.0])
+            agent.explain([0], draws=2)
+        return [int(np.argmax(w))]
+
+    agent = make(oracle=best)
+    chosen = ThreadPoolExecutor(1).submit(agent.choose).result(20)
+    assert len(chosen) == len(asked[1]) == 1
+
+
+def test_a_failing_oracle_leaves_the_agent_to_others():
+    def broken(w):
+        raise KeyboardInterrupt
+
+    agent = make()
+    before = state(agent)
+    for call in (agent.choose, agent.decide):
+        with pytest.raises(KeyboardInterrupt):
+            call(oracle=broken)
+    assert state(agent) == before
+    shown = ThreadPoolExecutor(1).submit(play, agent, 3)
+    assert len(shown.result(20)) == 3
+
+
 # --- several servers ------------------------------------------------------------------------------
 
 
@@ -183,6 +231,34 @@ def test_copies_share_nothing(copied):
     assert state(agent) == before
     agent.observe(decision, np.ones(K))
     assert not np.shares_memory(agent.problem.Phi, other.problem.Phi)
+
+
+def test_copies_are_whole_while_others_learn_and_change_items():
+    """Each holds the feedback that its ledger names, and no more; and its items can go on."""
+    agent = Agent(CombTS(), features=FEATURES, items=NAMES, oracle=TopK(K), seed=7)
+    done = threading.Event()
+
+    def serve():
+        for i in range(300):
+            agent.observe(agent.decide(), np.ones(K))
+            agent.add_items(FEATURES[:1], [f"new {i}"])
+            agent.remove_items([f"new {i}"])
+            agent.choose()
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        served = pool.submit(serve)
+        copies = []
+        while not done.is_set() and not served.done():
+            copies.append(copy.deepcopy(agent))
+            copies.append(pickle.loads(pickle.dumps(agent)))
+        served.result(60)
+    for other in copies:
+        heads = other.belief.alpha.sum() - len(other.items)
+        assert heads == K * len(other.ledger.observed)
+        before = set(other.items)
+        other.remove_items(NAMES[:1])
+        assert set(other.items) == before - {NAMES[0]}
 
 
 def test_one_add_after_another_copies_no_features():

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from superarm.agent import changes, feedback, saving
+from superarm.agent import changes, decisions, feedback, saving
 from superarm.agent.asked import Asked, asked, is_whole_catalogue
 from superarm.agent.decisions import REMEMBERED, Ledger
 from superarm.agent.explain import Explanation, explain
@@ -183,8 +183,9 @@ class Agent(Kept):
 
     def _asked(self, features: Any, available: Any, oracle: Any) -> Asked:
         self._age()
-        whole = is_whole_catalogue(features, available, oracle)
-        state = self._whole() if whole else self._state
+        state = self._state
+        if state.constraints.by_position or is_whole_catalogue(features, available, oracle):
+            state = self._whole()
         return asked(state, features, available, oracle)
 
     # --- feedback ---------------------------------------------------------------------------------
@@ -309,6 +310,7 @@ class Agent(Kept):
             state = changes.merged(self._whole(), theirs.state)
             self.ledger = self.ledger.merged(theirs.ledger)
             self._state = state
+            self._learned = True
 
     def prior_from(self, other: "Agent", discount: float) -> None:
         """Start from what another agent learned, as if it had been `discount` times as much.
@@ -325,7 +327,13 @@ class Agent(Kept):
             raise ParameterError(f"a prior needs another agent, got {other!r:.100}")
         theirs = other.snapshot()
         with self._updating:
+            if self._learned:
+                raise ParameterError(
+                    "this agent has learned already: a prior comes before any feedback"
+                )
             self._state = changes.started_from(self._whole(), theirs.state, discount)
+            self._learned = True
+            self._aged_at = decisions.now()
 
     def save(self, path: PathLike, *, features: bool = True) -> None:
         """Write everything but the oracle to a file of arrays and JSON.

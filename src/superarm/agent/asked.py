@@ -6,15 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from superarm import learners
 from superarm.agent.catalogue import Catalogue, is_collection
 from superarm.agent.constraints import among, constraints
 from superarm.agent.state import State
-from superarm.arrays import Array, Features, Rng
+from superarm.arrays import Array, Features, Rng, is_sparse
 from superarm.beliefs.changes import restricted
 from superarm.contexts import InContext, aligned, as_table, rows_taken
 from superarm.contracts import Learner, Problem
 from superarm.decide import decide, decide_each, in_context, in_contexts
-from superarm.errors import FeaturesError
+from superarm.errors import FeaturesError, MaskError
 from superarm.oracles.base import Masked
 from superarm.tables import as_mask
 
@@ -80,12 +81,16 @@ def asked(
         if not catalogue.gaps:
             return everything
         return _masked(everything, catalogue.is_there)
-    if problem.batch and getattr(available, "ndim", 1) == 2:
+    if problem.batch and len(getattr(available, "shape", ())) == 2:
         shape = (*problem.batch, problem.L)
         wanted = f"booleans of shape {shape}, one per user and item"
-        return _masked(everything, as_mask(available, wanted, shape))
+        each = as_mask(available, wanted, shape)
+        if hasattr(available, "columns"):
+            each = each[:, catalogue.order_of(available.columns, MaskError)]
+        return _masked(everything, each)
     places = catalogue.available(available)
-    if alone and 0 < FEW * len(places) <= problem.L:
+    few = 0 < FEW * len(places) <= problem.L
+    if alone and few and _knows_parts(state.learner):
         return _part(everything, places)
     mask = np.zeros(problem.L, np.bool_)
     mask[places] = True
@@ -97,21 +102,33 @@ def _masked(whole: Asked, available: Array) -> Asked:
     return whole._replace(problem=whole.problem._replace(oracle=oracle))
 
 
+def _knows_parts(learner: Learner) -> bool:
+    """Whether a learner weighs some items alone as it does among all. Superarm's own do; another
+    may go by positions, unless it says how it moves to another catalogue.
+    """
+    return type(learner).__module__ == learners.__name__ or hasattr(learner, "moved")
+
+
 def _part(whole: Asked, places: Array) -> Asked:
     """Only the items at these places, which are scored as they are among all."""
     problem = Problem(
         rows_taken(whole.problem.Phi, places),
         among(whole.problem.oracle, places, whole.problem.L),
     )
-    belief = restricted(whole.learner.model, whole.belief, places)
-    return whole._replace(belief=belief, problem=problem, places=places)
+    move = getattr(whole.learner, "moved", None)
+    return whole._replace(
+        learner=whole.learner if move is None else move(places),
+        belief=restricted(whole.learner.model, whole.belief, places),
+        problem=problem,
+        places=places,
+    )
 
 
 def problem_of(state: State, features: Any) -> Problem:
     """The problem with the features of a call, of one user or of many; None: the agent's own."""
     if features is None:
         return state.problem
-    if isinstance(features, list | tuple) and features and _is_table(features[0]):
+    if isinstance(features, list | tuple) and any(map(_is_table, features)):
         features = _stacked([_values(state, one) for one in features])
         return in_contexts(state.learner, state.problem, features)
     values = _values(state, features)
@@ -131,14 +148,18 @@ def _axes(values: Any) -> int:
 
 
 def _is_table(features: Any) -> bool:
-    return isinstance(features, InContext) or getattr(features, "ndim", 0) == 2
+    return isinstance(features, InContext) or len(getattr(features, "shape", ())) == 2
 
 
 def _values(state: State, features: Any) -> Any:
     """Features of a call in the order of the items and of the names."""
     own = state.problem.Phi
     if isinstance(features, InContext) and isinstance(own, InContext):
-        features = aligned(features, own)
+        if features.made is not own.made:
+            raise FeaturesError(
+                f"the features were learned from {own.made.__name__}: got {features.made.__name__}"
+            )
+        features = aligned(features, own.x_names, own.item_names)
     values = state.catalogue.rows(as_table(features))
     return values.without_ids() if isinstance(values, InContext) else values
 
@@ -150,9 +171,13 @@ def _stacked(each: list[Any]) -> Features:
         x = np.stack([Phi.x for Phi in each])
         return first.of(x)
     try:
-        return np.stack([np.asarray(Phi) for Phi in each])
+        return np.stack([_filled(Phi) for Phi in each])
     except ValueError as error:
         raise FeaturesError(f"features of many users must be alike ({error})") from error
+
+
+def _filled(Phi: Any) -> Array:
+    return Phi.toarray() if is_sparse(Phi) else np.asarray(Phi)
 
 
 def _alike(Phi: Any, first: InContext) -> bool:

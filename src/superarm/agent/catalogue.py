@@ -52,6 +52,7 @@ class Catalogue:
         self._places: dict[Any, int] = {}
         self._room = Growing()
         self._removed: dict[int, int] = {}  # by position: how many were removed before it
+        self._there: Array | None = None
         if np.array_equal(given, np.arange(self.L)):
             return  # of ids that are positions, maybe millions of them, nothing is kept
         self._keep(given)
@@ -68,7 +69,16 @@ class Catalogue:
         """A catalogue of the same tables, which are only ever added to."""
         other = object.__new__(Catalogue)
         vars(other).update(vars(self))
+        other._there = None
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made from: tables that nobody adds to while that takes its time."""
+        kept = dict(vars(self))
+        kept["_places"] = dict(self._places)
+        kept["_removed"] = dict(self._removed)
+        kept["_room"] = Growing()
+        return kept
 
     @property
     def n(self) -> int:
@@ -99,12 +109,13 @@ class Catalogue:
 
     @property
     def is_there(self) -> Array:
-        """Whether there is an item at each position: (L,)."""
-        there = np.ones(self.L, np.bool_)
-        if self.gaps:
-            gone = [place for place in self._removed if self._is_gap(place)]
+        """Whether there is an item at each position: (L,), to be read only."""
+        if self._there is None:
+            there = np.ones(self.L, np.bool_)
+            gone = list(self._removed)[: self.gaps]  # in the order in which they were removed
             there[gone] = False
-        return there
+            self._there = there
+        return self._there
 
     def _is_gap(self, place: int) -> bool:
         return self._removed.get(place, self.gaps) < self.gaps
@@ -293,8 +304,11 @@ class Catalogue:
     def without(self, places: Array) -> "Catalogue":
         """The catalogue with gaps at these positions."""
         fewer = self._shared()
+        if len(self._removed) > self.gaps:  # written for a catalogue that never was
+            known = list(self._removed)[: self.gaps]
+            fewer._removed = {place: before for before, place in enumerate(known)}
         for place in places.tolist():
-            self._removed[place] = fewer.gaps
+            fewer._removed[place] = fewer.gaps
             fewer.gaps += 1
         return fewer
 
@@ -309,6 +323,8 @@ _WANTED_BY_ITEM = "a set of items, or a truth value by item"
 def is_collection(available: Any) -> bool:
     """Whether it is a collection of items, and not truth values of all items."""
     if isinstance(available, Mapping | str | bytes) or not isinstance(available, Collection):
+        return False
+    if hasattr(available, "columns"):  # a data frame of truth values
         return False
     if hasattr(available, "dtype"):
         return bool(available.dtype != np.bool_)

@@ -46,9 +46,6 @@ def started_from(own: State, other: State, discount: float) -> State:
         )
     require_same_features(own, other)
     model = own.learner.model
-    start = model.prior(own.problem)
-    if not all(map(np.array_equal, own.belief, start)):
-        raise ParameterError("this agent has learned already: a prior comes before any feedback")
     past = method_of(model, "fade")(other.belief, other.problem, discount)
     source = np.array([other.catalogue.get(item) for item in own.catalogue.ids.tolist()])
     return own._replace(belief=moved(model, past, other.problem, own.problem, source))
@@ -60,7 +57,8 @@ NOTICED = 1 / 64
 
 def aged(state: State, elapsed: timedelta, half_life: timedelta) -> State:
     """What was learned, after a time in which it fades; the same state if that was short."""
-    keep = max(0.5 ** (elapsed / half_life), FAINTEST)
+    forward = max(elapsed, timedelta())  # a clock may be set back
+    keep = max(0.5 ** (forward / half_life), FAINTEST)
     if keep > 1 - NOTICED:
         return state
     fade = method_of(state.learner.model, "fade")

@@ -9,7 +9,7 @@ from superarm.agent.ids import objects
 from superarm.arrays import Array
 from superarm.contracts import Oracle
 from superarm.errors import ItemsError
-from superarm.oracles.base import Aligned, CheckedOracle, as_oracle
+from superarm.oracles.base import Aligned, as_oracle, by_position
 
 
 class Constraints(NamedTuple):
@@ -19,6 +19,11 @@ class Constraints(NamedTuple):
 
     oracle: Oracle
     known: Catalogue | None
+
+    @property
+    def by_position(self) -> bool:
+        """Whether it goes by the order of all items, so that there must be no gaps."""
+        return self.known is None and by_position(self.oracle)
 
     def fitted(self, catalogue: Catalogue) -> Oracle:
         """The oracle over the items of a catalogue, in their order."""
@@ -89,6 +94,6 @@ def among(oracle: Oracle, places: Array, L: int) -> Oracle:
     One for any number of items need not hear of the others. A function might go by their order.
     """
     any_number = getattr(oracle, "L", None) is None
-    if any_number and not isinstance(oracle, CheckedOracle):
+    if any_number and not by_position(oracle):
         return oracle
     return Aligned(oracle, places, L)

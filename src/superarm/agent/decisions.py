@@ -312,11 +312,17 @@ class Ledger:
             forgotten = self.observed.pop(key)
             self.before = forgotten.time
 
+    def copy(self) -> "Ledger":
+        """One that may be changed without this one."""
+        other = Ledger(self.limit)
+        other.observed = dict(self.observed)
+        other.before = self.before
+        return other
+
     def merged(self, other: "Ledger") -> "Ledger":
         """The ledger of what either observed; refuses what both observed."""
-        both = Ledger(self.limit)
+        both = self.copy()
         both.before = max(self.before, other.before)
-        both.observed = dict(self.observed)
         for key, (time, bits) in other.observed.items():
             own = self._places(key)
             if own & bits:

@@ -46,7 +46,7 @@ class Explanation(NamedTuple):
             terms = [f"{names[j]} {parts[j]:+.3g}" for j in largest]
             if own:
                 terms.append(f"own {own:+.3g}")
-            lines.append(f"{item:>{width}}  {score:>16}  {chosen:>15}  {'  '.join(terms)}")
+            lines.append(f"{item!s:>{width}}  {score:>16}  {chosen:>15}  {'  '.join(terms)}")
         lines.append(f"chosen: the share of {self.draws:,} decisions under the present belief")
         return "\n".join(lines)
 

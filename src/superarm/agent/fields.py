@@ -13,7 +13,7 @@ import numpy as np
 
 from superarm.arrays import Array, Features
 from superarm.checks import first_repeated, is_whole
-from superarm.contexts import KINDS, InContext
+from superarm.contexts import KINDS, remade
 from superarm.tables import Names
 
 MOST_SEEDS = 2**53
@@ -146,7 +146,7 @@ def as_features(values: Any, n: int) -> Features:
     for found, size in zip(names, (len(x), d_i), strict=True):
         if n and found is not None and len(found) != size:
             raise ValueError(f"it names {len(found)} of {size} features")
-    return InContext(left, made.matrix(x, left.shape[1]), made, x, *names)
+    return remade(made, left, x, *names)
 
 
 def as_rows(values: Any, n: int) -> Array:

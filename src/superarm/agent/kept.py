@@ -7,7 +7,8 @@ a lock of its own.
 
 import copy
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -54,17 +55,25 @@ class Kept:
         self.half_life = half_life
         self._state = state
         self._aged_at = decisions.now()
+        self._learned = False
         self._record_key = record_key
         self._room = Growing()
         self._make_locks()
 
     def _make_locks(self) -> None:
+        # a thread may take them again: an oracle may ask the agent that asks it
         self._updating = threading.RLock()
-        self._drawing = threading.Lock()
+        self._drawing = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._updating, self._drawing:
+        """What a copy is made from, which nobody changes while that takes its time."""
+        with self._drawing:
+            rng = copy.deepcopy(self.rng)
+        with self._updating:
             kept = dict(vars(self))
+            kept["ledger"] = self.ledger.copy()
+        kept["rng"] = rng
+        kept["_room"] = Growing()
         del kept["_updating"]
         del kept["_drawing"]
         return kept
@@ -106,11 +115,24 @@ class Kept:
 
     def _whole(self) -> State:
         """The present state, without gaps in its catalogue."""
-        if not self._state.catalogue.gaps:
-            return self._state
-        with self._updating:
+        state = self._state
+        if not state.catalogue.gaps:
+            return state
+        with self._unless_busy() as free:
+            if not free:
+                return without_gaps(state)
             self._state = without_gaps(self._state)
             return self._state
+
+    @contextmanager
+    def _unless_busy(self) -> Iterator[bool]:
+        """The lock of those who learn, if no other thread has it: decisions do not wait for it."""
+        free = self._updating.acquire(blocking=False)
+        try:
+            yield free
+        finally:
+            if free:
+                self._updating.release()
 
     # --- what changes it --------------------------------------------------------------------------
 
@@ -118,7 +140,9 @@ class Kept:
         """Let what was learned fade with the time that went by."""
         if self.half_life is None:
             return
-        with self._updating:
+        with self._unless_busy() as free:
+            if not free:
+                return  # who learns lets the past fade first
             moment = decisions.now()
             state = changes.aged(self._state, moment - self._aged_at, self.half_life)
             if state is not self._state:
@@ -133,6 +157,7 @@ class Kept:
         state = self._state
         belief = state.learner.model.learn(state.belief, state.problem, found)
         self._state = state._replace(belief=belief)
+        self._learned = True
 
     def _seeds(self, n: int) -> list[int]:
         """Seeds of n decisions."""
@@ -157,19 +182,20 @@ class Kept:
 
     def snapshot(self) -> Snapshot:
         """All that it is now: a copy to keep."""
+        with self._drawing:
+            drawn = self.rng.bit_generator.state
         with self._updating:
             self._age()
             state = self._whole()
-            ledger = copy.deepcopy(self.ledger)
-            with self._drawing:
-                drawn = self.rng.bit_generator.state
-            return Snapshot(state, ledger, drawn, self.half_life, self._aged_at)
+            return Snapshot(state, self.ledger.copy(), drawn, self.half_life, self._aged_at)
 
     def restore(self, belief: Any, names: Names, ledger: Ledger, aged_at: datetime) -> None:
         """Go on from what was saved."""
         with self._updating:
-            self._state.catalogue.names = names
-            self._state = self._state._replace(belief=belief)
+            start = self._state
+            start.catalogue.names = names
+            self._learned = not all(map(np.array_equal, belief, start.belief))
+            self._state = start._replace(belief=belief)
             self.ledger = ledger
             self._aged_at = aged_at
 

@@ -183,6 +183,9 @@ def _aligned(
     with files.blaming(path, _UNFIT):
         L, d, saved = _known_features(meta, arrays)
         catalogue = Catalogue(ids.unpacked(arrays, L), L, _names(meta.get("names"), d))
+        of_context, of_items = map(_names, (meta.get("context_names"), meta.get("item_names")))
+    if isinstance(features, contexts.InContext):
+        features = contexts.aligned(features, of_context, of_items)
     table = contexts.as_table(features)
     Phi = as_features(catalogue.rows(table), (L, d))
     if isinstance(Phi, contexts.InContext):
@@ -277,14 +280,15 @@ def _generator(state: Any) -> Mapping[str, Any]:
     return generator.state
 
 
-def _names(names: Any, d: int) -> Names:
-    """The names of d features, if they have any."""
+def _names(names: Any, d: int | None = None) -> Names:
+    """The names of d features, or of as many as there are, if they have any."""
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError("the names of its features are not texts")
-    if len(names) != d or len(set(names)) < d:
-        raise ValueError(f"it names {len(set(names))} of {d} features")
+    wanted = len(names) if d is None else d
+    if len(names) != wanted or len(set(names)) < wanted:
+        raise ValueError(f"it names {len(set(names))} of {wanted} features")
     return tuple(names)
 
 

@@ -140,9 +140,9 @@ def without_items(state: State, items: Any, oracle: Any) -> State:
         return state
     if oracle is None and catalogue.gaps + len(places) <= catalogue.L // 2:
         return state._replace(catalogue=catalogue.without(places))
-    gone = catalogue.is_there
-    gone[places] = False
-    left = np.flatnonzero(gone)
+    stays = catalogue.is_there.copy()
+    stays[places] = False
+    left = np.flatnonzero(stays)
     Phi = with_side(state.problem.Phi, side_of(state.problem.Phi)[left])
     return _moved(state, Phi, catalogue.part(left), left, oracle)
 

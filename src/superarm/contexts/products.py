@@ -191,6 +191,30 @@ KINDS: dict[str, type[Outer | Concatenated]] = {"outer": Outer, "concatenated": 
 """What a file or record calls them."""
 
 
+MOST_FEATURES = 2**17
+"""Features that a file or record may speak of: a belief about as many takes a hundred gigabytes."""
+
+
+def remade(
+    made: type[Outer | Concatenated],
+    left: Array,
+    x: Array,
+    x_names: Names = None,
+    item_names: Names = None,
+) -> InContext:
+    """The features in a context that a file or record holds. So short a text may ask for so many
+    that they are counted before they are made.
+    """
+    k = left.shape[1]
+    d = k * x.size if made is Outer else k + x.size
+    if d > MOST_FEATURES:
+        raise FeaturesError(
+            f"a file or record may have {MOST_FEATURES} features, but a context of {x.size} and "
+            f"items of {k} make {d}"
+        )
+    return InContext(left, made.matrix(x, k), made, x, x_names, item_names)
+
+
 def kind_of(Phi: InContext) -> str:
     """What a file or record calls the way these features were made."""
     return next(name for name, made in KINDS.items() if made is Phi.made)
@@ -234,16 +258,10 @@ def as_table(features: Any) -> Table:
     return of_frame(features)
 
 
-def aligned(Phi: InContext, like: InContext) -> InContext:
-    """Features in a context, with the features of context and items in the order they have in
-    `like`, by their names.
-    """
-    if Phi.made is not like.made:
-        raise FeaturesError(
-            f"the features were learned from {like.made.__name__}: got {Phi.made.__name__}"
-        )
-    of_context = columns_of(Phi.x_names, like.x_names)
-    of_items = columns_of(Phi.item_names, like.item_names)
+def aligned(Phi: InContext, x_names: Names, item_names: Names) -> InContext:
+    """Features in a context, with the features of context and items in the order of these names."""
+    of_context = columns_of(Phi.x_names, x_names)
+    of_items = columns_of(Phi.item_names, item_names)
     if isinstance(of_context, slice) and isinstance(of_items, slice):
         return Phi
     left = Phi.made.side(Phi.rows[:, of_items])
@@ -253,8 +271,8 @@ def aligned(Phi: InContext, like: InContext) -> InContext:
         left=left,
         right=Phi.made.matrix(x, left.shape[1]),
         x=x,
-        x_names=like.x_names,
-        item_names=like.item_names,
+        x_names=x_names,
+        item_names=item_names,
     )
 
 
@@ -380,7 +398,7 @@ def _unpacked_context(arrays: Mapping[str, Array]) -> InContext:
             continue
         left = _side(_unpacked_rows(name, arrays))
         x, _ = _vectors(arrays["features.context"])
-        return InContext(left, made.matrix(x, left.shape[-1]), made, x)
+        return remade(made, left, x)
     raise FeaturesError("the features of a context have no features of items with them")
 
 

@@ -305,6 +305,15 @@ class _Around(BaseOracle):
         return getattr(self.oracle, "sense", 1)
 
 
+def by_position(oracle: Oracle) -> bool:
+    """Whether what it chooses may depend on the positions of items: so it is of a function, as
+    nothing is known of it, and of an oracle made worse on purpose, item by item.
+    """
+    if isinstance(oracle, CheckedOracle | _WithGap):
+        return True
+    return isinstance(oracle, _Around) and by_position(oracle.oracle)
+
+
 @dataclass(frozen=True, eq=False)
 class Masked(_Around):
     """An oracle that chooses among the available items only."""
