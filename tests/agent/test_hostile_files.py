@@ -18,6 +18,7 @@ from superarm import Agent, CombLinTS, CombTS, TopK, files
 from superarm.agent.decisions import Observed
 from superarm.arrays import sparse_arrays
 from superarm.cli import main
+from superarm.contexts import Outer
 from superarm.errors import FileError, OracleError, ParameterError, SuperarmError
 from support import FEATURES, K, L, make, state
 
@@ -455,3 +456,14 @@ def test_learners_with_many_parameters_load_again(tmp_path):
         assert back.learner == agent.learner
     with pytest.raises(ParameterError, match="numbers, but there are"):
         Agent(CombTS(alpha=alpha), features=np.zeros((3, 1)), oracle=TopK(1))
+
+
+def test_a_small_file_makes_no_large_features(tmp_path):
+    """A context and items of 3,000 features each would make nine million."""
+    path = tmp_path / "agent.npz"
+    Agent(CombTS(), features=Outer(np.ones((3, 2)))([1.0, 2.0]), oracle=TopK(1)).save(path)
+    meta, arrays = files.read(path, "agent")
+    wide = {"features.outer": np.ones((3, 3000)), "features.context": np.ones(3000)}
+    files.write(path, "agent", meta, arrays | wide)
+    with pytest.raises(FileError, match="may have 131072 features"):
+        Agent.load(path, oracle=TopK(1))

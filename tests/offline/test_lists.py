@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from superarm import Agent, CombLinTS, TopK
+from superarm.contexts import Outer
 from superarm.errors import FeaturesError, ItemsError, MaskError, WeightsError
 from superarm.offline import Log
 
@@ -69,9 +71,9 @@ def test_a_data_frame_per_decision():
     warm = SONGS + 1.0
     log = Log.of(BY_ID, CLICKS, CHANCES, [SONGS, warm.iloc[[1, 2, 0]]])
     np.testing.assert_array_equal(log.Phi[1], warm.to_numpy())
-    with pytest.raises(FeaturesError, match="decision 1: its data frame must have the rows"):
+    with pytest.raises(FeaturesError, match="decision 1: its features must have the rows"):
         Log.of(BY_ID, CLICKS, CHANCES, [SONGS, warm.iloc[:2]])
-    with pytest.raises(FeaturesError, match="decision 1: its data frame must have the rows"):
+    with pytest.raises(FeaturesError, match="decision 1: its features must have the rows"):
         Log.of(BY_ID, CLICKS, CHANCES, [SONGS, warm.rename(columns={"tempo": "mood"})])
 
 
@@ -101,7 +103,7 @@ def test_available_by_id():
         ([["cher", 0], ["abba"]], "decision 0: items must be a flat list of text, as the ids are"),
         ([[2, 0], [1]], "decision 0: items must be a flat list of text, as the ids are; got 0"),
         ([["cher", "abba"], "bowie"], "decision 1: items are a single value, but those of"),
-        ([[["cher"], ["abba"]], ["bowie"]], "decision 0: items must be a flat list, got"),
+        ([[["cher"], ["abba"]], ["bowie"]], "decision 0: items must be a flat list of text"),
         ([[None, None], [None]], "the log holds no items"),
     ],
 )
@@ -117,3 +119,43 @@ def test_ids_of_another_number_of_items_are_refused():
         Log.of(BY_ID, CLICKS, CHANCES, SONGS.to_numpy(), ids=["a", "b", "a"])
     with pytest.raises(ItemsError, match="all whole numbers, all text"):
         Log.of(BY_ID, CLICKS, CHANCES, SONGS.to_numpy(), ids=["a", 1, "b"])
+
+
+def test_items_may_be_tuples():
+    edges = [("a", "b"), ("b", "c"), ("a", "c")]
+    log = Log.of(
+        [edges[1:], [edges[0], None]],
+        [[1.0, 0.0], [1.0, 0.0]],
+        [[0.5, 0.5]] * 2,
+        np.eye(3),
+        ids=edges,
+    )
+    assert log.A.tolist() == [[1, 2], [0, -1]]
+    weights = [{edges[2]: 3.0, edges[1]: 4.0}]
+    assert Log.of([edges[1:]], weights, [[0.5, 0.5]], np.eye(3), ids=edges).w.tolist() == [[4, 3]]
+
+
+@pytest.mark.parametrize("given", ["one", "list", "all"])
+def test_features_in_contexts_go_by_their_ids(given):
+    """In whatever order the rows are: of all decisions, of each, or of all users at once."""
+    agent = Agent(CombLinTS(), features=Outer(SONGS)({"old": 1.0}), oracle=TopK(2), seed=0)
+    users = pd.DataFrame({"old": [1.0] * 4 if given == "one" else [1.0, 2.0, -1.0, 3.0]})
+    made = agent.decide(features=Outer(SONGS)(users), draws=5)
+    other = Outer(SONGS.iloc[[2, 0, 1]])
+    features = {
+        "one": other(users.iloc[0]),
+        "list": [other(user) for _, user in users.iterrows()],
+        "all": other(users),
+    }[given]
+    p = [decision.propensity for decision in made]
+    items = [decision.items for decision in made]
+    for log in (
+        Log.of(items, [[1.0, 0.0]] * 4, p, features),
+        Log.of(items, [[1.0, 0.0]] * 4, p, features, ids=list(SONGS.index)),
+        Log.of_decisions(made, [[1.0, 0.0]] * 4, features),
+        Log.of_decisions(made, [[1.0, 0.0]] * 4, features, items=SONGS.index),
+    ):
+        for i, decision in enumerate(made):
+            rows = np.asarray(log.Phi[i])[log.A[i]]
+            np.testing.assert_array_equal(rows, np.asarray(decision.features))
+            assert tuple(log.ids[log.A[i]]) == decision.items

@@ -174,7 +174,7 @@ def test_records_of_decisions_become_a_log():
             "decision 0: the weight of item '[bcd]' is missing: give",
         ),
         ([{"nobody": 1.0}], {}, ItemsError, "'nobody' was not chosen in this decision"),
-        ([[1.0, 0.0]], {"items": ["x", "y"]}, ItemsError, "is not one of the 2 items"),
+        ([[1.0, 0.0]], {"items": ["x", "y"]}, ItemsError, "4 rows of features need as many ids"),
         ([[1.0]], {}, WeightsError, "decision 0 has 1 weights for 2 items"),
     ],
 )

@@ -93,7 +93,8 @@ class Agent(Kept):
                 `superarm.contexts` makes of n contexts: then a list of n arrays is returned.
             available: the items to choose from: any collection of ids; a mask of L booleans in the
                 order of `agent.items`; or booleans by id, as a mapping or pandas Series. For n
-                users a mask (n, L) will do. Of few items only those are scored.
+                users also a mask (n, L), or a data frame with the ids as its columns. Of few items
+                only those are scored.
             oracle: the constraints of this call, if they differ from the agent's own.
         """
         call = self._asked(features, available, oracle)
@@ -253,8 +254,8 @@ class Agent(Kept):
     def add_items(self, features: Any, items: Any = None, *, oracle: Any = None) -> None:
         """Put more items behind those there are; what was learned stays.
 
-        One more item costs as little for a million as for ten, but that the first one copies the
-        features, and reads those on disk into memory.
+        The first time, all features are copied, also those on disk into memory. After that, one
+        more item costs as little for a million as for ten.
 
         Args:
             features: one row per new item, as at the start; where the features are those of a

@@ -31,7 +31,7 @@ def of_items(state: State, items: Any, weights: Any, features: Any, importance: 
     """Feedback on items as they are now, or as they were in the context of a call."""
     problem = problem_of(state, features)
     if problem.batch:
-        return _of_users(state, items, weights, features, importance)
+        return _of_users(state._replace(problem=problem), items, weights, importance)
     A = state.catalogue.positions(items)
     ids = state.catalogue.ids_of(A).tolist()
     w = check_feedback(in_order(weights, ids), len(A), "item")
@@ -39,9 +39,9 @@ def of_items(state: State, items: Any, weights: Any, features: Any, importance: 
     return Feedback.of(problem, A, w, v)
 
 
-def _of_users(state: State, items: Any, weights: Any, features: Any, importance: Any) -> Feedback:
+def _of_users(state: State, items: Any, weights: Any, importance: Any) -> Feedback:
     """Feedback on the items of many users, each with features of their own."""
-    problem = problem_of(state, features)
+    problem = state.problem
     (n,) = problem.batch
     shares = many(n, importance)
     for what, given in (("items", items), ("weights", weights)):

@@ -183,7 +183,8 @@ def _aligned(
     with files.blaming(path, _UNFIT):
         L, d, saved = _known_features(meta, arrays)
         catalogue = Catalogue(ids.unpacked(arrays, L), L, _names(meta.get("names"), d))
-        of_context, of_items = map(_names, (meta.get("context_names"), meta.get("item_names")))
+        of_context = _names(meta.get("context_names"))
+        of_items = _names(meta.get("item_names"))
     if isinstance(features, contexts.InContext):
         features = contexts.aligned(features, of_context, of_items)
     table = contexts.as_table(features)

@@ -9,11 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from superarm.agent.catalogue import Catalogue
+from superarm.agent.ids import as_list
 from superarm.arrays import Array, Features
 from superarm.checks import as_features, is_whole
-from superarm.contexts import as_table
+from superarm.contexts import InContext, as_table
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
-from superarm.tables import by_item, index_of
+from superarm.tables import Table, by_item, index_of
 
 
 def padded(rows: list[Array], fill: float) -> Array:
@@ -120,13 +121,10 @@ def places(entries: list[Any], known: Catalogue) -> list[Array]:
 
 def _places(entry: Any, known: Catalogue) -> Array:
     """Where the items of one decision are. None, NaN and -1 pad, unless an item is called -1."""
-    items = np.asarray(entry, dtype=object)
-    if items.ndim != 1:
-        raise ItemsError(f"items must be a flat list, got {entry!r:.100}")
-    pads = [_is_padding(item, known) for item in items]
-    real = np.logical_not(pads)
+    items = as_list(entry)
+    real = [place for place, item in enumerate(items) if not _is_padding(item, known)]
     out = np.full(len(items), -1)
-    out[real] = known.positions(items[real].tolist())
+    out[real] = known.positions([items[place] for place in real])
     return out
 
 
@@ -166,7 +164,7 @@ def _in_order(i: int, what: str, entry: Any, items: Any, error: type[SuperarmErr
     mapping = by_item(entry)
     if mapping is None:
         return entry
-    names = np.asarray(items, dtype=object).tolist()
+    names = as_list(items)
     if mapping.keys() != set(names):
         raise error(
             f"decision {i}: {what} are of {list(mapping)!r:.100}, but its items are "
@@ -183,8 +181,7 @@ def catalogued(features: Any, ids: Any, n: int) -> tuple[Catalogue, list[Feature
         ids: of the items; None for those of a data frame, or for the numbers 0..L-1.
         n: number of decisions.
     """
-    listed = isinstance(features, list | tuple) and len(features) > 0
-    if listed and hasattr(features[0], "columns"):
+    if isinstance(features, list | tuple) and any(map(_may_have_ids, features)):
         return _framed(features, ids, n)
     table = as_table(features)
     each = _each(table.values, n)
@@ -192,22 +189,32 @@ def catalogued(features: Any, ids: Any, n: int) -> tuple[Catalogue, list[Feature
     known = Catalogue(given, each[0].shape[-2], table.names)
     if table.ids is None:
         return known, each
-    Phi = as_features(known.rows(table))
-    return known, [Phi] * n
+    return known, _each(_rows(known, table), n)
+
+
+def _may_have_ids(features: Any) -> bool:
+    return isinstance(features, InContext) or hasattr(features, "columns")
+
+
+def _rows(known: Catalogue, table: Table) -> Any:
+    """The values of a table in the order of the items, which need no ids any more."""
+    values = known.rows(table)
+    return values.without_ids() if isinstance(values, InContext) else values
 
 
 def _framed(frames: Any, ids: Any, n: int) -> tuple[Catalogue, list[Features]]:
-    """The items and the features of each decision, from one data frame per decision."""
+    """The items and the features of each decision, from a data frame or context per decision."""
     tables = [as_table(frame) for frame in frames]
     first = tables[0]
-    known = Catalogue(first.ids if ids is None else ids, len(first.values), first.names)
+    L = np.shape(first.values)[0]
+    known = Catalogue(first.ids if ids is None else ids, L, first.names)
     each = []
     for i, table in enumerate(tables):
         try:
-            each.append(known.rows(table))
+            each.append(_rows(known, table))
         except SuperarmError as error:
             raise FeaturesError(
-                f"decision {i}: its data frame must have the rows and columns of the first one, "
+                f"decision {i}: its features must have the rows and columns of the first ones, "
                 f"in any order ({error})"
             ) from error
     return known, _each(each, n)

@@ -18,7 +18,6 @@ from superarm.agent.catalogue import Catalogue
 from superarm.agent.decisions import Decision
 from superarm.arrays import Array, Features, take_rows
 from superarm.checks import require_count
-from superarm.contexts import as_table
 from superarm.errors import (
     DecisionError,
     ItemsError,
@@ -228,12 +227,7 @@ class Log(NamedTuple):
             raise WeightsError(
                 f"there are weights of {len(feedback)} decisions, but {len(records)} decisions"
             )
-        table = as_table(features)
-        values = table.values
-        ids = table.ids if items is None else items
-        known = None if ids is None else Catalogue(ids)
-        if known is not None:
-            values = known.rows(table)
+        known, Phi = catalogued(features, items, len(records))
         chosen = []
         observed = []
         for i, decision in enumerate(records):
@@ -242,15 +236,15 @@ class Log(NamedTuple):
         p = [decision.propensity for decision in records]
         if draws is None:
             draws = [decision.draws for decision in records]
-        log = cls.of(chosen, observed, p, values, draws=draws)
-        if known is not None and not known.plain:
+        log = cls.of(chosen, observed, p, Phi, draws=draws)
+        if not known.plain:
             log = log._replace(ids=known.ids)
         if available is not None:
             everything = Catalogue(log.ids, log.L)
             log = log._replace(available=_mask(available, log.A, everything))
         for i, decision in enumerate(records):
             rows = take_rows(log.Phi[i], log.A[i][: len(decision.items)])
-            _check_rows(i, decision, rows, table.names)
+            _check_rows(i, decision, rows, known.names)
         return once(log, [decision.id for decision in records])
 
 
@@ -348,14 +342,12 @@ def refuse_first(
     raise error(fault.format(*at, **there))
 
 
-def _positions(i: int, decision: Decision, known: Catalogue | None) -> Any:
+def _positions(i: int, decision: Decision, known: Catalogue) -> Array:
     """Where the items of a decision are."""
     if decision.propensity is None:
         raise DecisionError(
             f"decision {i} has no propensities: make it with agent.decide(..., draws=1000)"
         )
-    if known is None:
-        return list(decision.items)
     try:
         return known.positions(decision.items)
     except ItemsError as error:

@@ -327,11 +327,7 @@ class Masked(_Around):
 
     def __call__(self, w: Array, /) -> Array:
         """The best set of available items for the weights (*B, L): items (*B, k), -1 pads."""
-        weights = where(
-            as_like(w, self.available),
-            w,
-            -np.inf,
-        )
+        weights = where(as_like(w, self.available), w, -np.inf)
         return self.oracle(weights)
 
 
@@ -386,11 +382,7 @@ class _Minimize(_Around):
         return -super().sense
 
     def solve(self, rows: Array) -> Array:
-        costs = where(
-            rows == -np.inf,
-            rows,
-            -rows,
-        )
+        costs = where(rows == -np.inf, rows, -rows)
         return self.oracle(costs)
 
     solve_tensors = solve
