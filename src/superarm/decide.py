@@ -50,12 +50,17 @@ def decide(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
     >>> decide(learner, learner.model.prior(problem), problem, np.random.default_rng(0))
     array([2, 0])
     """
-    if problem.L > LARGE and defines_both(learner, "weights", "row_weights"):
+    if is_large(learner, problem):
         found = _decide_by_parts(learner, belief, problem, rng)
         if found is not None:
             return found
 
     return problem.oracle(learner.weights(belief, problem, rng))
+
+
+def is_large(learner: Learner, problem: Problem) -> bool:
+    """Whether there are so many items that they are weighed in parts, if the learner can."""
+    return problem.L > LARGE and defines_both(learner, "weights", "row_weights")
 
 
 def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:

@@ -271,3 +271,23 @@ def test_one_add_after_another_copies_no_features():
     agent.add_items(FEATURES[:1])
     assert np.shares_memory(before, agent.problem.Phi)
     assert before.shape == (len(FEATURES) + 1, 4)
+
+
+def test_a_slow_oracle_makes_nobody_wait():
+    solving, done = threading.Event(), threading.Event()
+
+    def slow(w):
+        solving.set()
+        done.wait(20)
+        return np.argsort(-w)[:K]
+
+    agent = make(CombLinTS(lam=1.0, sigma=0.5))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(agent.choose, oracle=slow)
+        solving.wait(20)
+        for _ in range(5):
+            agent.observe(agent.choose(), np.ones(K))
+            agent.decide()
+        assert not waiting.done()
+        done.set()
+        assert len(waiting.result(20)) == K

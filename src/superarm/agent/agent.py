@@ -98,8 +98,7 @@ class Agent(Kept):
             oracle: the constraints of this call, if they differ from the agent's own.
         """
         call = self._asked(features, available, oracle)
-        with self._drawing:
-            A = call.decided(self.rng)
+        A = call.decided(self.rng, self._drawing)
         if call.users is None:
             return call.ids(A[A >= 0])
         return [call.ids(row[row >= 0]) for row in A]

@@ -2,6 +2,7 @@
 or of many.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,13 @@ from superarm.arrays import Array, Features, Rng, is_sparse
 from superarm.beliefs.changes import restricted
 from superarm.contexts import InContext, aligned, as_table, rows_taken
 from superarm.contracts import Learner, Problem
-from superarm.decide import decide, decide_each, in_context, in_contexts
+from superarm.decide import decide, decide_each, in_context, in_contexts, is_large
 from superarm.errors import FeaturesError, MaskError
 from superarm.oracles.base import Masked
 from superarm.tables import as_mask
 
+UNSHARED: AbstractContextManager[Any] = nullcontext()
+"""The lock of a generator that nobody else uses: none."""
 FEW = 4
 """Items are scored alone if there are this many times as many in all."""
 
@@ -37,10 +40,24 @@ class Asked(NamedTuple):
         """How many decisions are asked for at once; None if it is one."""
         return self.problem.batch[0] if self.problem.batch else None
 
-    def decided(self, rng: Rng) -> Array:
-        """Items of the problem to choose: (K,), or of each user (n, K), -1 pads."""
-        of_all = decide if self.users is None else decide_each
-        return of_all(self.learner, self.belief, self.problem, rng)
+    def decided(
+        self,
+        rng: Rng,
+        drawing: AbstractContextManager[Any] = UNSHARED,
+    ) -> Array:
+        """Items of the problem to choose: (K,), or of each user (n, K), -1 pads.
+
+        A generator that others use too has a lock, which is not held while an oracle solves.
+        """
+        if self.users is not None:
+            with drawing:
+                return decide_each(self.learner, self.belief, self.problem, rng)
+        if is_large(self.learner, self.problem):
+            with drawing:
+                return decide(self.learner, self.belief, self.problem, rng)
+        with drawing:
+            weights = self.learner.weights(self.belief, self.problem, rng)
+        return self.problem.oracle(weights)
 
     def of_user(self, i: int) -> "Asked":
         """What is asked for one of many users."""
