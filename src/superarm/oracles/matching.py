@@ -27,7 +27,8 @@ from superarm.arrays.compiled import compiled
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, feasible, starts
-from superarm.oracles.edges import EdgeOracle, is_repeated, number
+from superarm.oracles.edges import EdgeOracle, compacted, edges_of, number
+from superarm.oracles.heaps import pop, push
 
 
 @functools.cache
@@ -100,6 +101,14 @@ class _Graph(NamedTuple):
     first: Array  # (J + 1,) the slots of right node j are first[j] to first[j+1]
 
 
+class _Side(NamedTuple):
+    """The nodes of one side."""
+
+    n: int  # all of them
+    place: Array  # (E,) the node of each edge, among the M that have one
+    capacity: Array  # (M,) no more than a node has edges
+
+
 class _Matching(NamedTuple):
     """The chosen edges, and the prices that prove them best."""
 
@@ -117,44 +126,6 @@ class _Work(NamedTuple):
     reached: Array  # (N,) the nodes in the order they were reached
     length: Array  # (E + 1,) a heap of distances
     node: Array  # (E + 1,) the nodes they belong to
-
-
-@compiled
-def _push(length: Array, node: Array, size: int, d: float, x: int) -> int:
-    """Add (d, x) to the heap length[:size], whose top is the least; returns its new size."""
-    i = size
-    while i > 0:
-        parent = (i - 1) // 2
-        if d >= length[parent]:
-            break
-        length[i] = length[parent]
-        node[i] = node[parent]
-        i = parent
-    length[i] = d
-    node[i] = x
-    return size + 1
-
-
-@compiled
-def _pop(length: Array, node: Array, size: int) -> int:
-    """Remove the top of the heap; returns its new size."""
-    size -= 1
-    d = length[size]
-    x = node[size]
-    i = 0
-    child = 1
-    while child < size:
-        if child + 1 < size and length[child + 1] < length[child]:
-            child += 1
-        if d <= length[child]:
-            break
-        length[i] = length[child]
-        node[i] = node[child]
-        i = child
-        child = 2 * child + 1
-    length[i] = d
-    node[i] = x
-    return size
 
 
 @compiled
@@ -188,7 +159,7 @@ def _search(
         if size > 0 and length[0] < next_d:
             d = length[0]
             x = node[0]
-            size = _pop(length, node, size)
+            size = pop(length, node, size)
         else:
             d = next_d
             x = next_x
@@ -210,8 +181,6 @@ def _search(
             hi = first[x - J0 + 1]
         for at in range(lo, hi):
             k = at if forward else chosen[at]
-            if forward and d + price[x] - w[k] >= best:
-                break
             y = right[k] if forward else left[k]
             slack = price[x] + price[y] - w[k]
             further = d + max(slack if forward else -slack, 0.0)  # below zero is rounding
@@ -230,7 +199,7 @@ def _search(
                 next_d, further = further, next_d
                 next_x, y = y, next_x
             if further < np.inf:
-                size = _push(length, node, size, further, y)
+                size = push(length, node, size, further, y)
 
 
 @compiled
@@ -257,35 +226,50 @@ def _augment(i: int, end: int, graph: _Graph, matching: _Matching, via: Array) -
 
 
 @compiled
-def _match(w: Array, order: Array, graph: _Graph, capacity: Array, K: int) -> Array:
+def _settle(matching: _Matching, work: _Work, best: float, n: int, J0: int) -> None:
+    """Change the prices of the n nodes reached so that the path of length `best` costs nothing."""
+    distance = work.distance
+    for r in range(n):
+        y = work.reached[r]
+        if distance[y] < best:
+            change = best - distance[y]
+            matching.price[y] += change if y >= J0 else -change
+        distance[y] = np.inf
+
+
+@compiled
+def _match(w: Array, item: Array, graph: _Graph, capacity: Array, K: int) -> Array:
     """The edges of a heaviest matching for each row of w (n, E), ascending, -1 pads.
 
-    The edges of the graph come by left node, as `order` says.
+    The edges of the graph come by left node; `item` says which they are.
     """
+    right = graph.right
     start = graph.start
     first = graph.first
     J0 = len(start) - 1
-    N = J0 + len(first) - 1
-    E = len(order)
+    J = len(first) - 1
+    N = J0 + J
+    E = len(item)
     A = np.full((len(w), K), -1)
+    x = np.empty(E)
+    is_chosen = np.empty(E, np.bool_)
+    price = np.empty(N)
     distance = np.full(N, np.inf)
-    via = np.empty(N, np.int64)
-    reached = np.empty(N, np.int64)
-    work = _Work(distance, via, reached, np.empty(E + 1), np.empty(E + 1, np.int64))
-    rank = np.empty(E, np.int64)
+    slot = np.empty(E, np.int64)
+    places = np.empty((2, N), np.int64)
+    chosen = np.empty(first[-1], np.int64)
+    fill = np.empty(J, np.int64)
+    heap = np.empty(E + 1, np.int64)
+    matching = _Matching(price, slot, chosen, fill)
+    work = _Work(distance, places[0], places[1], np.empty(E + 1), heap)
     for b in range(len(w)):
-        x = w[b][order]
-        for i in range(J0):
-            lo = start[i]
-            hi = start[i + 1]
-            rank[lo:hi] = lo + np.argsort(-x[lo:hi], kind="mergesort")
-        x = x[rank]
-        right = graph.right[rank]
-        edges = _Graph(graph.left, right, start, first)
-        price = np.zeros(N)
-        slot = np.full(E, -1)
-        chosen = np.empty(first[-1], np.int64)
-        matching = _Matching(price, slot, chosen, first[:-1].copy())
+        for k in range(E):
+            x[k] = w[b, item[k]]
+            slot[k] = -1
+        for y in range(N):
+            price[y] = 0.0
+        for j in range(J):
+            fill[j] = first[j]
 
         for i in range(J0):
             for k in range(start[i], start[i + 1]):
@@ -293,24 +277,27 @@ def _match(w: Array, order: Array, graph: _Graph, capacity: Array, K: int) -> Ar
             for _ in range(capacity[i]):
                 if price[i] <= 0.0:
                     break
-                end, best, n = _search(i, x, edges, matching, work)
-                for y in reached[:n]:
-                    if distance[y] < best:
-                        price[y] += (distance[y] - best) if y < J0 else (best - distance[y])
-                    distance[y] = np.inf
-                _augment(i, end, edges, matching, via)
-        items = np.sort(order[rank][slot >= 0])
-        A[b, : len(items)] = items
+                end, best, n = _search(i, x, graph, matching, work)
+                _settle(matching, work, best, n, J0)
+                _augment(i, end, graph, matching, work.via)
+        for k in range(E):
+            is_chosen[item[k]] = slot[k] >= 0
+        size = 0
+        for e in range(E):
+            if is_chosen[e]:
+                A[b, size] = e
+                size += 1
     return A
 
 
 class BipartiteMatching(EdgeOracle):
     """Matchings of a bipartite graph: at most `left_capacity` and `right_capacity` edges at a node.
 
-    The items are the edges (left node, right node), in the given order; `items` lists them. They
-    are returned in ascending order. Nodes may stay free, so edges whose weight is not positive are
-    left out, and -1 fills the rest. A capacity is one number for all nodes of a side, or one for
-    each.
+    The items are the edges (left node, right node), in the given order; `items` lists them. Nodes
+    are any whole numbers, or 0..n-1 with `n_left` or `n_right`. Items are returned in ascending
+    order. Nodes may stay free, so edges whose weight is not positive are left out, and -1 fills the
+    rest. A capacity is one number for all nodes of a side, or one for each, by ascending number.
+    Parallel edges count one by one, so that two capacities of 2 have room for both.
 
     >>> import numpy as np
     >>> from superarm import BipartiteMatching
@@ -333,31 +320,41 @@ class BipartiteMatching(EdgeOracle):
         right_capacity: Any = 1,
     ) -> None:
         super().__init__(edges)
-        left, right = self._pairs.T
-        self.n_left = int(left.max(initial=-1)) + 1 if n_left is None else n_left
-        self.n_right = int(right.max(initial=-1)) + 1 if n_right is None else n_right
-        require_count(n_left=self.n_left, n_right=self.n_right)
-        for side, nodes, n in (("left", left, self.n_left), ("right", right, self.n_right)):
-            outside = (nodes < 0) | (nodes >= n)
-            self._refuse(outside, f"has its {side} node outside 0..{n - 1}")
-        self._refuse(is_repeated(self._pairs), "repeats an earlier edge")
+        left = self._side("left", 0, n_left, left_capacity)
+        right = self._side("right", 1, n_right, right_capacity)
+        self.n_left = left.n
+        self.n_right = right.n
+        room = (left.capacity.sum(), right.capacity.sum())
+        self.K = int(min(room))
 
-        self._order = np.argsort(left, kind="stable")
-        degree = np.bincount(left, minlength=self.n_left)
-        self._capacity = _capacities(left_capacity, degree, "left_capacity")
-        slots = _capacities(
-            right_capacity,
-            np.bincount(right, minlength=self.n_right),
-            "right_capacity",
-        )
+        # units come in one by one: from the side that has fewer
+        few, many = (left, right) if room[0] <= room[1] else (right, left)
+        N = len(few.capacity)
+        self._item = np.argsort(few.place, kind="stable")
+        self._capacity = few.capacity
         # unsigned: numba asks of each signed index whether it counts from the end
         self._graph = _Graph(
-            left[self._order].astype(np.uint32),
-            (self.n_left + right)[self._order].astype(np.uint32),
-            starts(degree),
-            starts(slots),
+            few.place[self._item].astype(np.uint32),
+            (N + many.place)[self._item].astype(np.uint32),
+            starts(np.bincount(few.place, minlength=N)),
+            starts(many.capacity),
         )
-        self.K = int(min(self._capacity.sum(), slots.sum()))
+
+    def _side(self, name: str, column: int, n: int | None, capacity: Any) -> _Side:
+        """The nodes of one side."""
+        ids = self._pairs[:, column]
+        nodes, place = compacted(ids)
+        degree = np.bincount(place, minlength=len(nodes))
+        if n is None:
+            n = len(nodes)
+            nodes = np.arange(n)
+        else:
+            self._refuse((ids < 0) | (ids >= n), f"has its {name} node outside 0..{n - 1}")
+        require_count(**{f"n_{name}": n})
+        given = _capacities(capacity, n, f"{name}_capacity")
+        if given.ndim > 0:
+            given = given[nodes]
+        return _Side(n, place, np.minimum(given, degree))
 
     @classmethod
     def from_networkx(
@@ -367,14 +364,14 @@ class BipartiteMatching(EdgeOracle):
         **capacities: Any,
     ) -> Self:
         """The matchings of a networkx graph; `items` are its own edges, from `left` to the other
-        nodes.
+        nodes: (left, right), or (left, right, key) of a MultiGraph.
 
         Capacities one per node follow the order of `left`, and on the right that of the graph.
         """
         numbers = number(left)
         others = number(node for node in graph.nodes if node not in numbers)
-        items = [(a, b) if a in numbers else (b, a) for a, b in graph.edges()]
-        for e, (a, b) in enumerate(items):
+        items = [(a, b, *key) if a in numbers else (b, a, *key) for a, b, *key in edges_of(graph)]
+        for e, (a, b, *_) in enumerate(items):
             if a not in numbers or b not in others:
                 raise ParameterError(
                     f"edge {e}, {(a, b)}, must join a node in left with one that is not"
@@ -395,17 +392,16 @@ class BipartiteMatching(EdgeOracle):
         """The edges of a heaviest matching for each row of weights (n, L): (n, K), -1 pads."""
         return _match(
             rows,
-            self._order,
+            self._item,
             self._graph,
             self._capacity,
             self.K,
         )
 
 
-def _capacities(capacity: Any, degree: Array, name: str) -> Array:
-    """The capacity of each node (n,), no more than it has edges."""
+def _capacities(capacity: Any, n: int, name: str) -> Array:
+    """The capacity of all nodes, (), or of each of them, (n,)."""
     given = np.asarray(capacity)
-    n = len(degree)
     if (
         not np.issubdtype(given.dtype, np.integer)
         or given.shape not in ((), (n,))
@@ -415,5 +411,4 @@ def _capacities(capacity: Any, degree: Array, name: str) -> Array:
             f"{name} must be a whole number, 0 or more, or one for each of {n} nodes, "
             f"got {capacity!r}"
         )
-    capacities: Array = np.minimum(given, degree)
-    return capacities
+    return given
