@@ -11,6 +11,7 @@ from scipy.optimize import LinearConstraint, linear_sum_assignment, milp
 from superarm import Assignment, BipartiteMatching
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.oracles import matching
+from superarm.oracles.bipartite import heaviest_matchings
 from superarm.testing import check_oracle
 
 SQUARE = list(itertools.product(range(2), range(2)))
@@ -67,6 +68,15 @@ def value(w, A):
     return w[A[A >= 0]].sum()
 
 
+AT_ONCE = -(10**6)  # so that bids come first on any graph
+
+
+def matched(oracle, w, patience):
+    """What the oracle chooses if bids prepare the search for paths after so much patience."""
+    graph = oracle._item, oracle._both, oracle._near, oracle._far
+    return heaviest_matchings(w[None], *graph, oracle.K, patience)[0]
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (2, 3), (3, 2), (3, 3)])
 def test_contract_of_assignment(solver, shape):
     check_oracle(Assignment(*shape), shape[0] * shape[1], family=assignments(*shape))
@@ -114,6 +124,23 @@ def test_larger_assignments_against_scipy(solver, shape, kind):
     assert W.ravel()[A].sum() == pytest.approx(
         W[linear_sum_assignment(W, maximize=True)].sum(), rel=1e-12
     )
+
+
+def test_contested_assignments_go_to_scipy(monkeypatch):
+    """On low-rank weights lapx takes up to ten times as long."""
+    lap = pytest.importorskip("lap")
+    asked = []
+    lapjvr = lap.lapjvr
+    monkeypatch.setattr(lap, "lapjvr", lambda c, **o: asked.append(c.shape) or lapjvr(c, **o))
+    matching._solver.cache_clear()
+    rng = np.random.default_rng(0)
+    for shape in ((60, 200), (200, 60)):
+        product = np.outer(rng.random(shape[0]), rng.random(shape[1]))
+        Assignment(*shape)(product.ravel())
+        assert asked == []
+        Assignment(*shape)(rng.random(shape).ravel())
+        assert asked.pop() == shape
+    matching._solver.cache_clear()
 
 
 def test_batches_of_assignments(solver):
@@ -176,12 +203,13 @@ def test_bipartite_matching_is_brute_force(n_left, n_right, seed, masked, ties, 
     w = random_weights(rng, len(edges), masked, ties)
     oracle = BipartiteMatching(edges, n_left, n_right, left_capacity=left, right_capacity=right)
     family = matchings(edges, left, right)
-    A = oracle(w)
-    chosen = A[A >= 0]
-    assert max(map(len, family)) <= oracle.K == len(A)
-    assert tuple(chosen) in family
-    assert (w[chosen] > 0).all()
-    assert value(w, A) == pytest.approx(max(w[list(s)].sum() for s in family), abs=1e-12)
+    for patience in (matching.PATIENCE, AT_ONCE):
+        A = matched(oracle, w, patience)
+        chosen = A[A >= 0]
+        assert max(map(len, family)) <= oracle.K == len(A)
+        assert tuple(chosen) in family
+        assert (w[chosen] > 0).all()
+        assert value(w, A) == pytest.approx(max(w[list(s)].sum() for s in family), abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["normal", "uniform", "integers", "ones", "features"])
@@ -206,6 +234,7 @@ def test_larger_matchings_against_milp(kind, left, right):
     )
     A = oracle(w)
     chosen = A[A >= 0]
+    assert value(w, matched(oracle, w, AT_ONCE)) == pytest.approx(value(w, A), rel=1e-12)
     assert (np.bincount(u[chosen], minlength=n_left) <= left).all()
     assert (np.bincount(v[chosen], minlength=n_right) <= right).all()
     limits = np.r_[np.broadcast_to(left, n_left), np.broadcast_to(right, n_right)]
@@ -216,6 +245,24 @@ def test_larger_matchings_against_milp(kind, left, right):
     # vertices
     best = milp(-w, constraints=LinearConstraint(incidence, ub=limits), bounds=(0, 1))
     assert value(w, A) == pytest.approx(-best.fun, rel=1e-9)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize("capacity", [1, 20])
+def test_contested_matchings_are_prepared_by_bids(rank, capacity):
+    """2,000 users who all like the same of 100 rooms best: the same value as by paths alone."""
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(2000), 8)
+    rooms = rng.integers(0, 100, len(users))
+    w = (rng.random((2000, rank))[users] * rng.random((100, rank))[rooms]).sum(1)
+    oracle = BipartiteMatching(np.c_[users, rooms], right_capacity=capacity)
+    A = oracle(w)
+    assert (np.bincount(users[A[A >= 0]]) <= 1).all()
+    assert (np.bincount(rooms[A[A >= 0]]) <= capacity).all()
+    by_paths = matched(oracle, w, 10**9)
+    by_bids = matched(oracle, w, AT_ONCE)
+    assert value(w, A) == pytest.approx(value(w, by_paths), rel=1e-12)
+    assert value(w, A) == pytest.approx(value(w, by_bids), rel=1e-12)
 
 
 def test_unit_capacities_against_networkx():
@@ -303,7 +350,7 @@ def test_units_come_in_from_the_side_that_has_fewer(n_left):
     w = np.random.default_rng(0).random(len(edges))
     oracle = BipartiteMatching(edges)
     swapped = BipartiteMatching(edges[:, ::-1])
-    assert len(oracle._capacity) == len(swapped._capacity) == 4
+    assert oracle._far.first == swapped._far.first == 4
     assert oracle(w).tolist() == swapped(w).tolist()
 
 

@@ -1,19 +1,4 @@
-"""Matchings: of a dense matrix, and over an edge list with capacities.
-
-code        shape    meaning, in the compiled part
-w           (n, E)   weights, one row per problem
-price       (N,)     what a unit of capacity of each node is worth, left nodes first; zero where one
-                     is to spare
-chosen      (S,)     the chosen edges, side by side for each right node, in the slots that are its
-                     capacity
-slot        (E,)     the slot of each edge, -1 where it is free
-fill        (J,)     the next slot of each right node
-
-Prices >= 0 prove a matching best if price_i + price_j >= w_k for each free edge k = (i, j) and <=
-for each chosen one. These differences are the lengths of arcs: left to right along free edges,
-right to left along chosen ones. Left nodes come in by one unit of capacity at a time, and the
-shortest path from there says who makes room.
-"""
+"""Matchings: of a dense matrix, and over an edge list with capacities."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -23,12 +8,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.arrays.compiled import compiled
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, feasible, starts
+from superarm.oracles.bipartite import Half, heaviest_matchings
 from superarm.oracles.edges import EdgeOracle, compacted, edges_of, number
-from superarm.oracles.heaps import pop, push
+
+PATIENCE = 48
+"""How often the search for paths may look at all edges of a graph before bids prepare it."""
+
+
+CONTESTED = 0.05
+"""Favourite columns, as a share of the rows, below which an assignment is contested."""
 
 
 @functools.cache
@@ -36,15 +27,30 @@ def _solver() -> Callable[[Array], Any]:
     """The fastest exact solver at hand: from a cost matrix to rows, ascending, and their columns;
     +inf is forbidden.
     """
+    from scipy.optimize import linear_sum_assignment
+
     try:
         # an optional extra without types
         from lap import lapjvr  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        from scipy.optimize import linear_sum_assignment
-
         # SciPy brings no types
         return linear_sum_assignment  # type: ignore[no-any-return]
-    return functools.partial(lapjvr, extend_cost=True, return_cost=False)
+
+    def solve(costs: Array) -> Any:
+        if _is_contested(costs):
+            return linear_sum_assignment(costs)
+        return lapjvr(costs, extend_cost=True, return_cost=False)
+
+    return solve
+
+
+def _is_contested(costs: Array) -> bool:
+    """Whether nearly all want the same: few columns are the best of some row, as where weights are
+    products of few features. There lapx takes up to ten times as long as SciPy.
+    """
+    few = costs if costs.shape[0] <= costs.shape[1] else costs.T
+    favourites = np.unique(few.argmin(axis=1))
+    return len(favourites) < CONTESTED * len(few)
 
 
 @dataclass(frozen=True)
@@ -92,202 +98,12 @@ class Assignment(BaseOracle):
         return items
 
 
-class _Graph(NamedTuple):
-    """The edges by left node; right nodes are numbered after the left ones."""
-
-    left: Array  # (E,) left node of each edge
-    right: Array  # (E,) right node of each edge
-    start: Array  # (J0 + 1,) the edges of left node i are start[i] to start[i+1]
-    first: Array  # (J + 1,) the slots of right node j are first[j] to first[j+1]
-
-
 class _Side(NamedTuple):
     """The nodes of one side."""
 
     n: int  # all of them
     place: Array  # (E,) the node of each edge, among the M that have one
     capacity: Array  # (M,) no more than a node has edges
-
-
-class _Matching(NamedTuple):
-    """The chosen edges, and the prices that prove them best."""
-
-    price: Array  # (N,)
-    slot: Array  # (E,)
-    chosen: Array  # (S,)
-    fill: Array  # (J,)
-
-
-class _Work(NamedTuple):
-    """What the search for a path writes to."""
-
-    distance: Array  # (N,) from where the path starts; inf for nodes not reached yet
-    via: Array  # (N,) the edge to each node
-    reached: Array  # (N,) the nodes in the order they were reached
-    length: Array  # (E + 1,) a heap of distances
-    node: Array  # (E + 1,) the nodes they belong to
-
-
-@compiled
-def _search(
-    i: int,
-    w: Array,
-    graph: _Graph,
-    matching: _Matching,
-    work: _Work,
-) -> tuple[int, float, int]:
-    """The shortest path for another unit of left node i: its end, its length, and how many nodes
-    were reached.
-
-    It ends at a right node with capacity to spare, or at a left node that gives up a unit, such as
-    i itself.
-    """
-    left, right, start, first = graph
-    price, slot, chosen, fill = matching
-    distance, via, reached, length, node = work
-    J0 = len(start) - 1  # the first right node
-    end = i
-    best = price[i]
-    distance[i] = 0.0
-    reached[0] = i
-    n = 1
-    size = 0
-    # the nearest of the nodes found since the last pop need not enter the heap
-    next_d = 0.0
-    next_x = i
-    while True:
-        if size > 0 and length[0] < next_d:
-            d = length[0]
-            x = node[0]
-            size = pop(length, node, size)
-        else:
-            d = next_d
-            x = next_x
-            next_d = np.inf
-        if d >= best:
-            return end, best, n
-        if d > distance[x]:
-            continue
-
-        forward = x < J0
-        if forward:
-            lo = start[x]
-            hi = start[x + 1]
-            if d + price[x] < best:
-                end = x
-                best = d + price[x]
-        else:
-            lo = first[x - J0]
-            hi = first[x - J0 + 1]
-        for at in range(lo, hi):
-            k = at if forward else chosen[at]
-            y = right[k] if forward else left[k]
-            slack = price[x] + price[y] - w[k]
-            further = d + max(slack if forward else -slack, 0.0)  # below zero is rounding
-            if further >= min(best, distance[y]) or (forward and slot[k] >= 0):
-                continue
-            if distance[y] == np.inf:
-                reached[n] = y
-                n += 1
-            distance[y] = further
-            via[y] = k
-            if forward and fill[y - J0] < first[y - J0 + 1]:
-                end = y
-                best = further
-                continue
-            if further < next_d:
-                next_d, further = further, next_d
-                next_x, y = y, next_x
-            if further < np.inf:
-                size = push(length, node, size, further, y)
-
-
-@compiled
-def _augment(i: int, end: int, graph: _Graph, matching: _Matching, via: Array) -> None:
-    """Choose the free edges and free the chosen ones on the path from i to its end."""
-    left, right, start, _ = graph
-    _, slot, chosen, fill = matching
-    J0 = len(start) - 1
-    x = end
-    s = -1
-    if x >= J0:
-        s = fill[x - J0]
-        fill[x - J0] += 1
-    while x != i:
-        k = via[x]
-        if x < J0:
-            s = slot[k]
-            slot[k] = -1
-            x = right[k]
-        else:
-            chosen[s] = k
-            slot[k] = s
-            x = left[k]
-
-
-@compiled
-def _settle(matching: _Matching, work: _Work, best: float, n: int, J0: int) -> None:
-    """Change the prices of the n nodes reached so that the path of length `best` costs nothing."""
-    distance = work.distance
-    for r in range(n):
-        y = work.reached[r]
-        if distance[y] < best:
-            change = best - distance[y]
-            matching.price[y] += change if y >= J0 else -change
-        distance[y] = np.inf
-
-
-@compiled
-def _match(w: Array, item: Array, graph: _Graph, capacity: Array, K: int) -> Array:
-    """The edges of a heaviest matching for each row of w (n, E), ascending, -1 pads.
-
-    The edges of the graph come by left node; `item` says which they are.
-    """
-    right = graph.right
-    start = graph.start
-    first = graph.first
-    J0 = len(start) - 1
-    J = len(first) - 1
-    N = J0 + J
-    E = len(item)
-    A = np.full((len(w), K), -1)
-    x = np.empty(E)
-    is_chosen = np.empty(E, np.bool_)
-    price = np.empty(N)
-    distance = np.full(N, np.inf)
-    slot = np.empty(E, np.int64)
-    places = np.empty((2, N), np.int64)
-    chosen = np.empty(first[-1], np.int64)
-    fill = np.empty(J, np.int64)
-    heap = np.empty(E + 1, np.int64)
-    matching = _Matching(price, slot, chosen, fill)
-    work = _Work(distance, places[0], places[1], np.empty(E + 1), heap)
-    for b in range(len(w)):
-        for k in range(E):
-            x[k] = w[b, item[k]]
-            slot[k] = -1
-        for y in range(N):
-            price[y] = 0.0
-        for j in range(J):
-            fill[j] = first[j]
-
-        for i in range(J0):
-            for k in range(start[i], start[i + 1]):
-                price[i] = max(price[i], x[k] - price[right[k]])
-            for _ in range(capacity[i]):
-                if price[i] <= 0.0:
-                    break
-                end, best, n = _search(i, x, graph, matching, work)
-                _settle(matching, work, best, n, J0)
-                _augment(i, end, graph, matching, work.via)
-        for k in range(E):
-            is_chosen[item[k]] = slot[k] >= 0
-        size = 0
-        for e in range(E):
-            if is_chosen[e]:
-                A[b, size] = e
-                size += 1
-    return A
 
 
 class BipartiteMatching(EdgeOracle):
@@ -329,16 +145,15 @@ class BipartiteMatching(EdgeOracle):
 
         # units come in one by one: from the side that has fewer
         few, many = (left, right) if room[0] <= room[1] else (right, left)
-        N = len(few.capacity)
-        self._item = np.argsort(few.place, kind="stable")
-        self._capacity = few.capacity
-        # unsigned: numba asks of each signed index whether it counts from the end
-        self._graph = _Graph(
-            few.place[self._item].astype(np.uint32),
-            (N + many.place)[self._item].astype(np.uint32),
-            starts(np.bincount(few.place, minlength=N)),
-            starts(many.capacity),
-        )
+        useful = (few.capacity[few.place] > 0) & (many.capacity[many.place] > 0)
+        item = np.flatnonzero(useful)
+        self._item = item[np.argsort(few.place[item], kind="stable")]
+        n = len(few.capacity)
+        near = few.place[self._item]
+        far = many.place[self._item]
+        self._both = near + n + far
+        self._near = _half(0, near, few.capacity)
+        self._far = _half(n, far, many.capacity)
 
     def _side(self, name: str, column: int, n: int | None, capacity: Any) -> _Side:
         """The nodes of one side."""
@@ -390,13 +205,21 @@ class BipartiteMatching(EdgeOracle):
 
     def solve(self, rows: Array) -> Array:
         """The edges of a heaviest matching for each row of weights (n, L): (n, K), -1 pads."""
-        return _match(
+        return heaviest_matchings(
             rows,
             self._item,
-            self._graph,
-            self._capacity,
+            self._both,
+            self._near,
+            self._far,
             self.K,
+            PATIENCE,
         )
+
+
+def _half(first: int, place: Array, capacity: Array) -> Half:
+    """One side of the graph, whose first node has this number."""
+    degree = np.bincount(place, minlength=len(capacity))
+    return Half(first, starts(degree), np.argsort(place, kind="stable"), starts(capacity))
 
 
 def _capacities(capacity: Any, n: int, name: str) -> Array:
