@@ -29,10 +29,15 @@ docs: .venv/documents
 	$(BIN)/sphinx-build --fail-on-warning --quiet --builder html docs build/site
 	@echo "open build/site/index.html"
 
-# a million forgetting updates and as many idle steps, and 3,000 logs for each interval: ten times what the tests take
+# ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
+# 200 kills during save, 10,000 forged records and 2,000 hostile files, all pairs of kernels over one cache
 endurance: .venv/installed
-	SUPERARM_STEPS=1000000 $(BIN)/pytest --no-cov tests/test_gaussian.py -k many_forgetting
+	SUPERARM_STEPS=1000000 $(BIN)/pytest --no-cov tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest --no-cov tests/offline/test_estimates.py
+	SUPERARM_KILLS=200 $(BIN)/pytest --no-cov tests/test_disk.py -k kills
+	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
+		$(BIN)/pytest --no-cov tests/agent/test_fields.py tests/agent/test_hostile_files.py
+	$(BIN)/pytest --no-cov tests/endurance
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/speed.py

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -20,7 +23,7 @@ from superarm import decide as decide_module
 from superarm.arrays import Product, Selection, repeated
 from superarm.contexts import Concatenated, Outer
 from superarm.contracts import features_stay
-from superarm.decide import decide, decide_each, in_context, in_contexts
+from superarm.decide import decide, decide_each, in_context, in_contexts, warm_up
 from superarm.errors import FeaturesError, InfeasibleError, WeightsError
 from superarm.oracles.base import Masked
 from support import LEARNERS, Stubborn, update
@@ -296,3 +299,45 @@ def test_memory_of_decisions_for_many_users():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64e6
+
+
+# --- warming up -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+@pytest.mark.parametrize("oracle", [TopK(3), TopK(3, at_most=True), TopK(99)], ids=repr)
+def test_warming_up_changes_nothing(learner, oracle):
+    """Also where a set is empty, or none is feasible."""
+    problem = Problem(np.random.default_rng(0).standard_normal((8, 3)), oracle)
+    belief = update(
+        learner, learner.model.prior(problem), problem, np.array([0, 1]), np.array([1.0, 0.0])
+    )
+    before = [np.array(x) for x in belief]
+    warm_up(learner, belief, problem)
+    for x, y in zip(belief, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+COMPILING = """
+import sys
+import numpy as np
+from numba.core import event
+from superarm import Agent, CombLinTS, TopK
+from superarm.decide import warm_up
+agent = Agent(CombLinTS(), features=np.ones((20, 2)), oracle=TopK(3), seed=0)
+counts = []
+for step in (lambda: warm_up(agent.learner, agent.belief, agent.problem),
+             lambda: agent.observe(agent.choose(), [1.0, 0.0, 1.0])):
+    with event.install_recorder("numba:compile") as recorder:
+        step()
+    counts.append(len(recorder.buffer))
+print(counts[0] > 0, counts[1])
+"""
+
+
+def test_nothing_is_left_to_compile(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILING], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["True", "0"], done.stderr

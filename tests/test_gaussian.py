@@ -87,7 +87,7 @@ def test_absorbing_a_factor_is_conditioning_on_its_rows():
     np.testing.assert_allclose(at_once.log_scale, one_by_one.log_scale, rtol=1e-12)
 
 
-STEPS = int(os.environ.get("SUPERARM_STEPS", "100_000"))
+STEPS = int(os.environ.get("SUPERARM_STEPS", "60_000"))
 """`make endurance` takes a million, which is a minute."""
 
 
@@ -129,9 +129,9 @@ def test_forgetting_never_goes_beyond_the_prior(seed, d, keep, lam):
     assert np.linalg.eigvalsh(covariance(after) - covariance(before)).min() >= -tolerance
 
 
-def test_a_hundred_thousand_single_row_updates():
+def test_thousands_of_single_row_updates():
     rng = np.random.default_rng(1)
-    d, n, sigma, lam = 32, 100_000, 0.5, 10.0
+    d, n, sigma, lam = 32, STEPS // 2, 0.5, 10.0
     phi, theta = rng.standard_normal((n, d)), rng.standard_normal(d)
     w = phi @ theta + sigma * rng.standard_normal(n)
     belief = gaussian.prior(d, lam)

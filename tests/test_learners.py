@@ -54,11 +54,11 @@ def test_hyperparameters_are_frozen_keyword_only_and_positive(learner):
 
 def test_default_longest_path_reproduces_the_papers_regret():
     trace = simulate(
-        LongestPath(), [CombLinTS(lam=10.0, sigma=1.0)], episodes=150, replicates=40, progress=False
+        LongestPath(), [CombLinTS(lam=10.0, sigma=1.0)], episodes=150, replicates=24, progress=False
     )
     regret, se = mean_se(trace.regret("CombLinTS")[:, -1])
     assert abs(regret - 1.56e4) < 3 * se
-    assert se < 500
+    assert se < 650
 
 
 def test_comblinucb_chooses_what_the_papers_loop_chooses():
@@ -248,12 +248,12 @@ def test_logit_scores_are_probabilities():
 def test_scales_from_the_evidence_cost_little_where_the_true_ones_are_known():
     learners = {"known": CombLinTS(lam=10.0, sigma=1.0), "auto": CombLinTS(), "mixed": CombMixTS()}
     trace = simulate(
-        LongestPath(), learners, episodes=150, replicates=16, workers=2, progress=False
+        LongestPath(), learners, episodes=150, replicates=8, workers=2, progress=False
     )
     regret = {name: trace.regret(name)[:, -1].mean() for name in learners}
-    # over 200 replicates the ratios are 1.04 and 1.11; here each has a standard error of about 0.03
-    assert regret["mixed"] <= 1.15 * regret["known"]
-    assert regret["auto"] <= 1.25 * regret["known"]
+    # over 200 replicates the ratios are 1.04 and 1.11; here each has a standard error of about 0.04
+    assert regret["mixed"] <= 1.18 * regret["known"]
+    assert regret["auto"] <= 1.28 * regret["known"]
 
 
 def test_auto_does_not_mind_the_unit_of_weights_and_features():

@@ -12,7 +12,7 @@ PAGES = (
     "CONTRIBUTING",
     *sorted(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")),
 )
-STORIES = ("docs/offline", "docs/tutorial")
+STORIES = ("docs/agent", "docs/offline", "docs/tutorial")
 """Pages whose blocks build on each other, and run as one."""
 
 

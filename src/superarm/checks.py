@@ -185,10 +185,10 @@ def _check_finite(Phi: Array) -> None:
     for start in range(0, len(Phi), step):
         finite = np.isfinite(Phi[start : start + step])
         if not finite.all():
-            at = np.argwhere(~finite)[0]
-            at[0] += start
+            first, *rest = np.unravel_index(finite.argmin(), finite.shape)
+            at = (start + first, *rest)
             raise FeaturesError(
-                f"features must be finite: feature {at[-1]} of item {at[-2]} is {Phi[tuple(at)]}"
+                f"features must be finite: feature {at[-1]} of item {at[-2]} is {Phi[at]}"
             )
 
 

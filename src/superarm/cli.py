@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -234,8 +235,11 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
     path = arguments.file
     header, arrays = files.open_file(path)
-    if header["superarm"] == "trace":
-        print(files.describe(header, arrays))
-        print(Trace.of_file(path, header["meta"], arrays))
-    else:
-        print(describe(header, arrays))
+    with files.blaming(path), warnings.catch_warnings(action="ignore"):
+        if header["superarm"] == "trace":
+            trace = Trace.of_file(path, header["meta"], arrays)
+            text = f"{files.describe(header, arrays)}\n{trace}"
+        else:
+            text = describe(header, arrays)
+    for line in text.split("\n"):
+        print(files.printable(line))

@@ -123,6 +123,8 @@ class Model(Protocol):
                                                     prior as much as ever
         move(belief, problem, to, source)           for another catalogue, where gathering the
                                                     `per_item` fields is not enough
+        append(belief, to, n)                       the same for a catalogue whose last n items are
+                                                    new, without a look at the others
         completed(fields, problem)                  fields of a belief from an older file
     """
 

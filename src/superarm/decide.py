@@ -19,8 +19,8 @@ from superarm.arrays import (
     to_numpy,
 )
 from superarm.checks import as_features, as_numbers, unmasked
-from superarm.contracts import Learner, Oracle, Problem, defines_both, features_stay
-from superarm.errors import FeaturesError, WeightsError
+from superarm.contracts import Feedback, Learner, Oracle, Problem, defines_both, features_stay
+from superarm.errors import FeaturesError, SuperarmError, WeightsError
 from superarm.oracles import Slate, TopK
 from superarm.oracles.base import Masked, as_oracle
 
@@ -172,6 +172,33 @@ def _parts(
         rows = slice(start, start + PART)
         w = weights(Phi[rows])
         yield w if available is None else np.where(available[rows], w, -np.inf)
+
+
+def warm_up(learner: Learner, belief: Any, problem: Problem) -> None:
+    """Compile what the first decision and the first update need: both are made, and thrown away.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, Problem, TopK
+    >>> from superarm.decide import warm_up
+    >>> learner = CombLinTS()
+    >>> problem = Problem(np.eye(4), TopK(2))
+    >>> warm_up(learner, learner.model.prior(problem), problem)
+    """
+    A = _some_set(learner, belief, problem)
+    w = np.linspace(0.0, 1.0, len(A))
+    episodes = 1 + int(np.max(getattr(belief, "t", 0)))  # twice as many: scales are chosen anew
+    feedback = Feedback.of(problem, A, w)._replace(episodes=episodes)
+    learner.model.learn(belief, problem, feedback)
+
+
+def _some_set(learner: Learner, belief: Any, problem: Problem) -> Array:
+    """A set that may be chosen, without padding; the first item if there is none."""
+    try:
+        A = decide(learner, belief, problem, np.random.default_rng(0))
+    except SuperarmError:  # as where this draw has no feasible set; what it compiled stays so
+        A = np.array([-1])
+    chosen = A[A >= 0]
+    return chosen if len(chosen) else np.array([0])
 
 
 def in_context(learner: Learner, problem: Problem, features: Any) -> Problem:

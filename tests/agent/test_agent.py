@@ -574,3 +574,43 @@ def test_items_of_their_own_in_contexts(seed, link):
     assert own[agent.belief.n.argmax()] > 0
     if link == "identity":
         assert 0.7 < agent.belief.sigma < 1.4  # in truth 1
+
+
+def test_a_decision_that_failed_may_succeed_when_tried_again():
+    """The generator moves on: the same draw would fail for ever."""
+
+    def positive_only(w):
+        if (w < 0).any():
+            raise InfeasibleError("weights must not be negative")
+        return [int(np.argmax(w))]
+
+    for ask in (Agent.choose, Agent.decide):
+        agent = Agent(
+            CombLinTS(lam=1.0, sigma=0.3), features=np.eye(2), oracle=positive_only, seed=0
+        )
+        before = state(agent)
+        failed = 0
+        for _ in range(200):
+            try:
+                ask(agent)
+            except InfeasibleError:
+                failed += 1
+        assert 100 < failed < 190  # of draws, a quarter has two positive weights
+        assert state(agent) == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_costs_are_explored_as_weights_are(seed):
+    """Optimism for costs is a lower bound: an agent that minimizes costs w chooses what one does
+    that maximizes -w."""
+    learner = CombLinUCB(lam=1.0, sigma=0.5, c=1.0)
+    costs = Agent(learner, features=FEATURES, oracle=minimize(TopK(K)), seed=0)
+    gains = Agent(learner, features=FEATURES, oracle=TopK(K), seed=0)
+    rng = np.random.default_rng(seed)
+    worth = rng.standard_normal(len(FEATURES))
+    for _ in range(60):
+        items = costs.choose()
+        assert items.tolist() == gains.choose().tolist()
+        w = worth[items] + 0.5 * rng.standard_normal(K)
+        costs.observe(items, -w)
+        gains.observe(items, w)

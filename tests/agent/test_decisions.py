@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from superarm import (
     Quota,
     TopK,
 )
+from superarm.agent import decisions
 from superarm.agent.decisions import as_time
 from superarm.contexts import Outer
 from superarm.errors import (
@@ -124,7 +126,7 @@ def damaged(**changes):
         (damaged(features=[[float("nan")] * 4] * 3), "damaged"),
         (damaged(time="yesterday"), "damaged"),
         (damaged(time=5), "damaged"),
-        (damaged(propensity=[0.5, 0.5]), "checksum"),
+        (damaged(propensity=[0.5, 0.5]), "2 propensities for 3 items"),
         (damaged(propensity=[0.5, 0.5, 0.0]), "damaged"),
         (damaged(propensity=[0.5, 0.5, 1.5]), "damaged"),
         (damaged(propensity="no"), "damaged"),
@@ -469,3 +471,69 @@ def test_features_that_overflow_when_multiplied_out():
     with pytest.raises(NumericalError, match="multiplied out"), np.errstate(over="ignore"):
         agent.decide(features=features([1e200]))
     assert state(agent) == before
+
+
+def test_equality_is_by_value():
+    decision = make().decide(draws=3)
+    back = Decision.from_json(decision.to_json())
+    assert back == decision
+    assert hash(back) == hash(decision)
+    assert len({back, decision}) == 1
+    assert decision != make().decide(draws=3)  # which has an id of its own
+    changes = [
+        {"id": "x"},
+        {"items": decision.items[::-1]},
+        {"features": 2 * decision.features},
+        {"time": "2026-01-01T00:00:00.000000+00:00"},
+        {"seed": 0},
+        {"propensity": None},
+        {"names": ("a", "b", "c", "d")},
+        {"signature": "0" * 64},
+    ]
+    for change in changes:
+        assert dataclasses.replace(decision, **change) != decision
+    assert decision != decision.to_json()
+    empty = make(oracle=TopK(2, at_most=True)).decide(available=np.zeros(L, bool))
+    assert Decision.from_json(empty.to_json()) == empty
+
+
+def test_records_of_the_future_are_refused(monkeypatch):
+    """One dated 9999 would stay in the ledger for ever and push out those of today."""
+    agent = Agent(CombLinTS(), features=FEATURES, oracle=TopK(K), seed=0, remembered=10)
+    before = state(agent)
+    for time in ("9999-12-31T23:59:59.999999+00:00", as_time(datetime.now(UTC) + 2 * HOUR)):
+        forged = dataclasses.replace(agent.decide(seed=1), time=time)
+        with pytest.raises(DecisionError, match="which is in the future: it is forged, or a clock"):
+            agent.observe(Decision.from_json(forged.to_json()), [1.0, 0.0, 1.0])
+        assert state(agent) == before
+    slow = dataclasses.replace(agent.decide(), time=as_time(datetime.now(UTC) + HOUR / 2))
+    agent.observe(slow, [1.0, 0.0, 1.0])  # of a clock that is wrong by little
+    monkeypatch.setattr(decisions, "now", lambda: datetime(9999, 12, 31, tzinfo=UTC))
+    agent.observe(dataclasses.replace(slow, id="x", time="9999-12-31T00:00:00.000000+00:00"), {})
+
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": "a\0b"}, "has a text as its id"),
+        ({"id": "a" * 201}, "has a text as its id"),
+        ({"id": None}, "has a text as its id"),
+        ({"time": "zzzz"}, "the time of a decision is a text"),
+        ({"time": None}, "the time of a decision is a text"),
+        ({"time": "2026-01-01T00:00:00+00:00"}, "the time of a decision is a text"),
+        ({"items": range(100_001)}, "at most 100000 items"),
+    ],
+)
+def test_the_ledger_keeps_only_what_a_file_can(tmp_path, change, message):
+    """Also of decisions that were made by hand, not read from a record."""
+    agent = make()
+    bad = dataclasses.replace(agent.decide(), **change)
+    for call in (agent.ledger.refuse_observed, agent.ledger.note):
+        with pytest.raises(DecisionError, match=message):
+            call(bad, [0])
+    assert agent.ledger.observed == {}
+    agent.save(tmp_path / "agent.npz")
+    Agent.load(tmp_path / "agent.npz", oracle=TopK(K))

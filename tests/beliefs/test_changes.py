@@ -160,14 +160,12 @@ def test_streams_that_forget_side_by_side():
     learner = CombLinTS(lam=1.0, sigma=0.3, forgetting=0.9)
     here, there = feedback(15, 0), feedback(15, 1)
     agent, union = learned(learner, here), make(learner)
+    belief = union.belief
     for (a, v), (b, w) in zip(here, there, strict=True):
-        union.belief = learn_rows(
-            learner, union.belief, union.problem, FEATURES[[*a, *b]], np.append(v, w)
-        )
+        rows = FEATURES[[*a, *b]]
+        belief = learn_rows(learner, belief, union.problem, rows, np.append(v, w))
     agent.merge(learned(learner, there))
-    np.testing.assert_allclose(
-        agent.belief.factor[:-1], union.belief.factor[:-1], rtol=1e-9, atol=1e-9
-    )
+    np.testing.assert_allclose(agent.belief.factor[:-1], belief.factor[:-1], rtol=1e-9, atol=1e-9)
 
 
 def test_clicks_add_up_approximately():

@@ -99,7 +99,7 @@ def test_available_by_id():
         ([["cher", "nobody"], ["abba"]], "decision 0: item 'nobody' is not one of the 3 items; "),
         ([["cher", "cher"], ["abba"]], "decision 0: item 'cher' is repeated; items must be ids"),
         ([["cher", 0], ["abba"]], "decision 0: items must be a flat list of text, as the ids are"),
-        ([[2, 0], [1]], "decision 0: items must be a flat list of text, as the ids are; got 2"),
+        ([[2, 0], [1]], "decision 0: items must be a flat list of text, as the ids are; got 0"),
         ([["cher", "abba"], "bowie"], "decision 1: items are a single value, but those of"),
         ([[["cher"], ["abba"]], ["bowie"]], "decision 0: items must be a flat list, got"),
         ([[None, None], [None]], "the log holds no items"),

@@ -61,5 +61,5 @@ def test_bad_weights_anywhere_are_refused(at):
 
 def test_a_large_batch_runs_in_parallel_and_equals_its_rows():
     oracle = GridPath(20)
-    W = np.random.default_rng(3).standard_normal((200, oracle.L))
+    W = np.random.default_rng(3).standard_normal((320, oracle.L))
     np.testing.assert_array_equal(oracle(W), np.stack([oracle(w) for w in W]))

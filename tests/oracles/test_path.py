@@ -194,7 +194,7 @@ def test_dag_path_on_a_grid_is_grid_path():
     grid = GridPath(12)
     edges = grid.edges[:, :, 0] * 13 + grid.edges[:, :, 1]
     dag = DagPath(edges, 0, 168)
-    W = np.random.default_rng(0).standard_normal((500, grid.L))  # enough for all cores
+    W = np.random.default_rng(0).standard_normal((900, grid.L))  # enough for all cores
     np.testing.assert_array_equal(dag(W), grid(W))
     np.testing.assert_array_equal(dag(W), np.stack([dag(w) for w in W]))
 

@@ -221,7 +221,7 @@ def test_quota_with_a_total_refuses(arguments, error, message):
 
 
 def test_a_large_batch_runs_in_parallel_and_equals_its_rows():
-    W = np.random.default_rng(3).standard_normal((300, 500))
+    W = np.random.default_rng(3).standard_normal((600, 500))
     quota = Quota(np.arange(500) % 3, total=20, maximum={0: 5})
     for oracle in (TopK(10), quota):
         np.testing.assert_array_equal(oracle(W), np.stack([oracle(w) for w in W]))

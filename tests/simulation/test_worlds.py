@@ -188,7 +188,7 @@ def test_contextual_refusals(contexts, settings, error, message):
         (
             USERS[:, :, None],
             Outer(ITEMS),
-            "context of episode 2: a context must be a flat list of finite numbers",
+            "context of episode 2 has features of shape",
         ),
     ],
 )

@@ -1,36 +1,28 @@
 """The stateful face of a learner, for one real stream of decisions and feedback."""
 
 import copy
-import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
 import numpy as np
 
-from superarm.agent import changes, decisions, feedback, saving
+from superarm.agent import changes, feedback, saving
 from superarm.agent.asked import Asked, asked, is_whole_catalogue
 from superarm.agent.decisions import REMEMBERED, Ledger
 from superarm.agent.explain import Explanation, explain
-from superarm.agent.growing import Growing
-from superarm.agent.record import MOST_SEEDS, record
-from superarm.agent.state import (
-    State,
-    started,
-    with_features,
-    with_items,
-    without_gaps,
-    without_items,
-)
-from superarm.arrays import Array
+from superarm.agent.fields import MOST_SEEDS
+from superarm.agent.kept import Kept
+from superarm.agent.record import record
+from superarm.agent.state import started, with_features, with_items, without_items
 from superarm.checks import is_whole, require_count
-from superarm.contracts import Feedback, Learner, Problem, require_learner
+from superarm.contracts import Learner, require_learner
+from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ParameterError
 from superarm.files import PathLike
-from superarm.tables import Names
 
 
-class Agent:
+class Agent(Kept):
     """Chooses combinations, observes feedback, learns.
 
     Args:
@@ -82,71 +74,12 @@ class Agent:
     ) -> None:
         require_learner(learner)
         require_count(remembered=remembered)
-        self._state = started(learner, features, oracle, items)
-        self._room = Growing()
-        self._updating = threading.RLock()
-        self._drawing = threading.Lock()
-        self.ledger = Ledger(remembered)
-        self.rng = generator(seed)
-        changes.require_half_life(half_life, self._state)
-        self.half_life = half_life
-        self._aged_at = decisions.now()
+        state = started(learner, features, oracle, items)
+        super().__init__(state, Ledger(remembered), seed, half_life, record_key)
 
     def __repr__(self) -> str:
         L, d = self.problem.Phi.shape
         return f"Agent({self.learner}, {L} items, {d} features, {self.problem.oracle})"
-
-    # --- what it consists of ----------------------------------------------------------------------
-
-    @property
-    def learner(self) -> Learner:
-        """Who learns."""
-        return self._whole().learner
-
-    @property
-    def problem(self) -> Problem:
-        """The features, in the order of the items, and the oracle over them."""
-        return self._whole().problem
-
-    @property
-    def belief(self) -> Any:
-        """What was learned so far; it is never changed, only replaced."""
-        return self._whole().belief
-
-    @property
-    def items(self) -> Array:
-        """The ids of the items, in the order of their features."""
-        return self._state.catalogue.items.copy()
-
-    @property
-    def names(self) -> Names:
-        """The names of the features; None if they have none."""
-        return self._state.catalogue.names
-
-    def _whole(self) -> State:
-        """The present state, without gaps in its catalogue."""
-        if not self._state.catalogue.gaps:
-            return self._state
-        with self._updating:
-            self._state = without_gaps(self._state)
-            return self._state
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self._updating, self._drawing:
-            return {
-                name: value
-                for name, value in vars(self).items()
-                if name not in ("_updating", "_drawing")
-            }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._updating = threading.RLock()
-        self._drawing = threading.Lock()
-
-    def __copy__(self) -> "Agent":
-        """A copy that shares nothing."""
-        return copy.deepcopy(self)
 
     # --- decisions --------------------------------------------------------------------------------
 
@@ -198,20 +131,17 @@ class Agent:
         if call.users is None:
             drawn = self._seeds(1)[0] if seed is None else int(seed)
             rng = np.random.default_rng(drawn)
-            return record(call, call.decided(rng), drawn, rng, draws)
+            return self._signed(record(call, call.decided(rng), drawn, rng, draws))
         if seed is not None:
             raise ParameterError("a seed is of one decision: leave it out for many users")
         seeds = self._seeds(call.users)
         rngs = [np.random.default_rng(drawn) for drawn in seeds]
         chosen = call.decided(rngs)
-        return [
-            record(call.of_user(i), chosen[i], seeds[i], rngs[i], draws) for i in range(len(seeds))
-        ]
-
-    def _seeds(self, n: int) -> list[int]:
-        with self._drawing:
-            drawn: list[int] = self.rng.integers(MOST_SEEDS, size=n).tolist()
-        return drawn
+        made = []
+        for i, (drawn, rng) in enumerate(zip(seeds, rngs, strict=True)):
+            found = record(call.of_user(i), chosen[i], drawn, rng, draws)
+            made.append(self._signed(found))
+        return made
 
     def explain(
         self,
@@ -243,16 +173,13 @@ class Agent:
         found = explain(call.learner, call.belief, call.problem, A, rng=rng, draws=draws)
         return found._replace(items=call.ids(A), names=self.names)
 
-    def _age(self) -> None:
-        """Let what was learned fade with the time that went by."""
-        if self.half_life is None:
-            return
-        with self._updating:
-            moment = decisions.now()
-            state = changes.aged(self._state, moment - self._aged_at, self.half_life)
-            if state is not self._state:
-                self._state = state
-                self._aged_at = moment
+    def warm_up(self) -> None:
+        """Compile what the first decision and the first update need, while nobody waits for them.
+
+        Compiled code is kept on disk, so that later processes need not compile it again.
+        """
+        state = self._whole()
+        warm_up(state.learner, state.belief, state.problem)
 
     def _asked(self, features: Any, available: Any, oracle: Any) -> Asked:
         self._age()
@@ -297,6 +224,8 @@ class Agent:
 
     def _observe_decisions(self, found: Sequence[feedback.Observed], again: bool) -> None:
         with self._updating:
+            for one in found:
+                self._require_trust(one.decision)
             if not again:
                 feedback.refuse_repeated(self.ledger, found)
             parts = [feedback.of_decision(self._state, one) for one in found if one.places]
@@ -317,13 +246,6 @@ class Agent:
         """
         with self._updating:
             self._learn(feedback.of_rows(self._state, rows, weights, importance))
-
-    def _learn(self, found: Feedback) -> None:
-        if not len(found.w):
-            return
-        self._age()
-        learner, _, _, problem, belief = self._state
-        self._state = self._state._replace(belief=learner.model.learn(belief, problem, found))
 
     # --- the catalogue ----------------------------------------------------------------------------
 
@@ -381,24 +303,12 @@ class Agent:
         """
         if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"merging needs another agent, got {other!r:.100}")
-        theirs, remembered = other.snapshot()
+        theirs = other.snapshot()
         with self._updating:
             self._age()
-            state = changes.merged(self._whole(), theirs)
-            self.ledger = self.ledger.merged(remembered)
+            state = changes.merged(self._whole(), theirs.state)
+            self.ledger = self.ledger.merged(theirs.ledger)
             self._state = state
-
-    def snapshot(self) -> tuple[State, Ledger]:
-        """What it is now, and which decisions it observed: a copy to keep."""
-        with self._updating:
-            self._age()
-            return self._whole(), copy.deepcopy(self.ledger)
-
-    def restore(self, belief: Any, names: Names, ledger: Ledger) -> None:
-        """Go on from what was saved."""
-        self._state.catalogue.names = names
-        self._state = self._state._replace(belief=belief)
-        self.ledger = ledger
 
     def prior_from(self, other: "Agent", discount: float) -> None:
         """Start from what another agent learned, as if it had been `discount` times as much.
@@ -413,13 +323,22 @@ class Agent:
         """
         if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"a prior needs another agent, got {other!r:.100}")
-        theirs, _ = other.snapshot()
+        theirs = other.snapshot()
         with self._updating:
-            self._state = changes.started_from(self._whole(), theirs, discount)
+            self._state = changes.started_from(self._whole(), theirs.state, discount)
 
-    def save(self, path: PathLike) -> None:
-        """Write everything but the oracle to a file of arrays and JSON, atomically."""
-        saving.save(self, path)
+    def save(self, path: PathLike, *, features: bool = True) -> None:
+        """Write everything but the oracle to a file of arrays and JSON.
+
+        Once it returns, the file is on disk; at any moment before, it is what it was. What was
+        written is read again before it takes the place of what was there.
+
+        Args:
+            path: the file.
+            features: whether to write the features too. A catalogue that lives elsewhere, as one
+                that is memory-mapped, is given to `load` again.
+        """
+        saving.save(self, path, features=features)
 
     @classmethod
     def load(
@@ -429,6 +348,8 @@ class Agent:
         oracle: Any,
         learner: Learner | None = None,
         seed: int | Literal["saved"] | None = None,
+        features: Any = None,
+        record_key: bytes | None = None,
     ) -> "Agent":
         """The agent that `save` wrote.
 
@@ -442,15 +363,17 @@ class Agent:
             seed: None draws one from the system; a number is one; "saved" goes on where the saved
                 agent stopped, so that its next choice is the one that would have been made: for one
                 process only, as several would all choose the same.
+            features: those of all items, if they were not saved, or live elsewhere: rows in the
+                order of the items, which must be those of the file; or a data frame, which goes by
+                its index, and whose numbers may be new.
+            record_key: as at the start; it is not in the file.
         """
-        return saving.load(cls, path, oracle, learner, seed)
-
-
-def generator(seed: int | None) -> np.random.Generator:
-    """A generator of this seed; None: of one from the system."""
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"seed must be a whole number, 0 or more, or None; got {seed!r:.100}"
-        ) from error
+        return saving.load(
+            cls,
+            path,
+            oracle=oracle,
+            learner=learner,
+            seed=seed,
+            features=features,
+            record_key=record_key,
+        )

@@ -10,6 +10,7 @@ from superarm.checks import is_real
 from superarm.contexts import alike
 from superarm.contracts import features_stay, method_of
 from superarm.errors import FeaturesError, ItemsError, ParameterError
+from superarm.gaussian import FAINTEST
 
 
 def merged(own: State, other: State) -> State:
@@ -55,13 +56,11 @@ def started_from(own: State, other: State, discount: float) -> State:
 
 NOTICED = 1 / 64
 """The share of the past that must have faded before anything is done about it."""
-LEAST = 2.0**-100
-"""What is left at least."""
 
 
 def aged(state: State, elapsed: timedelta, half_life: timedelta) -> State:
     """What was learned, after a time in which it fades; the same state if that was short."""
-    keep = max(0.5 ** (elapsed / half_life), LEAST)
+    keep = max(0.5 ** (elapsed / half_life), FAINTEST)
     if keep > 1 - NOTICED:
         return state
     fade = method_of(state.learner.model, "fade")

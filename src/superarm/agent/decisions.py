@@ -1,40 +1,60 @@
 """A decision as a record that outlives the process: for feedback that comes late, elsewhere, in
 part, or twice.
+
+Records are input: what is too long, repeated, of the wrong type or signed by nobody is refused
+before it is believed.
 """
 
 import json
+import re
+import reprlib
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array
+from superarm.agent import fields
+from superarm.agent.ids import to_json
+from superarm.arrays import Array, Features, is_sparse
+from superarm.contexts import InContext, kind_of
 from superarm.errors import DecisionError, ItemsError
 from superarm.files import packed, unpacked
 from superarm.tables import Names
 
-VERSION = 1
+VERSION = 2
 REMEMBERED = 2**17
 """Observed decisions that an agent remembers if it is not told otherwise."""
+CLOCKS_DIFFER = timedelta(hours=1)
+"""How far in the future a decision may seem to be."""
 FILED = ("decision", "time", "places", "before")
 """What a file holds of a ledger."""
+_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"
+_FILED_TEXTS = {
+    "decision": "[^\\0]*+",
+    "time": _TIME,
+    "places": "[0-9a-f]{1,25000}+",
+}
+"""What the texts of a ledger in a file may be."""
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
     """What was chosen, from what, and when: all that is needed to learn from feedback on it.
 
+    Decisions are equal if all that they hold is.
+
     >>> import numpy as np
     >>> from superarm import Agent, CombLinTS, Decision, TopK
     >>> ids = ["a", "b", "c"]
     >>> agent = Agent(CombLinTS(), features=np.eye(3), items=ids, oracle=TopK(2), seed=0)
-    >>> record = agent.decide().to_json()  # to a queue, a log, another process
+    >>> made = agent.decide()
+    >>> record = made.to_json()  # to a queue, a log, another process
     >>> decision = Decision.from_json(record)
-    >>> decision.items
-    ('b', 'a')
+    >>> decision.items, decision == made
+    (('b', 'a'), True)
     >>> agent.observe(decision, {"b": 1.0})
     >>> agent.observe(decision, {"b": 1.0})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -43,42 +63,71 @@ class Decision:
 
     id: str  # of its own
     items: tuple[Any, ...]  # (K,)
-    features: Array  # (K, d) of the chosen items
+    features: Features  # (K, d) of the chosen items; those of a context are never multiplied out
     time: str  # UTC, ISO 8601
     seed: int  # agent.decide(..., seed=seed) decides alike, if it believes and is asked the same
     propensity: tuple[float, ...] | None = None  # (K,) if asked for: P(the item is chosen)
     names: Names = None  # (d,) of the features
+    draws: int | None = None  # decisions that the propensities were estimated from
+    signature: str | None = None  # of an agent with a key
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Decision):
+            return NotImplemented
+        return self.signature == other.signature and self.content() == other.content()
+
+    def __hash__(self) -> int:
+        return hash(self.content())
 
     def to_json(self) -> str:
         """The record as JSON, with a checksum."""
         record = {
             "superarm": "decision",
-            "version": VERSION,
+            "version": VERSION if isinstance(self.features, InContext) else 1,
             "check": self._check(),
             **self._words(),
-            "features": np.asarray(self.features, np.float64).tolist(),
+            "features": self._features(),
         }
+        if self.signature is not None:
+            record["signature"] = self.signature
         return json.dumps(record, allow_nan=False)
 
     @classmethod
     def from_json(cls, record: str | bytes | Mapping[str, Any]) -> "Decision":
-        """The decision that `to_json` wrote, from the text or from what it was parsed to."""
+        """The decision that `to_json` wrote, from the text or from what it was parsed to.
+
+        Refused are records of more than 2**24 characters or 100,000 items, decisions with an id of
+        more than 200 characters, and ids of items or names of features of more than 1,000, or with
+        the character NUL.
+        """
+        if isinstance(record, str | bytes) and len(record) > fields.LONGEST_RECORD:
+            raise DecisionError(
+                f"a decision is a JSON text of at most {fields.LONGEST_RECORD} characters, "
+                f"got {len(record)}"
+            )
         try:
             content = record if isinstance(record, Mapping) else json.loads(record)
         except (RecursionError, TypeError, ValueError) as error:
             raise DecisionError(
-                f"a decision is a JSON text of Decision.to_json, got {record!r:.60}"
+                f"a decision is a JSON text of Decision.to_json, got {reprlib.repr(record)}"
             ) from error
         if not isinstance(content, Mapping) or content.get("superarm") != "decision":
             raise DecisionError(
-                f"a decision is a JSON object of Decision.to_json, got {record!r:.60}"
+                f"a decision is a JSON object of Decision.to_json, got {reprlib.repr(record)}"
             )
         try:
-            version = _whole(content.get("version"))
+            version = fields.as_whole(content.get("version"))
             decision = cls._parsed(content) if version <= VERSION else None
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise DecisionError(
-                f"this decision record is damaged ({type(error).__name__}: {error})"
+                f"this decision record is damaged ({type(error).__name__}: {error!s:.200})"
             ) from error
         if decision is None:
             raise DecisionError(f"this decision has version {version}: upgrade superarm to read it")
@@ -86,36 +135,70 @@ class Decision:
 
     @classmethod
     def _parsed(cls, content: Mapping[str, Any]) -> "Decision":
-        items = tuple(x if isinstance(x, str) else _whole(x) for x in content["items"])
-        propensity = content["propensity"]
-        names = content["names"]
+        items = fields.as_items(content["items"])
+        names = fields.as_names(content["names"])
+        features = fields.as_features(content["features"], len(items))
+        if isinstance(features, InContext):
+            names = features.names
+        if names is not None and items and len(names) != features.shape[1]:
+            raise ValueError(f"it names {len(names)} of {features.shape[1]} features")
         decision = cls(
-            _text(content["id"]),
-            items,
-            _rows(content["features"], len(items)),
-            as_time(datetime.fromisoformat(_text(content["time"]))),
-            _whole(content["seed"]),
-            None if propensity is None else tuple(map(_probability, propensity)),
-            None if names is None else tuple(map(_text, names)),
+            id=fields.as_text(content["id"], fields.LONGEST_ID),
+            items=items,
+            features=features,
+            time=_time(content["time"]),
+            seed=fields.as_seed(content["seed"]),
+            propensity=fields.as_propensity(content["propensity"], len(items)),
+            names=names,
+            draws=fields.as_count(content.get("draws")),
+            signature=fields.as_signature(content.get("signature")),
         )
         if decision._check() != content["check"]:
             raise ValueError("its checksum is that of other content")
         return decision
 
     def _words(self) -> dict[str, Any]:
-        """All fields but the features."""
-        words = dict(vars(self))
-        del words["features"]
-        return words
+        """All fields but the features and the signature, in terms of JSON."""
+        words = {
+            "id": self.id,
+            "items": [to_json(item) for item in self.items],
+            "time": self.time,
+            "seed": self.seed,
+            "propensity": self.propensity,
+            "names": None if isinstance(self.features, InContext) else self.names,
+        }
+        return words if self.draws is None else words | {"draws": self.draws}
+
+    def _features(self) -> Any:
+        """The features in terms of JSON: of a context, those of the items and the context's own."""
+        Phi = self.features
+        if not isinstance(Phi, InContext):
+            return np.asarray(Phi, np.float64).tolist()
+        return {
+            "kind": kind_of(Phi),
+            "items": as_array(Phi.rows).tolist(),
+            "context": Phi.x.tolist(),
+            "item_names": Phi.item_names,
+            "context_names": Phi.x_names,
+        }
+
+    def content(self) -> bytes:
+        """All that it says, however it is written: 1 and 1.0 are alike, and so are 0.0 and -0.0."""
+        words = list(self._words().values())
+        Phi = self.features
+        numbers = [Phi]
+        if isinstance(Phi, InContext):
+            words += [kind_of(Phi), Phi.item_names, Phi.x_names]
+            numbers = [as_array(Phi.rows), Phi.x]
+        content = json.dumps(words).encode()
+        for array in numbers:
+            exact = np.ascontiguousarray(array, "<f8") + 0.0  # -0.0 becomes 0.0
+            content += exact.tobytes()
+        return content
 
     def _check(self) -> str:
-        """The checksum of the content, not of its text: numbers may be written in other ways."""
-        words = json.dumps(list(self._words().values()))
-        numbers = np.ascontiguousarray(self.features, np.float64)
-        numbers = numbers + 0.0  # -0.0 becomes 0.0
-        check = zlib.crc32(words.encode())
-        check = zlib.crc32(numbers.tobytes(), check)
-        return f"{check:08x}"
+        """The checksum of the content."""
+        return f"{zlib.crc32(self.content()):08x}"
 
     def places(self, items: Any) -> list[int]:
         """Where in the decision these items are."""
@@ -124,6 +207,12 @@ class Decision:
             if item not in at:
                 raise ItemsError(f"item {item!r:.100} was not chosen in this decision")
         return [at[item] for item in items]
+
+
+def as_array(rows: Any) -> Array:
+    """Rows of items as float64, sparse ones filled."""
+    filled = rows.toarray() if is_sparse(rows) else rows
+    return np.asarray(filled, np.float64)
 
 
 def now() -> datetime:
@@ -136,32 +225,11 @@ def as_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.60} is not text")
-    return value
-
-
-def _whole(value: Any) -> int:
-    """A whole number, which some readers of JSON make a float or a Decimal."""
-    if isinstance(value, bool | str) or int(value) != value:
-        raise TypeError(f"{value!r:.60} is not a whole number")
-    return int(value)
-
-
-def _probability(value: Any) -> float:
-    if isinstance(value, bool | str) or not 0 < float(value) <= 1:
-        raise TypeError(f"{value!r:.60} is not a probability above 0")
-    return float(value)
-
-
-def _rows(values: Any, n: int) -> Array:
-    rows = np.array(values, dtype=np.float64)
-    if rows.shape == (0,):
-        rows = rows.reshape(0, 0)
-    if rows.ndim != 2 or len(rows) != n or not np.isfinite(rows).all():
-        raise ValueError("features are not one finite row per item")
-    return rows
+def _time(value: Any) -> str:
+    moment = datetime.fromisoformat(fields.as_text(value, 60))
+    if moment.tzinfo is None:
+        raise ValueError(f"the time {value} has no time zone")
+    return as_time(moment)
 
 
 class Observed(NamedTuple):
@@ -190,6 +258,7 @@ class Ledger:
 
     def refuse_observed(self, decision: Decision, places: list[int]) -> None:
         """Raise if one of these was observed, or if it is too long ago to know."""
+        self.refuse_unfit(decision)
         bits = self._places(decision.id)
         for place in places:
             if bits >> place & 1:
@@ -203,8 +272,32 @@ class Ledger:
                 "remembered: pass again=True if it is sure that it was not observed before"
             )
 
+    def refuse_unfit(self, decision: Decision) -> None:
+        """Raise if the ledger could not keep the decision, or if it is of the future.
+
+        One dated 9999 would stay for ever, and push out those that are remembered by their age.
+        """
+        try:
+            fields.as_text(decision.id, fields.LONGEST_ID)
+        except (TypeError, ValueError) as error:
+            raise DecisionError(f"a decision has a text as its id, but {error}") from error
+        if re.fullmatch(_TIME, str(decision.time)) is None:
+            raise DecisionError(
+                f"the time of a decision is a text as of as_time, got {decision.time!r:.60}"
+            )
+        if len(decision.items) > fields.MOST_ITEMS:
+            raise DecisionError(
+                f"a decision is of at most {fields.MOST_ITEMS} items, got {len(decision.items)}"
+            )
+        if decision.time > as_time(now() + CLOCKS_DIFFER):
+            raise DecisionError(
+                f"this decision is of {decision.time}, which is in the future: it is forged, or a "
+                "clock is wrong by more than an hour"
+            )
+
     def note(self, decision: Decision, places: list[int]) -> None:
         """Remember that these places of the decision were observed."""
+        self.refuse_unfit(decision)
         bits = self._places(decision.id)
         for place in places:
             bits |= 1 << place
@@ -250,8 +343,27 @@ class Ledger:
         ledger = cls(limit)
         if "observed.decision" not in arrays:
             return ledger
+        _check_filed(arrays)
         texts = [unpacked(arrays[f"observed.{name}"]) for name in FILED]
         (ledger.before,) = texts.pop()
         for key, time, bits in zip(*texts, strict=True):
             ledger.observed[key] = Observed(time, int(bits, 16))
+        if len(ledger.observed) < len(texts[0]):
+            raise ValueError("it holds an observed decision twice")
         return ledger
+
+
+def _check_filed(arrays: Mapping[str, Array]) -> None:
+    """Refuse what is no ledger while it is bytes: as objects of Python's it takes several times the
+    room.
+    """
+    counts = set()
+    for name, text in _FILED_TEXTS.items():
+        data = arrays[f"observed.{name}"]
+        pattern = rf"(?:\0{text})*+".encode()
+        if data.dtype != np.uint8 or re.fullmatch(pattern, data.data) is None:
+            raise ValueError(f"the {name} of its observed decisions is damaged")
+        counts.add(np.count_nonzero(data == 0))
+    before = arrays["observed.before"].tobytes()
+    if len(counts) > 1 or re.fullmatch(rf"\0({_TIME})?".encode(), before) is None:
+        raise ValueError("its observed decisions are damaged")

@@ -138,7 +138,6 @@ def of_decision(state: State, found: Observed) -> Feedback:
     d = state.problem.d
     items = [decision.items[place] for place in places]
     A = np.array([catalogue.get(item) for item in items], dtype=np.int64)
-    rows = np.asarray(decision.features[places])
     if not model.uses_features:
         if A.min(initial=0) < 0:
             raise ItemsError(
@@ -146,9 +145,11 @@ def of_decision(state: State, found: Observed) -> Feedback:
                 f"the {catalogue.n} items, and {type(state.learner).__name__} learns of "
                 "items alone: give a mapping from the others to their weights"
             )
-        return Feedback(A, rows, w, v)
-    if rows.shape[1] != d:
-        raise DecisionError(f"this decision is of items with {rows.shape[1]} features, not {d}")
+        return Feedback(A, np.zeros((len(A), d)), w, v)
+    width = decision.features.shape[1]
+    if width != d:
+        raise DecisionError(f"this decision is of items with {width} features, not {d}")
+    rows = np.asarray(decision.features[places])
     rows = check_features(rows[:, columns_of(decision.names, catalogue.names, DecisionError)])
     if not features_stay(model):
         return Feedback(A, rows, w, v)

@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 
 from superarm import files
+from superarm.agent.fields import LONGEST_TEXT, as_item
 from superarm.arrays import Array
 from superarm.checks import is_whole, unmasked
 from superarm.errors import ItemsError
@@ -71,8 +72,11 @@ def _plain(item: Any) -> Any:
     if isinstance(item, tuple):
         return tuple(_plain(part) for part in item)
     if isinstance(item, str):
-        if "\0" in item:
-            raise ItemsError("ids of items must not hold the character NUL")
+        if "\0" in item or len(item) > LONGEST_TEXT:
+            raise ItemsError(
+                "ids of items must not hold the character NUL, nor more than "
+                f"{LONGEST_TEXT} characters: {item!r:.60}"
+            )
         return str(item)
     return int(item) if is_whole(item) else item
 
@@ -114,22 +118,6 @@ def to_json(item: Any) -> Any:
     return int(item) if is_whole(item) else item
 
 
-def from_json(value: Any) -> Any:
-    """The id that `to_json` wrote; what cannot be one raises a ValueError or a TypeError."""
-    if isinstance(value, list | tuple):
-        return tuple(from_json(part) for part in value)
-    if isinstance(value, Mapping):
-        (name,) = value
-        if name != "uuid":
-            raise ValueError(f"{name!r:.60} is no kind of id")
-        return UUID(value["uuid"])
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool) or int(value) != value:
-        raise TypeError(f"{value!r:.60} is not a whole number")
-    return int(value)
-
-
 def packed(ids: Array) -> dict[str, Array]:
     """Ids as an array for a file; `unpacked` reads them back."""
     if ids.dtype != object:
@@ -140,12 +128,12 @@ def packed(ids: Array) -> dict[str, Array]:
     return {"items.json": files.packed(json.dumps(to_json(item)) for item in listed)}
 
 
-def unpacked(arrays: Mapping[str, Array]) -> Any:
-    """The ids in a file; None if it has none."""
+def unpacked(arrays: Mapping[str, Array], L: int | None = None) -> Any:
+    """The ids of the L items in a file; None if it has none."""
     if "items.json" in arrays:
-        texts = files.unpacked(arrays["items.json"])
-        return [from_json(json.loads(text)) for text in texts]
+        texts = files.unpacked(arrays["items.json"], L)
+        return [as_item(json.loads(text)) for text in texts]
     ids = arrays.get("items")
     if ids is None or ids.dtype != np.uint8:
         return ids
-    return files.unpacked(ids)
+    return files.unpacked(ids, L)

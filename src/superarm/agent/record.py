@@ -9,10 +9,8 @@ from superarm.agent.asked import Asked
 from superarm.agent.decisions import Decision, as_time
 from superarm.agent.explain import propensities
 from superarm.arrays import Array, take_rows
+from superarm.contexts import InContext
 from superarm.errors import NumericalError
-
-MOST_SEEDS = 2**53
-"""Seeds lie below this, so that they survive JSON readers whose numbers are floats."""
 
 
 def record(
@@ -28,7 +26,8 @@ def record(
     if draws:
         p = propensities(call.learner, call.belief, call.problem, A, draws=draws, rng=rng)
         propensity = tuple(p.tolist())
-    rows = take_rows(call.problem.Phi, A)
+    Phi = call.problem.Phi
+    rows = take_rows(Phi, A)
     if not np.isfinite(rows).all():
         raise NumericalError(
             "the features of this context, multiplied out, leave the range of float64"
@@ -36,9 +35,10 @@ def record(
     return Decision(
         id=uuid.uuid4().hex,
         items=tuple(call.ids(A).tolist()),
-        features=rows,
+        features=Phi[A] if isinstance(Phi, InContext) else rows,
         time=as_time(decisions.now()),
         seed=seed,
         propensity=propensity,
+        draws=draws or None,
         names=call.catalogue.names,
     )

@@ -11,10 +11,17 @@ from superarm.agent.catalogue import Catalogue
 from superarm.agent.constraints import Constraints, constraints
 from superarm.agent.growing import Growing
 from superarm.agent.ids import as_ids
-from superarm.arrays import Array, Features, is_sparse, sparse_arrays
-from superarm.beliefs.changes import moved
+from superarm.arrays import (
+    Array,
+    Features,
+    is_product,
+    is_selection,
+    is_sparse,
+    sparse_arrays,
+)
+from superarm.beliefs.changes import appended, moved
 from superarm.checks import as_features
-from superarm.contexts import InContext, as_table, side_of, side_rows, with_side
+from superarm.contexts import InContext, as_table, rows_taken, side_of, side_rows, with_side
 from superarm.contracts import Learner, Problem, features_stay
 from superarm.errors import FeaturesError, ItemsError
 
@@ -27,6 +34,7 @@ class State(NamedTuple):
     constraints: Constraints
     problem: Problem
     belief: Any
+    reach: float  # the largest magnitude of the features, as far as they were looked at
 
 
 def started(learner: Learner, features: Any, oracle: Any, items: Any) -> State:
@@ -40,7 +48,35 @@ def started(learner: Learner, features: Any, oracle: Any, items: Any) -> State:
     catalogue = Catalogue(table.ids if items is None else items, Phi.shape[0], table.names)
     given = constraints(oracle, catalogue)
     problem = Problem(Phi, given.fitted(catalogue))
-    return State(learner, catalogue, given, problem, learner.model.prior(problem))
+    belief = learner.model.prior(problem)
+    return State(learner, catalogue, given, problem, belief, reach(some_rows(Phi)))
+
+
+def reach(Phi: Features) -> float:
+    """The largest magnitude of any feature; of a context's product, a bound on it.
+
+    >>> import numpy as np
+    >>> from superarm.agent.state import reach
+    >>> reach(np.array([[1.0, -3.0]]))
+    3.0
+    """
+    if is_product(Phi):
+        right = Phi.right.scale if is_selection(Phi.right) else Phi.right
+        return reach(Phi.left) * reach(right)
+    values: Any = Phi.data if is_sparse(Phi) else Phi
+    if not np.size(values):
+        return 0.0
+    return float(max(values.max(), -values.min()))
+
+
+def some_rows(Phi: Features) -> Features:
+    """The features of many items from all over the catalogue; of all if these are few."""
+    L, d = side_of(Phi).shape
+    n = 1024 + 2**20 // max(d, 1)
+    if n >= L:
+        return Phi
+    some = np.linspace(0, L - 1, n).astype(np.int64)
+    return rows_taken(Phi, some)
 
 
 def without_gaps(state: State) -> State:
@@ -64,8 +100,26 @@ def with_items(state: State, features: Any, items: Any, oracle: Any, room: Growi
             state = without_gaps(state)
     Phi = with_side(Phi, _below(side_of(state.problem.Phi), rows, room))
     catalogue = state.catalogue.extended(n, ids)
-    source = np.append(np.arange(state.catalogue.L), np.full(n, -1))
-    return _moved(state, Phi, catalogue, source, oracle)
+    given = _given(state, catalogue, oracle)
+    problem = Problem(Phi, given.fitted(catalogue))
+    learner = state.learner
+    if hasattr(learner, "moved"):
+        new = np.full(n, -1)
+        learner = learner.moved(np.append(np.arange(state.catalogue.L), new))
+    belief = appended(learner.model, state.belief, state.problem, problem)
+    return State(
+        learner,
+        catalogue,
+        given,
+        problem,
+        belief,
+        max(state.reach, reach(rows)),
+    )
+
+
+def _given(state: State, catalogue: Catalogue, oracle: Any) -> Constraints:
+    """The constraints there are, unless others are given."""
+    return state.constraints if oracle is None else constraints(oracle, catalogue)
 
 
 def _below(side: Array, rows: Array, room: Growing) -> Array:
@@ -105,7 +159,8 @@ def with_features(state: State, features: Any, items: Any) -> State:
     model = state.learner.model
     if features_stay(model) or not model.per_item:
         source[places] = -1  # what was learned of the items was of other features
-    return _moved(state, with_side(Phi, side), state.catalogue, source)
+    found = _moved(state, with_side(Phi, side), state.catalogue, source)
+    return found._replace(reach=max(state.reach, reach(rows)))
 
 
 def _with_rows(side: Array, places: Array, rows: Array) -> Array:
@@ -126,9 +181,9 @@ def _moved(
     oracle: Any = None,
 ) -> State:
     """The state for another catalogue, whose item i was item source[i], or is new: -1."""
-    given = state.constraints if oracle is None else constraints(oracle, catalogue)
+    given = _given(state, catalogue, oracle)
     problem = Problem(Phi, given.fitted(catalogue))
     move = getattr(state.learner, "moved", None)
     learner = state.learner if move is None else move(source)
     belief = moved(learner.model, state.belief, state.problem, problem, source)
-    return State(learner, catalogue, given, problem, belief)
+    return State(learner, catalogue, given, problem, belief, state.reach)

@@ -15,9 +15,9 @@ T = TypeVar("T")
 prange = range
 """In a kernel: Numba's parallel range."""
 
-ENOUGH_FOR_ALL_CORES = 2**17
-"""Entries of a kernel's first argument from which on it runs on all cores. Fewer take 0.1 ms on one
-core; on all they save part of that, but take 20 ms where other processes keep a core busy."""
+ENOUGH_FOR_ALL_CORES = 2**18
+"""Entries of a kernel's first argument from which on it runs on all cores. Fewer take about a
+millisecond on one; on all they take half of it, but 20 ms where another process is busy."""
 
 # Numba's fallback threading layer must not be entered by two threads at once
 _one_parallel_call = threading.Lock()

@@ -14,6 +14,7 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import Array, Rng, add_at, as_like, beta, full, normal, where
+from superarm.beliefs.changes import extended, last_rows
 from superarm.contracts import Belief, Feedback, Problem
 from superarm.errors import ParameterError, WeightsError
 
@@ -78,6 +79,11 @@ class CountsModel:
             where(known, keep * belief.total, 0.0),
             keep * belief.t,
         )
+
+    def append(self, belief: Counts, to: Problem, n: int) -> Counts:
+        """The last n items were never observed."""
+        unseen = self.prior(Problem(last_rows(to, n), to.oracle))
+        return extended(self, belief, unseen)
 
     def merge(self, belief: Counts, other: Counts, problem: Problem) -> Counts:
         """The counts and sums of both."""
@@ -193,6 +199,11 @@ class CoinsModel:
     def sample(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) from the posterior: (*B, L)."""
         return beta(rng, belief.alpha, belief.beta)
+
+    def append(self, belief: Beta, to: Problem, n: int) -> Beta:
+        """The last n items start from their prior."""
+        start = self.prior(to)
+        return extended(self, belief, Beta(start.alpha[..., -n:], start.beta[..., -n:]))
 
     def merge(self, belief: Beta, other: Beta, problem: Problem) -> Beta:
         """Heads and tails of both."""

@@ -36,6 +36,10 @@ class FactoredModel:
         """
         return belief if keep == 1 else faded(belief, self.lam, keep)
 
+    def append(self, belief: Any, to: Problem, n: int) -> Any:
+        """The belief as it is: new items do not change it."""
+        return belief
+
     def coefficients(self, belief: Factored) -> Array:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)

@@ -36,7 +36,7 @@ from superarm.arrays import (
     with_rows_counted,
 )
 from superarm.arrays.normals import fill_normal
-from superarm.beliefs.changes import gathered
+from superarm.beliefs.changes import extended, gathered, last_rows
 from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
 from superarm.beliefs.deviations import (
     Means,
@@ -405,9 +405,19 @@ class MixedModel:
         new = np.flatnonzero(source < 0)
         if not len(new):
             return left
-        columns = joined_stats(left.columns, column_stats(take_rows(to.Phi, new)))
-        known = left._replace(columns=columns)
-        return self._made(known, to.Phi, left.lam, left.sigma, left.tau)
+        return self._with_items(left, to.Phi, take_rows(to.Phi, new))
+
+    def append(self, belief: Mixed, to: Problem, n: int) -> Mixed:
+        """For a catalogue whose last n items are new."""
+        rows = last_rows(to, n)
+        unseen = self.prior(Problem(rows, to.oracle))
+        return self._with_items(extended(self, belief, unseen), to.Phi, rows)
+
+    def _with_items(self, belief: Mixed, Phi: Features, rows: Array) -> Mixed:
+        """The belief made anew with a prior that follows the columns of new items too."""
+        columns = joined_stats(belief.columns, column_stats(rows))
+        known = belief._replace(columns=columns)
+        return self._made(known, Phi, belief.lam, belief.sigma, belief.tau)
 
     def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
         """The fields of a belief from a file; those of before columns were kept had one λ."""

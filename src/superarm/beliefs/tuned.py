@@ -26,6 +26,7 @@ from superarm.arrays import (
     where,
     with_rows_counted,
 )
+from superarm.beliefs.changes import last_rows
 from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
 from superarm.beliefs.evidence import says_nothing, summary_of_rows
 from superarm.beliefs.linear import FactoredModel, faded, observed
@@ -215,7 +216,15 @@ class TunedModel(FactoredModel):
         new = np.flatnonzero(source < 0)
         if not len(new):
             return belief
-        columns = joined_stats(belief.columns, column_stats(take_rows(to.Phi, new)))
+        return self._with_items(belief, take_rows(to.Phi, new))
+
+    def append(self, belief: Any, to: Problem, n: int) -> Any:
+        """The belief with what the columns of the last n items hold."""
+        return self._with_items(belief, last_rows(to, n))
+
+    def _with_items(self, belief: Any, rows: Array) -> Any:
+        """The belief made anew with a prior that follows the columns of new items too."""
+        columns = joined_stats(belief.columns, column_stats(rows))
         return self._made(belief._replace(columns=columns), belief.lam, belief.sigma)
 
     def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ from superarm.arrays import (
     shrinkage,
     where,
 )
+from superarm.arrays.kinds import namespace
 from superarm.beliefs.linear import FactoredModel, observed
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Factored, Gaussian
@@ -75,7 +76,8 @@ def with_widths(belief: Factored, Phi: Features) -> Widths:
 
 def _without_widths(belief: Factored, Phi: Features) -> Widths:
     batch = belief.log_scale.shape
-    unknown = full((*batch, Phi.shape[-2]), 0.0, belief.factor)
+    zero = full((), 0.0, belief.factor)
+    unknown = namespace(zero).broadcast_to(zero, (*batch, Phi.shape[-2]))
     return Widths(
         belief.factor,
         belief.log_scale,
@@ -180,6 +182,10 @@ class WidthsModel(FactoredModel):
     def move(self, belief: Widths, problem: Problem, to: Problem, source: Array) -> Widths:
         """The belief with the widths of another catalogue."""
         return with_widths(belief, to.Phi)
+
+    def append(self, belief: Widths, to: Problem, n: int) -> Widths:
+        """The belief with all widths left to be computed when they are asked for."""
+        return _without_widths(belief, to.Phi)
 
     def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
         """The fields of a belief from a file; those of before widths were kept get them here."""

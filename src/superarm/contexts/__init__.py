@@ -2,12 +2,15 @@
 
 from superarm.contexts.hashing import hashed
 from superarm.contexts.products import (
+    KINDS,
     Concatenated,
     InContext,
     Outer,
     aligned,
     alike,
+    are_packed,
     as_table,
+    kind_of,
     packed,
     rows_taken,
     side_of,
@@ -17,13 +20,16 @@ from superarm.contexts.products import (
 )
 
 __all__ = [
+    "KINDS",
     "Concatenated",
     "InContext",
     "Outer",
     "aligned",
     "alike",
+    "are_packed",
     "as_table",
     "hashed",
+    "kind_of",
     "packed",
     "rows_taken",
     "side_of",

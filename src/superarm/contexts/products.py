@@ -346,6 +346,11 @@ def _packed_rows(name: str, rows: Array) -> dict[str, Array]:
     return {f"{name}.{field}": array for field, array in fields.items()}
 
 
+def are_packed(arrays: Mapping[str, Array]) -> bool:
+    """Whether there are features among the arrays of a file."""
+    return any(name == "features" or name.startswith("features.") for name in arrays)
+
+
 def unpacked(arrays: Mapping[str, Array]) -> Features:
     """The features that `packed` put among the arrays of a file."""
     if "features" in arrays or "features.data" in arrays:

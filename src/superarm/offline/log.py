@@ -210,7 +210,7 @@ class Log(NamedTuple):
             items: the ids of the items in the order of their features, `agent.items`; by default
                 the index of a data frame, else 0..L-1.
             available: as in `of`.
-            draws: as in `of`.
+            draws: as in `of`; by default what the records say.
 
         >>> import numpy as np
         >>> from superarm import Agent, CombLinTS, TopK, offline
@@ -240,6 +240,8 @@ class Log(NamedTuple):
             chosen.append(_positions(i, decision, known))
             observed.append(_in_order(i, decision, feedback[i]))
         p = [decision.propensity for decision in records]
+        if draws is None:
+            draws = [decision.draws for decision in records]
         log = cls.of(chosen, observed, p, values, draws=draws)
         if known is not None and not known.plain:
             log = log._replace(ids=known.ids)
@@ -377,7 +379,7 @@ def _in_order(i: int, decision: Decision, weights: Any) -> Any:
 
 def _check_rows(i: int, decision: Decision, rows: Array, names: Names) -> None:
     """Refuse features that are not those of the record: of another order, or of another context."""
-    own = decision.features[:, columns_of(decision.names, names, DecisionError)]
+    own = np.asarray(decision.features)[:, columns_of(decision.names, names, DecisionError)]
     if own.shape != rows.shape:
         raise DecisionError(
             f"decision {i} is of items with {own.shape[1]} features, not {rows.shape[1]}"

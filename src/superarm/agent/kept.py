@@ -1,0 +1,184 @@
+"""What an agent keeps, and how threads share it.
+
+Whoever learns or changes items holds one lock, so that nothing is lost between two of them. A state
+is replaced, never changed: decisions go on with the one they found. Drawing from the generator has
+a lock of its own.
+"""
+
+import copy
+import threading
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from superarm.agent import changes, decisions
+from superarm.agent.decisions import Decision, Ledger
+from superarm.agent.fields import MOST_SEEDS
+from superarm.agent.growing import Growing
+from superarm.agent.state import State, without_gaps
+from superarm.agent.trust import refuse_implausible, require_key, signed, verify
+from superarm.arrays import Array
+from superarm.contracts import Feedback, Learner, Problem
+from superarm.errors import ParameterError
+from superarm.tables import Names
+
+
+class Snapshot(NamedTuple):
+    """All that an agent is at one moment but its key."""
+
+    state: State
+    ledger: Ledger
+    generator: Mapping[str, Any]
+    half_life: timedelta | None
+    aged_at: datetime
+
+
+class Kept:
+    """The state of an agent, the decisions it observed, and its randomness."""
+
+    def __init__(
+        self,
+        state: State,
+        ledger: Ledger,
+        seed: int | None,
+        half_life: timedelta | None,
+        record_key: bytes | None,
+    ) -> None:
+        changes.require_half_life(half_life, state)
+        if record_key is not None:
+            require_key(record_key)
+        self.ledger = ledger
+        self.rng = generator(seed)
+        self.half_life = half_life
+        self._state = state
+        self._aged_at = decisions.now()
+        self._record_key = record_key
+        self._room = Growing()
+        self._make_locks()
+
+    def _make_locks(self) -> None:
+        self._updating = threading.RLock()
+        self._drawing = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._updating, self._drawing:
+            kept = dict(vars(self))
+        del kept["_updating"]
+        del kept["_drawing"]
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept)
+        self._make_locks()
+
+    def __copy__(self) -> Any:
+        """A copy that shares nothing."""
+        return copy.deepcopy(self)
+
+    # --- what it consists of ----------------------------------------------------------------------
+
+    @property
+    def learner(self) -> Learner:
+        """Who learns."""
+        return self._whole().learner
+
+    @property
+    def problem(self) -> Problem:
+        """The features, in the order of the items, and the oracle over them."""
+        return self._whole().problem
+
+    @property
+    def belief(self) -> Any:
+        """What was learned so far; it is never changed, only replaced."""
+        return self._whole().belief
+
+    @property
+    def items(self) -> Array:
+        """The ids of the items, in the order of their features."""
+        return self._state.catalogue.items.copy()
+
+    @property
+    def names(self) -> Names:
+        """The names of the features; None if they have none."""
+        return self._state.catalogue.names
+
+    def _whole(self) -> State:
+        """The present state, without gaps in its catalogue."""
+        if not self._state.catalogue.gaps:
+            return self._state
+        with self._updating:
+            self._state = without_gaps(self._state)
+            return self._state
+
+    # --- what changes it --------------------------------------------------------------------------
+
+    def _age(self) -> None:
+        """Let what was learned fade with the time that went by."""
+        if self.half_life is None:
+            return
+        with self._updating:
+            moment = decisions.now()
+            state = changes.aged(self._state, moment - self._aged_at, self.half_life)
+            if state is not self._state:
+                self._state = state
+                self._aged_at = moment
+
+    def _learn(self, found: Feedback) -> None:
+        """Learn from feedback, with the lock held."""
+        if not len(found.w):
+            return
+        self._age()
+        state = self._state
+        belief = state.learner.model.learn(state.belief, state.problem, found)
+        self._state = state._replace(belief=belief)
+
+    def _seeds(self, n: int) -> list[int]:
+        """Seeds of n decisions."""
+        with self._drawing:
+            drawn: list[int] = self.rng.integers(MOST_SEEDS, size=n).tolist()
+        return drawn
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def _signed(self, decision: Decision) -> Decision:
+        """The record of a decision, signed if there is a key."""
+        return decision if self._record_key is None else signed(decision, self._record_key)
+
+    def _require_trust(self, decision: Decision) -> None:
+        """Refuse a record that this agent, or one with its key, cannot have made."""
+        if self._record_key is not None:
+            verify(decision, self._record_key)
+        refuse_implausible(decision, self._state)
+        self.ledger.refuse_unfit(decision)
+
+    # --- copies -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """All that it is now: a copy to keep."""
+        with self._updating:
+            self._age()
+            state = self._whole()
+            ledger = copy.deepcopy(self.ledger)
+            with self._drawing:
+                drawn = self.rng.bit_generator.state
+            return Snapshot(state, ledger, drawn, self.half_life, self._aged_at)
+
+    def restore(self, belief: Any, names: Names, ledger: Ledger, aged_at: datetime) -> None:
+        """Go on from what was saved."""
+        with self._updating:
+            self._state.catalogue.names = names
+            self._state = self._state._replace(belief=belief)
+            self.ledger = ledger
+            self._aged_at = aged_at
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """A generator of this seed; None: of one from the system."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"seed must be a whole number, 0 or more, or None; got {seed!r:.100}"
+        ) from error
