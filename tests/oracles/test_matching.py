@@ -143,6 +143,22 @@ def test_contested_assignments_go_to_scipy(monkeypatch):
     matching._solver.cache_clear()
 
 
+@pytest.mark.parametrize("penalty", [0.0, 1e9, 1e300, np.inf])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_contested_assignments_are_not_rounded_by_penalties(solver, penalty, share):
+    """Costs are centred only where that rounds nothing; against the matrix of small weights."""
+    rng = np.random.default_rng(0)
+    n = 60
+    small = np.outer(rng.random(n), rng.random(n))
+    bad = rng.random((n, n)) < share
+    bad[np.arange(n), rng.permutation(n)] = False
+    closed = np.where(bad, -np.inf, small)
+    best = closed[linear_sum_assignment(closed, maximize=True)].sum()
+    w = np.where(bad, small - penalty, small) if penalty else closed
+    A = Assignment(n, n)(w.ravel())
+    assert closed.ravel()[A].sum() == pytest.approx(best, rel=1e-12)
+
+
 def test_batches_of_assignments(solver):
     W = random_weights(np.random.default_rng(0), (2, 3, 20), 0.1, False)
     oracle = Assignment(4, 5)

@@ -44,6 +44,24 @@ def _solver() -> Callable[[Array], Any]:
     return solve
 
 
+def _centred(costs: Array) -> Array:
+    """Costs with the same best assignments, for which there is less contest: each row and column
+    less its mean. All are matched in a square, so the mean is paid anyway.
+    """
+    per_row = costs.mean(axis=1, keepdims=True)
+    centred: Array = costs - per_row - (costs - per_row).mean(axis=0)
+    return centred
+
+
+def _is_even(costs: Array) -> bool:
+    """Whether means can be subtracted: beside costs that are far larger than others, such as
+    penalties, the others would be rounded.
+    """
+    size = np.abs(costs).ravel()
+    low = size.size // 10
+    return bool(size.max() <= min(1e4 * np.partition(size, low)[low], 1e250))
+
+
 def _is_contested(costs: Array) -> bool:
     """Whether nearly all want the same: few columns are the best of some row, as where weights are
     products of few features. There lapx takes up to ten times as long as SciPy.
@@ -90,8 +108,11 @@ class Assignment(BaseOracle):
 
     def solve_row(self, w: Array) -> Array:
         """The best matching for the weights (L,): K items."""
+        costs = -w.reshape(self.n_rows, self.n_cols)
+        if self.n_rows == self.n_cols and _is_contested(costs) and _is_even(costs):
+            costs = _centred(costs)
         try:
-            rows, columns = _solver()(-w.reshape(self.n_rows, self.n_cols))
+            rows, columns = _solver()(costs)
         except ValueError:
             feasible(False, self)
         items: Array = rows * self.n_cols + columns
