@@ -30,6 +30,7 @@ from superarm import (
     Knapsack,
     LaminarMatroid,
     Quota,
+    ShortestPath,
     SpanningTree,
     TopK,
     Tour,
@@ -131,6 +132,7 @@ def paths() -> Iterator[Case]:
         yield Case(f"GridPath m={m}", grid, weights, references, 60)
         dag = DagPath(grid_pairs(m), 0, (m + 1) ** 2 - 1)
         yield Case(f"DagPath m={m}", dag, weights, {"SciPy Dijkstra": (dijkstra_of, asked[2])}, 60)
+    yield from roads(100)
     many = fresh(200 * grid.L, NORMAL, 2)
     yield Case(
         "200 x GridPath m=250",
@@ -139,6 +141,26 @@ def paths() -> Iterator[Case]:
         {"read": (np.max, np.inf)},
         6,
     )
+
+
+def roads(m: int) -> Iterator[Case]:
+    """Streets both ways between m x m crossings, to the far corner and to one nearby."""
+    one_way = grid_pairs(m - 1)
+    pairs = np.concatenate([one_way, one_way[:, ::-1]])
+    N = m * m
+    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    frame = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(N, N))
+
+    def scipy(w: Array) -> Any:
+        costs = csr_array((-w[order], frame.indices, frame.indptr), shape=(N, N))
+        return dijkstra(costs, indices=0, return_predecessors=True)
+
+    weights = [-w for w in fresh(len(pairs), UNIFORM)]
+    for name, target, limit in (("far", N - 1, 1.0), ("near", 5 * m + 5, 0.1)):
+        oracle = ShortestPath(pairs, 0, target)
+        yield Case(
+            f"ShortestPath {name} of {N:,}", oracle, weights, {"SciPy Dijkstra": (scipy, limit)}, 40
+        )
 
 
 def scipy_tree(pairs: Array, N: int) -> Solver:
@@ -200,6 +222,77 @@ def matchings() -> Iterator[Case]:
     reference = {"SciPy with dummy columns": (with_dummies, 0.3)}
     oracle = BipartiteMatching(pairs, half, half)
     yield Case("BipartiteMatching 110k edges", oracle, fresh(len(pairs), NORMAL, 4), reference, 6)
+    yield from contested(pairs)
+
+
+def low_rank(pairs: Array, rank: int, n: int = 4) -> list[Array]:
+    """Weights of pairs that are products of positive features: all want the same."""
+    rows, columns = pairs.max(axis=0) + 1
+    made = []
+    for _ in range(n):
+        U = RNG.random((rows, rank))
+        V = RNG.random((columns, rank))
+        made.append((U[pairs[:, 0]] * V[pairs[:, 1]]).sum(axis=1))
+    return made
+
+
+def min_cost_flow(pairs: Array, capacity: int) -> Solver:
+    """OR-Tools, with costs rounded to six digits; who stays free goes past all nodes."""
+    from ortools.graph.python import min_cost_flow as flows
+
+    left, right = pairs.max(axis=0) + 1
+    source = left + right
+    sink = source + 1
+    total = int(min(left, capacity * right))
+
+    def solve(w: Array) -> Any:
+        flow = flows.SimpleMinCostFlow()
+        add = flow.add_arcs_with_capacity_and_unit_cost
+        one = np.ones(len(pairs), np.int64)
+        add(pairs[:, 0], left + pairs[:, 1], one, (-1e6 * w).astype(np.int64))
+        add(np.full(left, source), np.arange(left), one[:left], np.zeros(left, np.int64))
+        room = np.full(right, capacity)
+        add(left + np.arange(right), np.full(right, sink), room, np.zeros(right, np.int64))
+        flow.add_arc_with_capacity_and_unit_cost(source, sink, total, 0)
+        flow.set_nodes_supplies(np.array([source, sink]), np.array([total, -total]))
+        return flow.solve()
+
+    return solve
+
+
+def contested(pairs: Array) -> Iterator[Case]:
+    """Matchings and assignments where all want the same."""
+    user = np.repeat(np.arange(20_000), 10)
+    rooms = np.unique(np.stack([user, RNG.integers(0, 200, len(user))], axis=1), axis=0)
+    both_ways = {
+        "users to rooms": BipartiteMatching(rooms, right_capacity=50),
+        "rooms to users": BipartiteMatching(rooms[:, ::-1], left_capacity=50),
+    }
+    swapped: dict[str, tuple[Solver, float]] = {"swapped": (both_ways["rooms to users"], 1.2)}
+    weights = fresh(len(rooms), UNIFORM, 4)
+    yield Case("Matching users to rooms", both_ways["users to rooms"], weights, swapped, 6)
+
+    graphs = {"110k edges": (pairs, 1), "users to rooms": (rooms, 50)}
+    for rank, (name, (edges, capacity)) in itertools.product((1, 3, 8), graphs.items()):
+        references: dict[str, tuple[Solver, float]] = {}
+        if importlib.util.find_spec("ortools"):
+            references["OR-Tools flow"] = (min_cost_flow(edges, capacity), 3.0)
+        oracle = BipartiteMatching(edges, right_capacity=capacity)
+        yield Case(f"Matching rank {rank} {name}", oracle, low_rank(edges, rank), references, 4)
+
+    for rank, shape in itertools.product((1, 2, 5), ((1000, 1000), (300, 1000))):
+        every = np.stack(np.divmod(np.arange(shape[0] * shape[1]), shape[1]), axis=1)
+        yield Case(
+            f"Assignment rank {rank} {shape}",
+            Assignment(*shape),
+            low_rank(every, rank),
+            {"SciPy": (_scipy_assignment(shape), 1.2)},
+            6,
+        )
+
+
+def _scipy_assignment(shape: tuple[int, int]) -> Solver:
+    return lambda w: linear_sum_assignment(w.reshape(shape), maximize=True)
 
 
 def or_tools_knapsack(costs: Array, budget: float) -> Solver:

@@ -22,9 +22,11 @@ from superarm import (
     LaminarMatroid,
     PartitionMatroid,
     Quota,
+    ShortestPath,
     SpanningTree,
     TopK,
     Tour,
+    minimize,
 )
 from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES
 
@@ -45,13 +47,22 @@ FAMILIES = {
     "LaminarMatroid": lambda: (laminar_matroid(), 60),
     "GridPath": lambda: (GridPath(8), 144),
     "DagPath": lambda: (DagPath(FORWARD, 0, 8), 36),
+    "ShortestPath": lambda: (minimize(ShortestPath(RING, 0, 20)), 80),
     "SpanningTree": lambda: (SpanningTree(RING), 80),
     "Assignment": lambda: (Assignment(8, 10), 80),
     "BipartiteMatching": lambda: (BipartiteMatching(PAIRS), len(PAIRS)),
     "Knapsack": lambda: (Knapsack(np.linspace(0.1, 1.1, 60), 8.0), 60),
     "Tour": lambda: (Tour(25), 300),
 }
-ON_ALL_CORES = ("TopK", "Quota", "PartitionMatroid", "LaminarMatroid", "GridPath", "DagPath")
+ON_ALL_CORES = (
+    "TopK",
+    "Quota",
+    "PartitionMatroid",
+    "LaminarMatroid",
+    "GridPath",
+    "DagPath",
+    "ShortestPath",
+)
 
 
 def answers(names):

@@ -221,3 +221,11 @@ def test_reproduce_interrupted_says_how_to_go_on(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("superarm.studies.study.simulate", interrupt)
     assert main(["reproduce", "longest-path", *TINY, "--out", str(tmp_path)]) == 130
     assert "give the same command again to go on" in capsys.readouterr().err
+
+
+def test_compile_says_how_far_it_is(capsys):
+    assert main(["compile", "TopK", "CombTS"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["1/2", "TopK"], ["2/2", "CombTS"]]
+    assert main(["compile", "Nothing"]) == 2
+    assert "'Nothing' has nothing to compile" in capsys.readouterr().err

@@ -57,6 +57,7 @@ PUBLIC = {
     "TopK",
     "Trace",
     "World",
+    "warm_up",
     "__version__",
     "as_oracle",
     "brute_force",

@@ -5,6 +5,7 @@ superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashk
 """
 
 from superarm.agent import Agent, Decision
+from superarm.ahead import warm_up
 from superarm.beliefs.scales import fit_scales
 from superarm.contracts import Environment, Feedback, Learner, Model, Oracle, Problem, World
 from superarm.errors import SuperarmError
@@ -108,5 +109,6 @@ __all__ = [
     "mean_se",
     "minimize",
     "simulate",
+    "warm_up",
     "with_gap",
 ]

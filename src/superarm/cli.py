@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_reproduce(commands)
     _add_inspect(commands)
+    _add_compile(commands)
     return parser
 
 
@@ -153,6 +154,22 @@ def _add_inspect(commands: Any) -> None:
     inspect.set_defaults(command=_inspect, after="")
 
 
+def _add_compile(commands: Any) -> None:
+    compile_ = commands.add_parser(
+        "compile",
+        help="compile ahead what first calls would wait for",
+        description="Compile the kernels of all oracles and learners, or of those named, into "
+        "Numba's cache (NUMBA_CACHE_DIR, or beside the package): a minute or two once, so that no "
+        "first call takes seconds.",
+        epilog="example: superarm compile TopK CombLinTS",
+    )
+    compile_.add_argument("names", nargs="*", metavar="NAME", help="an oracle or a learner")
+    compile_.set_defaults(
+        command=_compile,
+        after=" What was compiled is kept.",
+    )
+
+
 def _add_numbers(parser: Any, kind: type[int | float], **texts: str) -> None:
     """Options of one kind, by name, with what --help says of them."""
     for name, text in texts.items():
@@ -243,3 +260,11 @@ def _inspect(arguments: argparse.Namespace) -> None:
             text = describe(header, arrays)
     for line in text.split("\n"):
         print(files.printable(line))
+
+
+def _compile(arguments: argparse.Namespace) -> None:
+    from superarm.ahead import EXAMPLES, compile_all
+
+    n = len(arguments.names or EXAMPLES)
+    for i, done in enumerate(compile_all(arguments.names), start=1):
+        print(f"{i:3}/{n}  {done.name:24}{done.seconds:6.1f} s", flush=True)

@@ -1,9 +1,10 @@
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES, compiled, prange
+from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES, ahead, compiled, prange
 
 
 @compiled
@@ -36,11 +37,11 @@ def test_only_large_batches_run_on_all_cores():
     assert row_sums(few).tolist() == [20.0] * 4
     one_row = np.ones((1, ENOUGH_FOR_ALL_CORES))
     assert row_sums(one_row).tolist() == [ENOUGH_FOR_ALL_CORES]
-    variants = row_sums.kernel.cache_info
-    assert variants().currsize == 1
+    on_all_cores = row_sums.kernel(parallel=True)
+    assert not on_all_cores.overloads
     many = np.ones((2, ENOUGH_FOR_ALL_CORES // 2))
     assert row_sums(many).tolist() == [ENOUGH_FOR_ALL_CORES / 2] * 2
-    assert variants().currsize == 2
+    assert on_all_cores.overloads
 
 
 def test_kernels_compile_where_nothing_can_be_cached(monkeypatch):
@@ -67,3 +68,30 @@ def test_importing_superarm_imports_neither_numba_nor_matplotlib():
     code = f"import sys, superarm; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_ahead_everything_is_compiled_for_all_cores_too():
+    @compiled
+    def doubled(rows: np.ndarray) -> np.ndarray:
+        twice = np.empty(len(rows))
+        for b in prange(len(rows)):
+            twice[b] = 2.0 * rows[b, 0]
+        return twice
+
+    rows = np.ones((3, 1))
+    doubled(rows)
+    assert not doubled.kernel(parallel=True).overloads
+    with ahead(everything=True):
+        assert doubled(rows).tolist() == [2.0, 2.0, 2.0]
+    assert doubled.kernel(parallel=True).overloads
+
+
+def test_threads_that_need_a_kernel_share_it():
+    @compiled
+    def triple(x: int) -> int:
+        return 3 * x
+
+    with ThreadPoolExecutor(4) as pool:
+        kernels = list(pool.map(lambda _: triple.kernel(), range(8)))
+        assert list(pool.map(triple, range(8))) == list(range(0, 24, 3))
+    assert len({id(kernel) for kernel in kernels}) == 1

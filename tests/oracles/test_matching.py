@@ -1,5 +1,6 @@
 import itertools
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.optimize import LinearConstraint, linear_sum_assignment, milp
 from superarm import Assignment, BipartiteMatching
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.oracles import matching
+from superarm.oracles.bipartite import heaviest_matchings
 from superarm.testing import check_oracle
 
 SQUARE = list(itertools.product(range(2), range(2)))
@@ -66,6 +68,15 @@ def value(w, A):
     return w[A[A >= 0]].sum()
 
 
+AT_ONCE = -(10**6)  # so that bids come first on any graph
+
+
+def matched(oracle, w, patience):
+    """What the oracle chooses if bids prepare the search for paths after so much patience."""
+    graph = oracle._item, oracle._both, oracle._near, oracle._far
+    return heaviest_matchings(w[None], *graph, oracle.K, patience)[0]
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (2, 3), (3, 2), (3, 3)])
 def test_contract_of_assignment(solver, shape):
     check_oracle(Assignment(*shape), shape[0] * shape[1], family=assignments(*shape))
@@ -115,6 +126,39 @@ def test_larger_assignments_against_scipy(solver, shape, kind):
     )
 
 
+def test_contested_assignments_go_to_scipy(monkeypatch):
+    """On low-rank weights lapx takes up to ten times as long."""
+    lap = pytest.importorskip("lap")
+    asked = []
+    lapjvr = lap.lapjvr
+    monkeypatch.setattr(lap, "lapjvr", lambda c, **o: asked.append(c.shape) or lapjvr(c, **o))
+    matching._solver.cache_clear()
+    rng = np.random.default_rng(0)
+    for shape in ((60, 200), (200, 60)):
+        product = np.outer(rng.random(shape[0]), rng.random(shape[1]))
+        Assignment(*shape)(product.ravel())
+        assert asked == []
+        Assignment(*shape)(rng.random(shape).ravel())
+        assert asked.pop() == shape
+    matching._solver.cache_clear()
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1e9, 1e300, np.inf])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_contested_assignments_are_not_rounded_by_penalties(solver, penalty, share):
+    """Costs are centred only where that rounds nothing; against the matrix of small weights."""
+    rng = np.random.default_rng(0)
+    n = 60
+    small = np.outer(rng.random(n), rng.random(n))
+    bad = rng.random((n, n)) < share
+    bad[np.arange(n), rng.permutation(n)] = False
+    closed = np.where(bad, -np.inf, small)
+    best = closed[linear_sum_assignment(closed, maximize=True)].sum()
+    w = np.where(bad, small - penalty, small) if penalty else closed
+    A = Assignment(n, n)(w.ravel())
+    assert closed.ravel()[A].sum() == pytest.approx(best, rel=1e-12)
+
+
 def test_batches_of_assignments(solver):
     W = random_weights(np.random.default_rng(0), (2, 3, 20), 0.1, False)
     oracle = Assignment(4, 5)
@@ -146,6 +190,8 @@ def test_assignment_refuses():
         ([(1, 0), (0, 1), (2, 0), (0, 0), (2, 1)], [2, 1, 1], [1, 2]),
         (SQUARE, [2, 0], [1, 1]),
         (SQUARE, [2, 2], [2, 2]),
+        ([(0, 0), (0, 0), (0, 1), (1, 1)], [1, 1], [1, 1]),
+        ([(0, 0), (0, 0), (0, 1), (1, 1)], [2, 1], [2, 1]),
     ],
 )
 def test_contract_of_bipartite_matching(edges, left, right):
@@ -161,21 +207,25 @@ def test_contract_of_bipartite_matching(edges, left, right):
     st.sampled_from([0.0, 0.2, 0.5]),
     st.booleans(),
     st.integers(1, 3),
+    st.booleans(),
 )
-def test_bipartite_matching_is_brute_force(n_left, n_right, seed, masked, ties, most):
+def test_bipartite_matching_is_brute_force(n_left, n_right, seed, masked, ties, most, parallel):
     rng = np.random.default_rng(seed)
     pairs = list(itertools.product(range(n_left), range(n_right)))
+    if parallel:
+        pairs += pairs
     edges = [pairs[i] for i in rng.permutation(len(pairs))[: rng.integers(1, 9)]]
     left, right = (rng.integers(min(most - 1, 1), most + 1, n) for n in (n_left, n_right))
     w = random_weights(rng, len(edges), masked, ties)
     oracle = BipartiteMatching(edges, n_left, n_right, left_capacity=left, right_capacity=right)
     family = matchings(edges, left, right)
-    A = oracle(w)
-    chosen = A[A >= 0]
-    assert max(map(len, family)) <= oracle.K == len(A)
-    assert tuple(chosen) in family
-    assert (w[chosen] > 0).all()
-    assert value(w, A) == pytest.approx(max(w[list(s)].sum() for s in family), abs=1e-12)
+    for patience in (matching.PATIENCE, AT_ONCE):
+        A = matched(oracle, w, patience)
+        chosen = A[A >= 0]
+        assert max(map(len, family)) <= oracle.K == len(A)
+        assert tuple(chosen) in family
+        assert (w[chosen] > 0).all()
+        assert value(w, A) == pytest.approx(max(w[list(s)].sum() for s in family), abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["normal", "uniform", "integers", "ones", "features"])
@@ -200,6 +250,7 @@ def test_larger_matchings_against_milp(kind, left, right):
     )
     A = oracle(w)
     chosen = A[A >= 0]
+    assert value(w, matched(oracle, w, AT_ONCE)) == pytest.approx(value(w, A), rel=1e-12)
     assert (np.bincount(u[chosen], minlength=n_left) <= left).all()
     assert (np.bincount(v[chosen], minlength=n_right) <= right).all()
     limits = np.r_[np.broadcast_to(left, n_left), np.broadcast_to(right, n_right)]
@@ -210,6 +261,24 @@ def test_larger_matchings_against_milp(kind, left, right):
     # vertices
     best = milp(-w, constraints=LinearConstraint(incidence, ub=limits), bounds=(0, 1))
     assert value(w, A) == pytest.approx(-best.fun, rel=1e-9)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize("capacity", [1, 20])
+def test_contested_matchings_are_prepared_by_bids(rank, capacity):
+    """2,000 users who all like the same of 100 rooms best: the same value as by paths alone."""
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(2000), 8)
+    rooms = rng.integers(0, 100, len(users))
+    w = (rng.random((2000, rank))[users] * rng.random((100, rank))[rooms]).sum(1)
+    oracle = BipartiteMatching(np.c_[users, rooms], right_capacity=capacity)
+    A = oracle(w)
+    assert (np.bincount(users[A[A >= 0]]) <= 1).all()
+    assert (np.bincount(rooms[A[A >= 0]]) <= capacity).all()
+    by_paths = matched(oracle, w, 10**9)
+    by_bids = matched(oracle, w, AT_ONCE)
+    assert value(w, A) == pytest.approx(value(w, by_paths), rel=1e-12)
+    assert value(w, A) == pytest.approx(value(w, by_bids), rel=1e-12)
 
 
 def test_unit_capacities_against_networkx():
@@ -266,14 +335,48 @@ def test_from_networkx():
         BipartiteMatching.from_networkx(graph, ["bob"])
 
 
+def test_from_a_multigraph():
+    import networkx as nx
+
+    graph = nx.MultiGraph([("tea", "ann"), ("ann", "tea"), ("bob", "tea")])
+    oracle = BipartiteMatching.from_networkx(graph, ["bob", "ann"])
+    assert oracle.items == [("ann", "tea", 0), ("ann", "tea", 1), ("bob", "tea", 0)]
+    assert oracle(np.array([1.0, 3.0, 2.0])).tolist() == [1]
+
+
+def test_nodes_are_any_whole_numbers_and_take_no_room():
+    """An array per node up to the largest would take gigabytes."""
+    edges = [(500_000_000, -7), (3, 400_000_000), (500_000_000, 400_000_000)]
+    tracemalloc.start()
+    oracle = BipartiteMatching(edges, right_capacity=[1, 2])
+    assert oracle(np.array([1.0, 2.0, 3.0])).tolist() == [1, 2]
+    wide = BipartiteMatching(np.abs(edges), 10**9, 10**9)
+    assert wide(np.array([1.0, 2.0, 3.0])).tolist() == [0, 1]
+    assert tracemalloc.get_traced_memory()[1] < 2**28  # with what compiling takes
+    tracemalloc.stop()
+    assert oracle.items == edges
+    assert repr(oracle) == "BipartiteMatching(2 + 2 nodes, 3 edges)"
+
+
+@pytest.mark.parametrize("n_left", [40, 4])
+def test_units_come_in_from_the_side_that_has_fewer(n_left):
+    """Each takes a search of its own, so 40 nodes that compete for 4 must not come in themselves.
+    The matching is the same either way."""
+    edges = np.array(list(itertools.product(range(n_left), range(44 - n_left))))
+    w = np.random.default_rng(0).random(len(edges))
+    oracle = BipartiteMatching(edges)
+    swapped = BipartiteMatching(edges[:, ::-1])
+    assert oracle._far.first == swapped._far.first == 4
+    assert oracle(w).tolist() == swapped(w).tolist()
+
+
 @pytest.mark.parametrize(
     ("edges", "options", "message"),
     [
         ([(0, 1, 2)], {}, r"pairs of node numbers, \(E, 2\), got int64 of shape \(1, 3\)"),
         ([(0, 1), (2, 0)], {"n_left": 2}, r"edge 1, \(2, 0\), has its left node outside 0..1"),
-        ([(0, 1), (-1, 0)], {}, r"edge 1, \(-1, 0\), has its left node outside 0..0"),
+        ([(0, 1), (-1, 0)], {"n_left": 1}, r"edge 1, \(-1, 0\), has its left node outside 0..0"),
         ([(0, 1), (1, 2)], {"n_right": 2}, r"edge 1, \(1, 2\), has its right node outside 0..1"),
-        ([(0, 1), (1, 0), (0, 1)], {}, r"edge 2, \(0, 1\), repeats an earlier edge"),
         ([], {}, "n_left must be a whole number of at least 1, got 0"),
         (
             SQUARE,

@@ -2,11 +2,14 @@
 superarm, so it waits until then.
 """
 
+import contextlib
+import contextvars
 import functools
+import logging
 import secrets
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -19,8 +22,14 @@ ENOUGH_FOR_ALL_CORES = 2**18
 """Entries of a kernel's first argument from which on it runs on all cores. Fewer take about a
 millisecond on one; on all they take half of it, but 20 ms where another process is busy."""
 
+SLOW = 2.0
+"""Seconds of compiling after which a message says what takes so long."""
+
 # Numba's fallback threading layer must not be entered by two threads at once
 _one_parallel_call = threading.Lock()
+# threads that need the same kernel must not make one each; it may need others
+_one_making = threading.RLock()
+_ahead = contextvars.ContextVar("ahead", default="no")
 
 
 @functools.cache
@@ -51,7 +60,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     code = function.__code__
 
     @functools.cache
-    def kernel(parallel: bool = False) -> Callable[..., Any]:
+    def make(parallel: bool) -> Callable[..., Any]:
         numba = _numba()
         inner = {
             name: scope[name].kernel()
@@ -69,15 +78,21 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
             jitted = compile_()(source)
         return jitted
 
+    def kernel(parallel: bool = False) -> Callable[..., Any]:
+        with _one_making:
+            return make(parallel)
+
     by_rows = "prange" in code.co_names
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if by_rows and _pays(args[0]):
-            with _one_parallel_call:
-                result: T = kernel(parallel=True)(*args, **kwargs)
-        else:
-            result = kernel()(*args, **kwargs)
+        if by_rows and _ahead.get() == "all":
+            _compile(kernel(parallel=True), args)
+        parallel = by_rows and _pays(args[0])
+        jitted = kernel(parallel)
+        _compile(jitted, args)
+        with _one_parallel_call if parallel else contextlib.nullcontext():
+            result: T = jitted(*args, **kwargs)
         return result
 
     # functions take attributes, which their type does not know
@@ -88,3 +103,51 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 def _pays(rows: Any) -> bool:
     """Whether an array is worth the work of all cores."""
     return len(rows) > 1 and rows.size >= ENOUGH_FOR_ALL_CORES
+
+
+def _compile(jitted: Any, args: tuple[Any, ...]) -> None:
+    """Compile a kernel for arguments like these unless it has been compiled, or load it from the
+    cache.
+    """
+    if getattr(jitted, "overloads", True):  # without it where NUMBA_DISABLE_JIT leaves functions
+        return
+    kinds = tuple(map(jitted.typeof_pyval, args))
+    with _telling_if_slow():
+        jitted.compile(kinds)
+
+
+@contextlib.contextmanager
+def ahead(*, everything: bool = False) -> Iterator[None]:
+    """Within, compiling is expected and no message says so. With `everything`, kernels that may run
+    on all cores are compiled for one core and for all.
+    """
+    token = _ahead.set("all" if everything else "some")
+    try:
+        yield
+    finally:
+        _ahead.reset(token)
+
+
+@contextlib.contextmanager
+def _telling_if_slow() -> Iterator[None]:
+    """Say after two seconds that something is being compiled, while it is."""
+    if _ahead.get() != "no":
+        yield
+        return
+    timer = threading.Timer(SLOW, _tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@functools.cache  # once in a process
+def _tell() -> None:
+    # a log record: a warning would be an error where warnings are, and the call goes well
+    logging.getLogger("superarm").warning(
+        "superarm compiles what the first call needs, which takes some seconds; later processes "
+        "load it from Numba's cache. superarm.warm_up(oracle, learner), or the command superarm "
+        "compile, does it ahead."
+    )

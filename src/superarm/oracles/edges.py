@@ -14,9 +14,12 @@ Numbers: TypeAlias = dict[Hashable, int]
 
 
 class EdgeOracle(BaseOracle):
-    """An oracle whose items are the edges of a graph; `items` lists them."""
+    """An oracle whose items are the edges of a graph; `items` lists them.
 
-    items: list[tuple[Any, Any]]
+    Edges between the same two nodes are items of their own, and so is one from a node to itself.
+    """
+
+    items: list[tuple[Any, ...]]
     gap = 0.0
 
     def __init__(self, edges: Any) -> None:
@@ -27,7 +30,7 @@ class EdgeOracle(BaseOracle):
     @classmethod
     def _of_nodes(
         cls,
-        items: Iterable[tuple[Any, Any]],
+        items: Iterable[tuple[Any, ...]],
         first: Numbers,
         second: Numbers,
         *args: Any,
@@ -35,7 +38,7 @@ class EdgeOracle(BaseOracle):
     ) -> Self:
         """The oracle over edges between nodes of any kind, given the numbers of their ends."""
         items = list(items)
-        oracle = cls([(first[u], second[v]) for u, v in items], *args, **options)
+        oracle = cls([(first[u], second[v]) for u, v, *_ in items], *args, **options)
         oracle.items = items
         return oracle
 
@@ -48,7 +51,7 @@ class EdgeOracle(BaseOracle):
 
 
 def _as_pairs(edges: Any) -> Array:
-    """Edges as integers (E, 2)."""
+    """Edges as integers (E, 2), of the type they were given in."""
     try:
         pairs: Array = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
     except (TypeError, ValueError) as error:
@@ -61,19 +64,26 @@ def _as_pairs(edges: Any) -> Array:
         raise ParameterError(
             f"edges must be pairs of node numbers, (E, 2), got {pairs.dtype} of shape {pairs.shape}"
         )
-    return pairs.astype(np.int64)
+    return pairs
 
 
-def is_repeated(pairs: Array) -> Array:
-    """Whether each of the pairs (E, 2) has come before."""
-    key = pairs @ [pairs.max(initial=0) + 1, 1]
-    _, first = np.unique(
-        key,
-        return_index=True,
-    )
-    repeated = np.ones(len(pairs), np.bool_)
-    repeated[first] = False
-    return repeated
+def compacted(nodes: Array) -> tuple[Array, Array]:
+    """The different nodes, ascending, and the place of each one among them.
+
+    >>> import numpy as np
+    >>> compacted(np.array([[7, 500], [500, -3]]))
+    (array([ -3,   7, 500]), array([[1, 2],
+           [2, 0]]))
+    """
+    different, place = np.unique(nodes, return_inverse=True)
+    return different, place.reshape(nodes.shape)
+
+
+def edges_of(graph: Any) -> list[tuple[Any, ...]]:
+    """The edges of a networkx graph: (u, v), or (u, v, key) where several may join two nodes."""
+    if graph.is_multigraph():
+        return list(graph.edges(keys=True))
+    return list(graph.edges())
 
 
 def number(nodes: Iterable[Hashable]) -> Numbers:

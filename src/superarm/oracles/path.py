@@ -2,7 +2,6 @@
 not negative.
 """
 
-import itertools
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,8 +10,34 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import check_weights, is_whole
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
-from superarm.oracles.base import BaseOracle, feasible
-from superarm.oracles.edges import EdgeOracle, is_repeated, number
+from superarm.oracles.base import BaseOracle, feasible, starts
+from superarm.oracles.edges import EdgeOracle, compacted, edges_of, number
+from superarm.oracles.heaps import pop, push
+
+
+@compiled
+def _trace_back(
+    source: int,
+    target: int,
+    into: Array,
+    tail: Array,
+    item: Array,
+    path: Array,
+) -> int:
+    """Fill `path` with the items from source to target, given the edge into each node; returns
+    their number.
+    """
+    size = 0
+    v = target
+    while v != source:
+        size += 1
+        v = tail[into[v]]
+
+    v = target
+    for k in range(size - 1, -1, -1):
+        path[k] = item[into[v]]
+        v = tail[into[v]]
+    return size
 
 
 @compiled
@@ -39,14 +64,7 @@ def _longest_path(w: Array, start: Array, tail: Array, item: Array, path: Array)
 
     if length[N - 1] == -np.inf:
         return -1
-    size = 0
-    v = N - 1
-    while v > 0:
-        path[size] = item[into[v]]
-        size += 1
-        v = tail[into[v]]
-    path[:size] = path[:size][::-1].copy()
-    return size
+    return _trace_back(0, N - 1, into, tail, item, path)
 
 
 @compiled
@@ -102,35 +120,34 @@ class NetworkOracle(BaseOracle):
 
 
 class _GraphPath(EdgeOracle):
-    """Paths from source to target in a directed graph."""
+    """Paths from source to target in a directed graph, whose nodes are any whole numbers."""
 
     def __init__(self, edges: Any, source: int, target: int) -> None:
         from scipy.sparse import csr_array
 
         super().__init__(edges)
-        tail, head = self._pairs.T
-        self._refuse(self._pairs.min(1) < 0, "has a negative node")
-        self._refuse(tail == head, "leads from a node to itself")
-        self._refuse(is_repeated(self._pairs), "is given twice")
-        N = int(self._pairs.max(initial=-1)) + 1
-
-        for name, node in (("source", source), ("target", target)):
-            if not (is_whole(node) and 0 <= node < N):
-                raise ParameterError(f"the {name} {node!r} is not one of the nodes 0..{N - 1}")
+        self._nodes, self._ends = compacted(self._pairs)
+        self._source = self._place("source", source)
+        self._target = self._place("target", target)
         if source == target:
             raise ParameterError(f"source and target are the same node, {source}")
 
-        self._adjacency = csr_array((np.ones(self.L), (tail, head)), shape=(N, N))
-        self._source = source
-        self._target = target
-        self._n_nodes = N
-        if not _reached(self._adjacency, source)[target]:
+        N = len(self._nodes)
+        self._adjacency = csr_array((np.ones(self.L), tuple(self._ends.T)), shape=(N, N))
+        if not _reached(self._adjacency, self._source)[self._target]:
             raise InfeasibleError(f"no path leads from source {source} to target {target}")
+
+    def _place(self, name: str, node: Any) -> int:
+        """The place of a node among all of them."""
+        if not (is_whole(node) and node in self._nodes):
+            raise ParameterError(f"the {name} {node!r} is not one of the nodes: no edge has it")
+        return int(np.searchsorted(self._nodes, node))
 
     @classmethod
     def from_networkx(cls, graph: Any, source: Any, target: Any, **options: Any) -> Self:
-        """The paths in a networkx DiGraph, without cycles if `DagPath` is to find them; `items` are
-        its own edges, and options those of the oracle.
+        """The paths in a networkx DiGraph, without cycles if `DagPath` is to find them, or in a
+        MultiDiGraph; `items` are its own edges, (u, v) or (u, v, key), and options those of the
+        oracle.
         """
         if not graph.is_directed():
             raise ParameterError(
@@ -140,8 +157,10 @@ class _GraphPath(EdgeOracle):
         for name, node in (("source", source), ("target", target)):
             if node not in numbers:
                 raise ParameterError(f"the {name} {node!r} is not a node of the graph")
+            if graph.degree(node) == 0:
+                raise InfeasibleError(f"no path: no edge of the graph has the {name} {node!r}")
         return cls._of_nodes(
-            graph.edges(),
+            edges_of(graph),
             numbers,
             numbers,
             numbers[source],
@@ -159,9 +178,10 @@ def _reached(adjacency: Any, node: int) -> Array:
     return reached
 
 
-def _along_the_arrows(pairs: Array, N: int) -> Array:
-    """The nodes in an order in which all edges lead forward."""
-    tail, head = pairs.T
+def _along_the_arrows(ends: Array, nodes: Array) -> Array:
+    """The places of the nodes in an order in which all edges lead forward."""
+    N = len(nodes)
+    tail, head = ends.T
     if (tail < head).all():
         return np.arange(N)
     waiting = np.bincount(head, minlength=N)  # edges from nodes that are not in the order yet
@@ -175,8 +195,10 @@ def _along_the_arrows(pairs: Array, N: int) -> Array:
             if waiting[v] == 0:
                 order.append(int(v))
     if len(order) < N:
+        node = nodes[waiting > 0][0]
         raise ParameterError(
-            f"the edges contain a cycle through or before node {np.flatnonzero(waiting)[0]}"
+            f"the edges contain a cycle through or before node {node}: DagPath takes any weights, "
+            "but no cycles; for costs see ShortestPath"
         )
     return np.array(order)
 
@@ -184,8 +206,9 @@ def _along_the_arrows(pairs: Array, N: int) -> Array:
 class DagPath(NetworkOracle, _GraphPath):
     """Longest paths from source to target in a directed graph without cycles; weights of any sign.
 
-    The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
-    them. A path is returned from source to target.
+    The items are the edges, pairs (tail, head) of whole numbers, in the given order; `items` lists
+    them. Of parallel edges a path takes the heaviest, the first if they weigh the same; an edge
+    from a node to itself is on no path. A path is returned from source to target.
 
     >>> import numpy as np
     >>> from superarm import DagPath
@@ -201,14 +224,17 @@ class DagPath(NetworkOracle, _GraphPath):
 
     def __init__(self, edges: Any, source: int, target: int) -> None:
         super().__init__(edges, source, target)
-        order = _along_the_arrows(self._pairs, self._n_nodes)
-        ahead = _reached(self._adjacency, source)
-        behind = _reached(self._adjacency.T.tocsr(), target)
+        tail, head = self._ends.T
+        between_two = tail != head
+        order = _along_the_arrows(self._ends[between_two], self._nodes)
+        ahead = _reached(self._adjacency, self._source)
+        behind = _reached(self._adjacency.T.tocsr(), self._target)
         order = order[(ahead & behind)[order]]
-        position = np.full(self._n_nodes, -1)
+        position = np.full(len(self._nodes), -1)
         position[order] = np.arange(len(order))
-        tail, head = position[self._pairs].T
-        used = np.flatnonzero((tail >= 0) & (head >= 0))
+        tail = position[tail]
+        head = position[head]
+        used = np.flatnonzero((tail >= 0) & (head >= 0) & between_two)
         item = used[np.argsort(head[used], kind="stable")].astype(np.int32)
         self.network = Network(
             start=np.searchsorted(head[item], np.arange(len(order) + 1)),
@@ -228,15 +254,80 @@ class DagPath(NetworkOracle, _GraphPath):
         return A
 
 
-class ShortestPath(_GraphPath):
-    """Cheapest paths from source to target in any directed graph, by SciPy's Dijkstra.
+class _Roads(NamedTuple):
+    """The edges from each node u: start[u] to start[u+1]."""
 
-    The items are the edges, pairs (tail, head) of node numbers, in the given order; `items` lists
-    them. Weights are minus the costs and must not be positive; `minimize(ShortestPath(...))` takes
-    the costs themselves. A path is returned from source to target.
+    start: Array  # (N + 1,)
+    tail: Array  # (E,)
+    head: Array  # (E,)
+    item: Array  # (E,)
+
+
+@compiled
+def _cheapest_path(w: Array, roads: _Roads, source: int, target: int, path: Array) -> int:
+    """Fill `path` with the edges of a cheapest path and return their number; -1 if there is none.
+
+    Dijkstra's algorithm, which stops at the target.
+    """
+    start, tail, head, item = roads
+    N = len(start) - 1
+    cost = np.full(N, np.inf)  # of the best way to each node so far
+    into = np.empty(N, np.int64)  # its last edge
+    length = np.empty(len(item) + 1)
+    node = np.empty(len(item) + 1, np.int64)
+    cost[source] = 0.0
+    size = push(length, node, 0, 0.0, source)
+    while size > 0:
+        d = length[0]
+        u = node[0]
+        if u == target:
+            return _trace_back(source, target, into, tail, item, path)
+        size = pop(length, node, size)
+        if d > cost[u]:
+            continue
+        for k in range(start[u], start[u + 1]):
+            v = head[k]
+            further = d - w[item[k]]
+            if further < cost[v] and further < cost[target]:
+                cost[v] = further
+                into[v] = k
+                size = push(length, node, size, further, v)
+    return -1
+
+
+@compiled
+def cheapest_paths(
+    w: Array, roads: _Roads, source: int, target: int, K: int
+) -> tuple[Array, Array]:
+    """The edges of a cheapest path from source to target, where edges cost -w, and how many they
+    are, -1 if there is none, for each row of w (n, E).
+    """
+    n = len(w)
+    A = np.full((n, K), -1)
+    size = np.empty(n, np.int64)
+
+    for b in prange(n):
+        size[b] = _cheapest_path(
+            w[b],
+            roads,
+            source,
+            target,
+            A[b],
+        )
+    return A, size
+
+
+class ShortestPath(_GraphPath):
+    """Cheapest paths from source to target in any directed graph, by Dijkstra's algorithm.
+
+    The items are the edges, pairs (tail, head) of whole numbers, in the given order; `items` lists
+    them. Of parallel edges a path takes the cheapest, the first if they cost the same; an edge from
+    a node to itself is on no path. Weights are minus the costs and must not be positive;
+    `minimize(ShortestPath(...))` takes the costs themselves. A path is returned from source to
+    target.
 
     Args:
-        edges: pairs of nodes 0, 1, 2, ...
+        edges: pairs of nodes, which are any whole numbers.
         source: where paths begin.
         target: where they end.
         clip: count a negative cost as zero, where it would be refused. Costs drawn by Thompson
@@ -260,47 +351,39 @@ class ShortestPath(_GraphPath):
         super().__init__(edges, source, target)
         if not isinstance(clip, bool):
             raise ParameterError(f"clip must be True or False, got {clip!r}")
-        self.K = min(self.L, self._n_nodes - 1)
+        N = len(self._nodes)
+        self.K = min(self.L, N - 1)
         self._clip = clip
 
-        # one number per edge; sorted by it, they come in the order of the matrix
-        self._key = self._pairs @ [self._n_nodes, 1]
-        self._by_key = np.argsort(self._key)
+        tail, head = self._ends.T
+        item = np.argsort(tail, kind="stable")
+        self._roads = _Roads(
+            start=starts(np.bincount(tail, minlength=N)),
+            tail=tail[item].astype(np.uint32),
+            head=head[item].astype(np.uint32),
+            item=item.astype(np.uint32),
+        )
 
     def __repr__(self) -> str:
         clip = ", clip=True" if self._clip else ""
-        return f"ShortestPath({self.L} edges, {self._n_nodes} nodes{clip})"
+        return f"ShortestPath({self.L} edges, {len(self._nodes)} nodes{clip})"
 
     def solve(self, rows: Array) -> Array:
         """The edges of a cheapest path for each row of weights (n, L): (n, K), -1 pads."""
         if self._clip:
-            return super().solve(np.minimum(rows, 0.0))
+            rows = np.minimum(rows, 0.0)
         if (rows > 0).any():
             row, e = np.argwhere(rows > 0)[0]
             raise WeightsError(
                 f"item {e} has weight {rows[row, e]}: weights are minus costs and must not be "
                 "positive; pass clip=True to count negative costs as zero, as for Thompson samples"
             )
-        return super().solve(rows)
-
-    def solve_row(self, w: Array) -> Array:
-        """The edges of a cheapest path for the weights (L,), in their order."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import dijkstra
-
-        adjacency = self._adjacency
-        costs = csr_array(
-            (-w[self._by_key], adjacency.indices, adjacency.indptr),
-            shape=adjacency.shape,
+        A, size = cheapest_paths(
+            rows,
+            self._roads,
+            self._source,
+            self._target,
+            self.K,
         )
-        distance, before = dijkstra(costs, indices=self._source, return_predecessors=True)
-        feasible(bool(distance[self._target] < np.inf), self)
-
-        nodes = [self._target]
-        while nodes[-1] != self._source:
-            nodes.append(int(before[nodes[-1]]))
-
-        steps = np.array(list(itertools.pairwise(nodes[::-1])))
-        keys = steps @ [self._n_nodes, 1]
-        items: Array = self._by_key[np.searchsorted(self._key, keys, sorter=self._by_key)]
-        return items
+        feasible(bool((size >= 0).all()), self)
+        return A

@@ -17,6 +17,7 @@ from superarm.tables import named
 
 BLOCK = 64  # items looked at together
 FEW = 16  # groups whose lowest bar is worth knowing
+LARGEST = float(np.finfo(np.float64).max)
 
 
 @compiled
@@ -53,18 +54,28 @@ def _any_above(block: Array, bar: float) -> bool:
 
 
 @compiled
+def _least(bar: Array) -> float:
+    """The least of the bars; NumPy's own takes a second to compile."""
+    least = np.inf
+    for g in range(len(bar)):
+        least = min(least, bar[g])
+    return least
+
+
+@compiled
 def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array) -> bool:
     """Fill `item` with the best of each group; False if a weight is NaN or +inf."""
     L = len(w)
     G = len(start) - 1
-    value = np.full(len(item), floor)
+    value = np.empty(len(item))
+    for i in range(len(item)):
+        value[i] = floor
 
     # what a weight must exceed to enter its group
-    bar = np.full(G, floor)
+    bar = np.empty(G)
     for g in range(G):
-        if start[g] == start[g + 1]:
-            bar[g] = np.finfo(np.float64).max
-    lowest = bar.min()
+        bar[g] = floor if start[g] < start[g + 1] else LARGEST
+    lowest = _least(bar)
 
     for begin in range(0, L, BLOCK):
         end = min(begin + BLOCK, L)
@@ -87,7 +98,7 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
             )
             bar[g] = value[lo]
         if G <= FEW:
-            lowest = bar.min()
+            lowest = _least(bar)
 
     for g in range(G):  # heapsort: the worst goes last
         lo = start[g]

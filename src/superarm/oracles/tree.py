@@ -17,7 +17,7 @@ from superarm.arrays.compiled import compiled
 from superarm.checks import require_count
 from superarm.errors import InfeasibleError
 from superarm.oracles.base import feasible, is_full
-from superarm.oracles.edges import EdgeOracle, is_repeated, number
+from superarm.oracles.edges import EdgeOracle, compacted, edges_of, number
 
 
 class _Edges(NamedTuple):
@@ -103,24 +103,7 @@ def _join(
 
 
 @compiled
-def _bar(w: Array, N: int, least: float) -> float:
-    """A weight that so few edges reach, by a sample, that it pays to grow the forest from them
-    first.
-    """
-    degree = len(w) / N
-    if degree <= 2:
-        return least
-
-    step = max(1, len(w) // 2048)
-    sample = w[::step]
-    share = np.log2(degree) / (2 * degree)
-    at = int(len(sample) * (1 - share))
-    bar: float = max(least, np.sort(sample)[at])
-    return bar
-
-
-@compiled
-def _forests(w: Array, ends: Array, N: int, K: int, least: float) -> Array:
+def _forests(w: Array, ends: Array, bars: Array, N: int, K: int, least: float) -> Array:
     """The edges of a heaviest forest among those that weigh at least `least`, for each row of w,
     ascending, -1 pads.
 
@@ -128,24 +111,28 @@ def _forests(w: Array, ends: Array, N: int, K: int, least: float) -> Array:
     above.
     """
     E = ends.shape[1]
-    places = np.empty((3, E), np.int32)
-    items = np.arange(E, dtype=np.int32)
+    places = np.empty((4, E), np.int32)
+    items = places[3]
     A = np.full((len(w), K), -1)
-    nodes = np.arange(N, dtype=np.int32)
-    chosen = np.empty(E, np.bool_)
+    chosen = np.zeros(E, np.bool_)
     record = np.full(N, -np.inf)
-    at = np.empty(N, np.int32)
+    nodes = np.empty((3, N), np.int32)
+    at = nodes[0]
+    root = nodes[1]
+    roots = nodes[2]
     live = _Edges(np.empty(E), places[0], places[1], places[2])
+    for e in range(E):
+        items[e] = e
+
     for b in range(len(w)):
-        root = nodes.copy()
-        roots = nodes.copy()
+        for x in range(N):
+            root[x] = x
+            roots[x] = x
         left = N
-        chosen[:] = False
-        bar = _bar(w[b], N, least)
-        for lo, hi in ((bar, np.inf), (least, bar)):
+        edges = _Edges(w[b], ends[0], ends[1], items)
+        for lo, hi in ((bars[b], np.inf), (least, bars[b])):
             if left == 1 or lo == hi:
                 break
-            edges = _Edges(w[b], ends[0], ends[1], items)
             m = _contract(edges, E, lo, hi, root, live)
             while m > 0:
                 _compare(live, m, record, at)
@@ -154,17 +141,40 @@ def _forests(w: Array, ends: Array, N: int, K: int, least: float) -> Array:
             for x in range(N):
                 _climb(root, x)
 
-        found = np.flatnonzero(chosen)
-        A[b, : len(found)] = found
+        size = 0
+        for e in range(E):
+            if chosen[e]:
+                chosen[e] = False
+                A[b, size] = e
+                size += 1
     return A
+
+
+def _bars(w: Array, N: int, least: float) -> Array:
+    """For each row of w (n, E) a weight that so few edges reach, by a sample, that it pays to grow
+    the forest from them first: (n,).
+    """
+    E = w.shape[1]
+    degree = E / max(N, 1)
+    if degree <= 2:
+        return np.full(len(w), least)
+
+    sample = w[:, :: max(1, E // 2048)]
+    share = np.log2(degree) / (2 * degree)
+    at = int(sample.shape[1] * (1 - share))
+    in_place = np.partition(sample, at, axis=-1)
+    bars: Array = np.maximum(least, in_place[:, at])
+    return bars
 
 
 class SpanningTree(EdgeOracle):
     """Spanning trees of an undirected graph, or with `forest` all sets of edges without a cycle.
 
-    The items are the edges, pairs of nodes 0..n_nodes-1, in the given order; `items` lists them.
-    They are returned in ascending order, and ties go to the lowest index. A forest leaves out the
-    edges whose weight is not positive, and -1 fills the rest.
+    The items are the edges, pairs of whole numbers, in the given order; `items` lists them. With
+    `n_nodes` the nodes are 0..n_nodes-1, and without those that have an edge. Of parallel edges a
+    tree takes the heaviest, and it takes none from a node to itself. Items are returned in
+    ascending order, and ties go to the lowest index. A forest leaves out the edges whose weight is
+    not positive, and -1 fills the rest.
 
     >>> import numpy as np
     >>> from superarm import SpanningTree
@@ -181,19 +191,20 @@ class SpanningTree(EdgeOracle):
     def __init__(self, edges: Any, n_nodes: int | None = None, *, forest: bool = False) -> None:
         super().__init__(edges)
         pairs = self._pairs
-        self.n_nodes = int(pairs.max(initial=-1)) + 1 if n_nodes is None else n_nodes
+        self._nodes, ends = compacted(pairs)
+        self.n_nodes = len(self._nodes) if n_nodes is None else n_nodes
         require_count(n_nodes=self.n_nodes)
-        outside = (pairs.min(1) < 0) | (pairs.max(1) >= self.n_nodes)
-        self._refuse(outside, f"has a node outside 0..{self.n_nodes - 1}")
-        self._refuse(pairs[:, 0] == pairs[:, 1], "is a loop: it joins a node with itself")
-        self._refuse(is_repeated(np.sort(pairs)), "repeats an earlier edge")
+        if n_nodes is not None:
+            outside = (pairs.min(1) < 0) | (pairs.max(1) >= n_nodes)
+            self._refuse(outside, f"has a node outside 0..{n_nodes - 1}")
         self.forest = forest
-        self._ends = np.ascontiguousarray(pairs.T, np.int32)
+        self._ends = np.ascontiguousarray(ends.T, np.int32)
         self.K = self._rank()
 
     @classmethod
     def from_networkx(cls, graph: Any, *, forest: bool = False) -> Self:
-        """The spanning trees of a networkx graph; `items` are its own edges.
+        """The spanning trees of a networkx graph; `items` are its own edges, (u, v), or
+        (u, v, key) of a MultiGraph.
 
         >>> import networkx as nx
         >>> import numpy as np
@@ -205,7 +216,7 @@ class SpanningTree(EdgeOracle):
         """
         numbers = number(graph.nodes)
         return cls._of_nodes(
-            graph.edges(),
+            edges_of(graph),
             numbers,
             numbers,
             len(numbers),
@@ -213,18 +224,31 @@ class SpanningTree(EdgeOracle):
         )
 
     def _rank(self) -> int:
+        """The number of edges of a tree, or the most of a forest."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
+        N = len(self._nodes)
         edges = (np.ones(self.L), tuple(self._ends))
-        parts, part = connected_components(coo_array(edges, (self.n_nodes, self.n_nodes)))
-        if parts > 1 and not self.forest:
-            apart = int((part != part[0]).argmax())
+        parts, part = connected_components(coo_array(edges, (N, N)))
+        if not self.forest:
+            self._require_one_part(part)
+        return N - int(parts)
+
+    def _require_one_part(self, part: Array) -> None:
+        """Refuse a graph that no tree spans, given the part of each node that has an edge."""
+        nodes = self._nodes
+        if len(nodes) < self.n_nodes and self.n_nodes > 1:
+            lonely = np.setdiff1d(np.arange(len(nodes) + 1), nodes)[0]
             raise InfeasibleError(
-                f"no tree spans the graph: no path joins node 0 with node {apart}; "
+                f"no tree spans the graph: no edge has node {lonely}; forest=True allows that"
+            )
+        apart = nodes[part != part[:1]]
+        if len(apart):
+            raise InfeasibleError(
+                f"no tree spans the graph: no path joins node {nodes[0]} with node {apart[0]}; "
                 "forest=True allows that"
             )
-        return self.n_nodes - int(parts)
 
     def __repr__(self) -> str:
         kind = ", forest=True" if self.forest else ""
@@ -235,10 +259,12 @@ class SpanningTree(EdgeOracle):
         pads.
         """
         least = np.nextafter(0.0, 1.0) if self.forest else np.finfo(np.float64).min
+        N = len(self._nodes)
         A = _forests(
             rows,
             self._ends,
-            self.n_nodes,
+            _bars(rows, N, least),
+            N,
             self.K,
             least,
         )

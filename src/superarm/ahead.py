@@ -1,0 +1,144 @@
+"""Compiling ahead: first calls take seconds, unless somebody made them before.
+
+Compiled code is kept on disk, by Numba, so that later processes only load it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from superarm import decide
+from superarm.arrays.compiled import ahead
+from superarm.contracts import Learner, Oracle, Problem
+from superarm.errors import InfeasibleError, ParameterError, WeightsError
+from superarm.learners import (
+    CombGaussianTS,
+    CombLinTS,
+    CombLinUCB,
+    CombMixTS,
+    CombMixUCB,
+    CombTS,
+    CombUCB1,
+)
+from superarm.oracles import (
+    BipartiteMatching,
+    DagPath,
+    GridPath,
+    Knapsack,
+    LaminarMatroid,
+    PartitionMatroid,
+    Quota,
+    ShortestPath,
+    SpanningTree,
+    TopK,
+    Tour,
+)
+from superarm.oracles.base import as_oracle
+
+TRIANGLE = [(0, 1), (1, 2), (0, 2)]
+
+EXAMPLES: dict[str, Callable[[], Any]] = {
+    "TopK": lambda: TopK(2),
+    "Quota": lambda: Quota(["a", "a", "b"], {"a": 1, "b": 1}),
+    "PartitionMatroid": lambda: PartitionMatroid(["a", "a", "b"], {"a": 1, "b": 1}),
+    "LaminarMatroid": lambda: LaminarMatroid(3, sets=[[0, 1]], capacities=[1]),
+    "GridPath": lambda: GridPath(2),
+    "DagPath": lambda: DagPath(TRIANGLE, 0, 2),
+    "ShortestPath": lambda: ShortestPath(TRIANGLE, 0, 2),
+    "SpanningTree": lambda: SpanningTree(TRIANGLE),
+    "BipartiteMatching": lambda: BipartiteMatching(TRIANGLE),
+    "Knapsack": lambda: Knapsack(np.linspace(1.0, 2.0, 40), 20.0),
+    "Tour": lambda: Tour(12),
+    "CombLinTS": lambda: CombLinTS(),
+    "CombLinTS with scales": lambda: CombLinTS(lam=1.0, sigma=1.0),
+    "CombLinTS of clicks": lambda: CombLinTS(link="logit"),
+    "CombLinUCB": lambda: CombLinUCB(lam=1.0, sigma=1.0, c=1.0),
+    "CombMixTS": lambda: CombMixTS(),
+    "CombMixTS of clicks": lambda: CombMixTS(link="logit"),
+    "CombMixUCB": lambda: CombMixUCB(c=1.0),
+    "CombTS": lambda: CombTS(),
+    "CombGaussianTS": lambda: CombGaussianTS(lam=1.0, sigma=1.0),
+    "CombUCB1": lambda: CombUCB1(),
+}
+"""What has kernels, by name: an oracle or a learner of each kind."""
+
+
+class Compiled(NamedTuple):
+    """What has been compiled, and how long it took; next to nothing if it was before."""
+
+    name: str
+    seconds: float
+
+
+def warm_up(oracle: Any, learner: Learner | None = None) -> None:
+    """Compile what an oracle needs, and a learner with it, by calls whose results are thrown away.
+
+    A service that does so before it takes requests answers the first one as fast as the others.
+    `Agent.warm_up` does the same for an agent.
+
+    >>> from superarm import CombLinTS, TopK, warm_up
+    >>> warm_up(TopK(2))
+    >>> warm_up(TopK(2), CombLinTS(lam=1.0, sigma=1.0))
+    """
+    oracle = as_oracle(oracle)
+    L = _size(oracle)
+    with ahead():
+        _solve(oracle, L)
+        if learner is not None:
+            _decide(learner, oracle, L)
+
+
+def compile_all(names: Iterable[str] = ()) -> Iterator[Compiled]:
+    """Compile the named examples, or all of them, for one core and for all cores, one after the
+    other; comes back to the caller after each.
+
+    >>> from superarm.ahead import compile_all
+    >>> [done.name for done in compile_all(["TopK"])]
+    ['TopK']
+    """
+    wanted = list(names) or list(EXAMPLES)
+    unknown = [name for name in wanted if name not in EXAMPLES]
+    if unknown:
+        raise ParameterError(
+            f"{unknown[0]!r} has nothing to compile; what has: {', '.join(EXAMPLES)}"
+        )
+    return map(_compiled, wanted)
+
+
+def _compiled(name: str) -> Compiled:
+    start = time.perf_counter()
+    example = EXAMPLES[name]()
+    with ahead(everything=True):
+        if isinstance(example, Oracle):
+            _solve(example, _size(example))
+        else:
+            _decide(example, TopK(2), 3)
+    return Compiled(name, time.perf_counter() - start)
+
+
+def _size(oracle: Oracle) -> int:
+    """How many items to ask an oracle about: its own, or some."""
+    L: int | None = getattr(oracle, "L", None)
+    return L or (oracle.K or 1) + 1
+
+
+def _solve(oracle: Oracle, L: int) -> None:
+    """Call an oracle once, with weights that it takes: some take those of one sign alone."""
+    w = np.linspace(1.0, 2.0, L)
+    for weights in (w, -w):
+        try:
+            oracle(weights)
+        except WeightsError:
+            continue
+        except InfeasibleError:  # what it compiled stays so
+            pass
+        return
+
+
+def _decide(learner: Learner, oracle: Oracle, L: int) -> None:
+    """Make a decision, and learn from it."""
+    Phi = np.random.default_rng(0).standard_normal((L, 3))
+    problem = Problem(Phi, oracle)
+    decide.warm_up(learner, learner.model.prior(problem), problem)

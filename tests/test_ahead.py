@@ -1,0 +1,113 @@
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import superarm
+from superarm import (
+    CombLinTS,
+    Quota,
+    ShortestPath,
+    TopK,
+    as_oracle,
+    minimize,
+    warm_up,
+)
+from superarm.ahead import EXAMPLES, compile_all
+from superarm.arrays.compiled import compiled
+from superarm.errors import InfeasibleError, ParameterError
+
+
+@compiled
+def first_item(w: np.ndarray) -> int:
+    return 0 * len(w)
+
+
+def test_an_oracle_is_compiled_by_warming_it_up(caplog):
+    warm_up(as_oracle(lambda w: [first_item(w)], K=1))
+    assert first_item.kernel().overloads
+    assert not caplog.records
+
+
+def test_a_learner_is_compiled_with_its_oracle():
+    seen = []
+
+    class Watched(TopK):
+        def solve(self, rows):
+            seen.append(rows.shape)
+            return super().solve(rows)
+
+    warm_up(Watched(3), CombLinTS(lam=1.0, sigma=1.0))
+    assert seen == [(1, 4), (1, 4)]
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        ShortestPath([(0, 1), (1, 2)], 0, 2),
+        minimize(ShortestPath([(0, 1), (1, 2)], 0, 2)),
+        Quota(["a", "b", "a"], {"a": 1, "b": 1}),
+    ],
+)
+def test_any_oracle_and_learner_can_be_warmed_up(oracle):
+    warm_up(oracle)
+    warm_up(oracle, CombLinTS())
+
+
+def test_an_oracle_without_a_feasible_set_is_none_the_worse():
+    def closed(w):
+        raise InfeasibleError("nothing is open")
+
+    warm_up(closed)
+
+
+def test_examples_are_compiled_one_after_the_other():
+    done = compile_all(["Quota", "CombTS"])
+    assert next(done).name == "Quota"
+    second = next(done)
+    assert second.name == "CombTS"
+    assert second.seconds >= 0.0
+    with pytest.raises(
+        ParameterError, match="'Milp' has nothing to compile; what has: TopK, Quota"
+    ):
+        compile_all(["TopK", "Milp"])
+
+
+def test_each_oracle_with_kernels_is_among_the_examples():
+    """What has none is named here."""
+    plain = {"Assignment", "Matroid", "Milp", "Slate"}
+    oracles = {name for name in superarm.oracles.__all__ if name[0].isupper()}
+    assert oracles - plain <= set(EXAMPLES)
+
+
+def test_a_message_says_what_takes_so_long_and_is_no_warning(tmp_path):
+    """It goes to stderr from a plain program, where warnings are errors too."""
+    code = (
+        "import numpy, superarm.arrays.compiled as compiled\n"
+        "compiled.SLOW = 0.01\n"
+        "from superarm import TopK\n"
+        "print(TopK(1)(numpy.array([0.1, 0.7])))"
+    )
+    source = Path(superarm.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "[1]\n"
+    assert done.stderr.count("superarm compiles what the first call needs") == 1
+
+
+def test_the_message_goes_to_the_log_of_superarm(monkeypatch, caplog):
+    from superarm.arrays import compiled as module
+
+    module._tell.cache_clear()
+    with caplog.at_level(logging.WARNING, logger="superarm"):
+        module._tell()
+        module._tell()
+    assert [record.name for record in caplog.records] == ["superarm"]
