@@ -23,107 +23,10 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
+from superarm.oracles.prices import EPS, Priced, Rules, relaxed, sum_of
 
-EPS = 1e-12  # what rounding may hide, relative to the budget and to U
 _COMPARED = 16  # numbers of items compared in the time of one step
 _EXCHANGES = 50  # at most, each a pass over the items
-
-
-class Rules(NamedTuple):
-    """When a set is feasible, and when to stop looking for a better one."""
-
-    budget: float
-    max_items: int
-    gap: float
-    effort: int  # steps, each the time to look at a state
-
-
-@compiled
-def _choose(w: Array, c: Array, lam: float, k: int, x: Array) -> tuple[float, float]:
-    """Put into x the k best items with w > λc. Returns their cost and the least μ that leaves k."""
-    reduced = w - lam * c
-    mu = 0.0
-    ties = 0
-    if (reduced > 0).sum() > k:
-        last = len(w) - k
-        mu = np.partition(reduced, last)[last]
-        ties = k - (reduced > mu).sum()
-
-    cost = 0.0
-    for j in range(len(w)):
-        x[j] = reduced[j] > mu
-        if reduced[j] == mu and ties > 0:
-            x[j] = True
-            ties -= 1
-        if x[j]:
-            cost += c[j]
-    return cost, mu
-
-
-@compiled
-def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array]:
-    """The prices λ and μ with the least U, and a set within the budget that is best for them.
-
-    U is convex in λ, and each set x gives a line below it, w(x) + λ (budget - c(x)). The next λ is
-    where the last falling and the last rising line meet; the step to it is found from w - λc, which
-    is small for the items in which the two differ.
-    """
-    x = np.empty(len(w), np.bool_)
-    falling_cost, mu = _choose(w, c, 0.0, k, x)
-    if falling_cost <= budget:
-        return 0.0, mu, x
-
-    falling = x.copy()
-    rising = np.zeros(len(w), np.bool_)
-    rising_cost = 0.0
-    lam = 0.0
-    for _ in range(100):  # any prices give a bound; these are the best after some ten rounds
-        reduced = w - lam * c
-        lam += (reduced[falling].sum() - reduced[rising].sum()) / (falling_cost - rising_cost)
-        cost, mu = _choose(w, c, lam, k, x)
-        if not rising_cost < cost < falling_cost:
-            break
-        if cost > budget:
-            falling[:] = x
-            falling_cost = cost
-        else:
-            rising[:] = x
-            rising_cost = cost
-    return lam, mu, rising
-
-
-@compiled
-def _priced(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array, Array]:
-    """The best prices λ and μ, the loss of flipping each item, and the set x, filled up with items
-    that lose nothing.
-    """
-    lam, mu, x = _prices(w, c, budget, k)
-    reduced = w - lam * c - mu
-    free = np.flatnonzero(np.abs(reduced) <= EPS * w)
-    reduced[free] = 0
-    m = x[free].sum()
-    x[free] = False
-    x |= reduced > 0
-    x &= reduced >= 0
-
-    slack = budget - c[x].sum() - c[free[:m]].sum()
-    room = k - x.sum() - m
-
-    i = 0  # m free items, the cheapest at first, give way to dearer ones
-    while m > 0 and i + m < len(free):
-        dearer = c[free[i + m]] - c[free[i]]
-        if dearer > slack:
-            break
-        slack -= dearer
-        i += 1
-    x[free[i : i + m]] = True
-
-    for j in free[::-1]:
-        if not x[j] and c[j] <= slack and room > 0:
-            x[j] = True
-            slack -= c[j]
-            room -= 1
-    return lam, mu, np.abs(reduced), x
 
 
 @compiled
@@ -223,31 +126,6 @@ def _flip(
     return m, _Found(nodes, best, at), size + compared // _COMPARED
 
 
-class _Priced(NamedTuple):
-    """The set x that the best prices choose, what it leaves, and the bound U."""
-
-    lam: float
-    mu: float
-    loss: Array  # (n,) of flipping each item
-    x: Array  # (n,)
-    value: float
-    slack: float
-    room: int
-    U: float
-
-
-@compiled
-def relaxed(w: Array, c: Array, fit: int, rules: Rules) -> _Priced:
-    """The problem at its best prices, where at most `fit` items fit the budget."""
-    k = min(fit, rules.max_items)
-    lam, mu, loss, x = _priced(w, c, rules.budget, k)
-    value = w[x].sum()
-    slack = rules.budget - c[x].sum()
-    room = k - x.sum()
-    U = value + lam * slack + mu * room
-    return _Priced(lam, mu, loss, x, value, slack, room, U)
-
-
 @compiled
 def _by_loss(loss: Array) -> Array:
     """The items, those whose flip loses least first; where losses tie, mixed costs soon find a
@@ -258,7 +136,7 @@ def _by_loss(loss: Array) -> Array:
 
 
 @compiled
-def _fitted(c: Array, order: Array, at_prices: _Priced) -> Array:
+def _fitted(c: Array, order: Array, at_prices: Priced) -> Array:
     """A feasible set near x: items leave until the others fit, then others enter, those that lose
     least first.
     """
@@ -286,7 +164,7 @@ def _exchange(w: Array, c: Array, budget: float, room: int, y: Array) -> bool:
     Returns whether something gains.
     """
     n = len(w)
-    slack = budget - c[y].sum()
+    slack = budget - sum_of(c, y)
     gain = 0.0
     leaves = -1
     enters = -1
@@ -323,7 +201,7 @@ def _exchange(w: Array, c: Array, budget: float, room: int, y: Array) -> bool:
 
 @compiled
 def _first(
-    w: Array, c: Array, order: Array, at_prices: _Priced, rules: Rules
+    w: Array, c: Array, order: Array, at_prices: Priced, rules: Rules
 ) -> tuple[Array, _Found]:
     """A feasible set as flips of x in a trail: one near x, after exchanges that gain."""
     y = _fitted(c, order, at_prices)
@@ -336,7 +214,7 @@ def _first(
     for i in range(len(flips)):
         trail[i + 1, 0] = i
         trail[i + 1, 1] = flips[i]
-    return trail, _Found(len(flips) + 1, w[y].sum(), len(flips))
+    return trail, _Found(len(flips) + 1, sum_of(w, y), len(flips))
 
 
 @compiled
@@ -352,23 +230,31 @@ def _search(w: Array, c: Array, fit: int, rules: Rules) -> tuple[Array, float]:
     lam, mu, loss, x, value, slack, room, U = at_prices
     order = _by_loss(loss)
     trail, found = _first(w, c, order, at_prices, rules)
-    core = order[U - loss[order] > (found.best + EPS * U) / share]
+    size = 0
+    cuts = 0
+    while size < len(order) and U - loss[order[size]] > (found.best + EPS * U) / share:
+        cuts += x[order[size]]
+        size += 1
+    core = order[:size]
+    adds = size - cuts
 
-    cuts = x[core].sum()
-    adds = len(core) - cuts
     effort = rules.effort
     states = np.empty((64, 4))
     merged = np.empty((64, 4))
     size = 1
-    states[0] = (slack, value, float(room), 0.0)
+    states[0, 0] = slack
+    states[0, 1] = value
+    states[0, 2] = room
+    states[0, 3] = 0
     reach = 0.0  # what the states left at the end may come to
     for step in range(len(core)):
         e = core[step]
         if size == 0:
             break
         if effort < size:
-            for state in states[:size]:
-                reach = max(reach, state[1] + lam * state[0] + mu * state[2] - loss[e])
+            for i in range(size):
+                hope = states[i, 1] + lam * states[i, 0] + mu * states[i, 2]
+                reach = max(reach, hope - loss[e])
             break
 
         n = -1 if x[e] else 1
@@ -386,8 +272,8 @@ def _search(w: Array, c: Array, fit: int, rules: Rules) -> tuple[Array, float]:
         merged = _space(merged, 2 * size + 1)
         trail = _space(trail, found.nodes + size)
         added = (n * c[e], n * w[e], float(n))
-        hope = _Hope(lam, mu, need, most_adds, most_cuts)
-        size, found, steps = _flip(states, size, merged, trail, found, e, added, hope, counted)
+        hopes = _Hope(lam, mu, need, most_adds, most_cuts)
+        size, found, steps = _flip(states, size, merged, trail, found, e, added, hopes, counted)
         effort -= steps
         states, merged = merged, states
 
@@ -396,11 +282,11 @@ def _search(w: Array, c: Array, fit: int, rules: Rules) -> tuple[Array, float]:
     while at > 0:
         x[trail[at, 1]] = not x[trail[at, 1]]
         at = trail[at, 0]
-    dearest = np.argmax(w)
-    if w[dearest] > best:  # so that no set is worth more than twice this one, whatever the effort
-        best = w[dearest]
-        x[:] = False
-        x[dearest] = True
+    for j in range(len(w)):
+        if w[j] > best:  # so that no set is worth more than twice this one, whatever the effort
+            best = w[j]
+            x[:] = False
+            x[j] = True
     return x, min(U, max(best / share, reach))
 
 
@@ -412,6 +298,7 @@ def solve(w: Array, order: Array, costs: Array, rules: Rules) -> tuple[Array, Ar
     A = np.full((len(w), rules.max_items), -1)
     gap = np.zeros(len(w))
     items = np.empty(len(order), np.int64)
+    found = np.zeros(len(order), np.bool_)
     for b in range(len(w)):
         n = fit = 0
         total = 0.0
@@ -426,9 +313,15 @@ def solve(w: Array, order: Array, costs: Array, rules: Rules) -> tuple[Array, Ar
         if n > 0:
             worth = items[:n]
             chosen, bound = _search(w[b][worth], costs[worth], fit, rules)
-            found = np.sort(worth[chosen])
-            A[b, : len(found)] = found
-            lacking = 1 - w[b][found].sum() / bound
+            found[:] = False
+            for j in range(n):
+                found[items[j]] = chosen[j]
+            lacking = 1 - sum_of(w[b], found) / bound
             if lacking > EPS:
                 gap[b] = lacking
+            k = 0
+            for e in range(len(found)):
+                if found[e]:
+                    A[b, k] = e
+                    k += 1
     return A, gap, True

@@ -10,9 +10,9 @@ from superarm.checks import is_real, refuse_weights, require_count
 from superarm.errors import ParameterError
 from superarm.oracles import core
 from superarm.oracles.base import BaseOracle
-from superarm.oracles.core import EPS, Rules
 from superarm.oracles.gaps import lacking, with_gaps
 from superarm.oracles.milp import Milp, check_limits
+from superarm.oracles.prices import EPS, Rules, relaxed
 from superarm.tables import named
 
 EFFORT = 1_000_000
@@ -173,7 +173,7 @@ class Knapsack(BaseOracle):
         rules = self._rules()
         worth = self._order[(w[self._order] > 0) & (self.costs[self._order] <= rules.budget)]
         fit = int((np.cumsum(self.costs[worth]) <= rules.budget).sum())
-        at_prices = core.relaxed(w[worth], self.costs[worth], fit, rules)
+        at_prices = relaxed(w[worth], self.costs[worth], fit, rules)
         value = w[found[found >= 0]].sum()
         needed = (value + EPS * at_prices.U) / (1 - rules.gap)
         open_ = at_prices.U - at_prices.loss > needed
