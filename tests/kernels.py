@@ -72,7 +72,7 @@ def answers(names):
         oracle, L = FAMILIES[name]()
         w = np.random.default_rng(0).random((3, L))
         found[name] = [oracle(w[0]).tolist(), oracle(w).tolist()]
-        if name in ON_ALL_CORES:
+        if name in ON_ALL_CORES and "SUPERARM_ONE_CORE" not in os.environ:
             many = np.resize(w, (ENOUGH_FOR_ALL_CORES // L + 1, L))
             found[name].append(oracle(many)[-3:].tolist())
     return found

@@ -83,7 +83,8 @@ def _kth_largest(values: Array, k: int) -> float:
             low = i
         else:
             break
-    return v[k - 1]
+    found: float = v[k - 1]
+    return found
 
 
 @compiled
