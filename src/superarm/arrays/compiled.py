@@ -82,17 +82,27 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
         with _one_making:
             return make(parallel)
 
+    ready: dict[bool, Callable[..., Any]] = {}
+
+    def prepare(parallel: bool, args: tuple[Any, ...]) -> Callable[..., Any]:
+        jitted = kernel(parallel)
+        _compile(jitted, args)
+        ready[parallel] = jitted
+        return jitted
+
     by_rows = "prange" in code.co_names
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if by_rows and _ahead.get() == "all":
-            _compile(kernel(parallel=True), args)
+            prepare(True, args)
         parallel = by_rows and _pays(args[0])
-        jitted = kernel(parallel)
-        _compile(jitted, args)
-        with _one_parallel_call if parallel else contextlib.nullcontext():
-            result: T = jitted(*args, **kwargs)
+        jitted = ready.get(parallel) or prepare(parallel, args)
+        if parallel:
+            with _one_parallel_call:
+                result: T = jitted(*args, **kwargs)
+        else:
+            result = jitted(*args, **kwargs)
         return result
 
     # functions take attributes, which their type does not know
