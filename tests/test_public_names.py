@@ -13,6 +13,7 @@ import pytest
 import superarm
 
 PUBLIC = {
+    "Budget",
     "Knapsack",
     "Milp",
     "Model",
@@ -118,6 +119,7 @@ def test_every_module_says_what_it_is(module):
 
 
 HEAVY = (
+    "highspy",
     "joblib",
     "matplotlib",
     "numba",

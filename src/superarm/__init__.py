@@ -22,6 +22,7 @@ from superarm.learners import (
 from superarm.oracles import (
     Assignment,
     BipartiteMatching,
+    Budget,
     DagPath,
     GridPath,
     Knapsack,
@@ -62,6 +63,7 @@ __all__ = [
     "Assignment",
     "BernoulliEnvironment",
     "BipartiteMatching",
+    "Budget",
     "CascadeEnvironment",
     "CombGaussianTS",
     "CombLinTS",
