@@ -17,6 +17,7 @@ from matplotlib.patches import Rectangle
 from superarm import (
     Assignment,
     BipartiteMatching,
+    Budget,
     DagPath,
     GridPath,
     Knapsack,
@@ -216,6 +217,21 @@ def knapsack(axes: Axes, rng: np.random.Generator) -> str:
     return "Knapsack: the most weight within a budget of 60"
 
 
+def budget(axes: Axes, rng: np.random.Generator) -> str:
+    costs = rng.uniform(1, 10, 90)
+    w = 0.05 * costs + rng.uniform(0, 1, 90)
+    groups = np.repeat(np.arange(6), 15)
+    oracle = Budget(costs, 40.0, groups=groups, maximum=2, max_items=9)
+    chosen = np.isin(np.arange(90), oracle(w))
+    across = groups + rng.uniform(-0.25, 0.25, 90)
+    axes.scatter(across[~chosen], w[~chosen], s=9 * costs[~chosen], color=OTHER, edgecolor="0.6")
+    label = f"{chosen.sum()} items at {costs[chosen].sum():.2f} of 40"
+    axes.scatter(across[chosen], w[chosen], s=9 * costs[chosen], color=CHOSEN, label=label)
+    axes.set(xlabel="group; the size of an item is its cost", ylabel="weight", ylim=(0, 1.8))
+    axes.legend(loc="upper right", framealpha=0.9)
+    return "Budget: within 40, at most 2 per group and 9 in all"
+
+
 def milp(axes: Axes, rng: np.random.Generator) -> str:
     A = rng.integers(0, 10, (4, 24))
     b = A.sum(1) // 3
@@ -262,6 +278,7 @@ PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "assignment": assignment,
     "bipartite-matching": bipartite,
     "knapsack": knapsack,
+    "budget": budget,
     "milp": milp,
     "tour": tour,
 }

@@ -16,6 +16,7 @@ import superarm
 from superarm import (
     Assignment,
     BipartiteMatching,
+    Budget,
     DagPath,
     GridPath,
     Knapsack,
@@ -40,6 +41,10 @@ def laminar_matroid():
     return LaminarMatroid(60, sets=[list(range(40)), list(range(10))], capacities=[25, 5])
 
 
+def budget():
+    return Budget(np.linspace(0.1, 1.1, 60), 4.0, groups=[0, 1, 2] * 20, maximum=3, max_items=8)
+
+
 FAMILIES = {
     "TopK": lambda: (TopK(5), 60),
     "Quota": lambda: (Quota([0, 1] * 30, {0: 3, 1: 2}), 60),
@@ -52,6 +57,7 @@ FAMILIES = {
     "Assignment": lambda: (Assignment(8, 10), 80),
     "BipartiteMatching": lambda: (BipartiteMatching(PAIRS), len(PAIRS)),
     "Knapsack": lambda: (Knapsack(np.linspace(0.1, 1.1, 60), 8.0), 60),
+    "Budget": lambda: (budget(), 60),
     "Tour": lambda: (Tour(25), 300),
 }
 ON_ALL_CORES = (

@@ -13,6 +13,7 @@ import pytest
 import superarm
 
 PUBLIC = {
+    "Budget",
     "Knapsack",
     "Milp",
     "Model",
@@ -119,6 +120,7 @@ def test_every_module_says_what_it_is(module):
 
 
 HEAVY = (
+    "highspy",
     "joblib",
     "matplotlib",
     "numba",

@@ -23,6 +23,7 @@ from superarm.learners import (
 from superarm.oracles import (
     Assignment,
     BipartiteMatching,
+    Budget,
     DagPath,
     GridPath,
     Knapsack,
@@ -63,6 +64,7 @@ __all__ = [
     "Assignment",
     "BernoulliEnvironment",
     "BipartiteMatching",
+    "Budget",
     "CascadeEnvironment",
     "CombGaussianTS",
     "CombLinTS",

@@ -2,6 +2,7 @@
 
 from superarm.oracles.base import minimize, with_gap
 from superarm.oracles.brute_force import brute_force
+from superarm.oracles.budget import Budget
 from superarm.oracles.grid import GridPath
 from superarm.oracles.knapsack import Knapsack
 from superarm.oracles.matching import Assignment, BipartiteMatching
@@ -16,6 +17,7 @@ from superarm.oracles.tree import SpanningTree
 __all__ = [
     "Assignment",
     "BipartiteMatching",
+    "Budget",
     "DagPath",
     "GridPath",
     "Knapsack",

@@ -23,7 +23,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.oracles.prices import EPS, Priced, Rules, relaxed, sum_of
+from superarm.oracles.prices import EPS, Priced, Rules, by_loss, gap_of, into_row, relaxed, sum_of
 
 _COMPARED = 16  # numbers of items compared in the time of one step
 _EXCHANGES = 50  # at most, each a pass over the items
@@ -127,15 +127,6 @@ def _flip(
 
 
 @compiled
-def _by_loss(loss: Array) -> Array:
-    """The items, those whose flip loses least first; where losses tie, mixed costs soon find a
-    fit.
-    """
-    mixed = np.argsort(np.arange(len(loss)) * 0.618034 % 1.0, kind="mergesort")
-    return mixed[np.argsort(loss[mixed], kind="mergesort")]
-
-
-@compiled
 def _fitted(c: Array, order: Array, at_prices: Priced) -> Array:
     """A feasible set near x: items leave until the others fit, then others enter, those that lose
     least first.
@@ -228,7 +219,7 @@ def _search(w: Array, c: Array, fit: int, rules: Rules) -> tuple[Array, float]:
     share = 1 - rules.gap
     at_prices = relaxed(w, c, fit, rules)
     lam, mu, loss, x, value, slack, room, U = at_prices
-    order = _by_loss(loss)
+    order = by_loss(loss)
     trail, found = _first(w, c, order, at_prices, rules)
     size = 0
     cuts = 0
@@ -316,12 +307,6 @@ def solve(w: Array, order: Array, costs: Array, rules: Rules) -> tuple[Array, Ar
             found[:] = False
             for j in range(n):
                 found[items[j]] = chosen[j]
-            lacking = 1 - sum_of(w[b], found) / bound
-            if lacking > EPS:
-                gap[b] = lacking
-            k = 0
-            for e in range(len(found)):
-                if found[e]:
-                    A[b, k] = e
-                    k += 1
+            gap[b] = gap_of(w[b], found, bound)
+            into_row(found, A[b])
     return A, gap, True

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import is_real, refuse_weights, require_count
+from superarm.checks import refuse_weights, require_count
 from superarm.errors import ParameterError
 from superarm.oracles import core
 from superarm.oracles.base import BaseOracle
+from superarm.oracles.costs import checked_costs, limit_of, require_budget, unit_of
 from superarm.oracles.gaps import lacking, with_gaps
 from superarm.oracles.milp import Milp, check_limits
 from superarm.oracles.prices import EPS, Rules, relaxed
@@ -19,7 +20,6 @@ EFFORT = 1_000_000
 """Steps of a search, unless another number is given: some 40 ms."""
 _HALF = 0.5  # what the search lacks at most, whatever its effort
 _STEPS_PER_SECOND = 5e6  # of a slow machine
-_EXACT = 2.0**53  # integers below add up without rounding
 
 
 class Knapsack(BaseOracle):
@@ -72,16 +72,15 @@ class Knapsack(BaseOracle):
         if effort is not None:
             require_count(effort=effort)
         listed, self.ids = named(costs, ParameterError)
-        self.costs = _checked_costs(listed)
+        self.costs = checked_costs(listed)
         self.budget = budget
         self.max_items = max_items
-        if not (is_real(budget) and 0 <= budget < np.inf):
-            raise ParameterError(f"budget must be a finite number, 0 or more, got {budget!r}")
+        require_budget(budget)
         self.L = len(self.costs)
         self.effort = effort
         self.time_limit = time_limit
-        self._unit = _unit(self.costs)
-        self._limit = _limit(budget, self._unit)
+        self._unit = unit_of(self.costs)
+        self._limit = limit_of(budget, self._unit)
         self._order = np.argsort(self.costs, kind="stable")
         cheapest = np.cumsum(self.costs[self._order])
         fit = int((cheapest <= self._limit * (1 + EPS)).sum())
@@ -197,34 +196,3 @@ class Knapsack(BaseOracle):
             return found, lacking(value, bound)
         padding = np.full(self.K - len(other), -1)
         return np.append(other, padding), lacking(w[other].sum(), bound)
-
-
-def _checked_costs(costs: Any) -> Array:
-    try:
-        c: Array = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"costs must be numbers, one per item ({error})") from error
-    if c.ndim != 1 or not len(c):
-        raise ParameterError(f"costs must be a list of numbers, one per item, got shape {c.shape}")
-
-    sound = (c >= 0) & (c < np.inf)
-    if not sound.all():
-        bad = int(sound.argmin())
-        raise ParameterError(f"costs must be finite and not negative: item {bad} costs {c[bad]}")
-    return c
-
-
-def _unit(costs: Array) -> int:
-    """The largest whole number of which all costs are multiples; 0 if they are not whole."""
-    whole = (costs == np.floor(costs)).all()
-    if not whole or costs.sum() >= _EXACT:
-        return 0
-    common = np.gcd.reduce(costs.astype(np.int64))
-    return max(1, int(common))
-
-
-def _limit(budget: float, unit: int) -> float:
-    """What the costs of a set may come to in floating point."""
-    if not unit:
-        return budget * (1 + EPS)
-    return float(budget // unit * unit)

@@ -32,7 +32,8 @@ class Milp(BaseOracle):
     then with the best set found, which is at least that of adding items greedily where no item at
     all is a feasible set. What is found by then depends on the machine and on what else it does,
     so the same weights may have different answers; nothing is promised, and the oracle's gap is
-    None: `solve_with_gap` says for each set how far it is proven to be from the best. Exact means
+    None: `solve_with_gap` says for each set how far it is proven to be from the best. Of a large
+    problem HiGHS may go on for some seconds, in a thread of its own, before it notices. Exact means
     up to HiGHS's tolerances, which the weights are scaled for: about 1e-12 of the largest weight.
     A x <= b is checked, and holds up to rounding.
 

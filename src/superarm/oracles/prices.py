@@ -26,6 +26,15 @@ class Rules(NamedTuple):
     effort: int  # steps, each the time to look at a state
 
 
+class Limits(NamedTuple):
+    """How many items a set may have: of each of G groups, and in all."""
+
+    order: Array  # (n,) the items, group by group
+    start: Array  # (G + 1,) where each group starts, and where the last one ends
+    most: Array  # (G,)
+    total: int
+
+
 class Priced(NamedTuple):
     """The set x that the best prices choose, what it leaves, and the bound U."""
 
@@ -83,43 +92,68 @@ def _kth_largest(values: Array, k: int) -> float:
             low = i
         else:
             break
-    found: float = v[k - 1]
-    return found
+    kth: float = v[k - 1]
+    return kth
 
 
 @compiled
-def _choose(w: Array, c: Array, lam: float, k: int, x: Array) -> tuple[float, float]:
-    """Put into x the k best items with w > λc. Returns their cost and the least μ that leaves k."""
-    reduced = w - lam * c
-    mu = 0.0
+def _best_of(reduced: Array, items: Array, k: int, x: Array) -> float:
+    """Put into x the best k of the items with a positive reduced weight, and take the others out.
+    Returns the least price that leaves k.
+    """
+    n = 0
+    values = np.empty(len(items))
+    for e in items:
+        if reduced[e] > 0:
+            values[n] = reduced[e]
+            n += 1
+    bar = 0.0
     ties = 0
-    if _above(reduced, 0.0) > k:
-        mu = _kth_largest(reduced, k)
-        ties = k - _above(reduced, mu)
+    if n > k:
+        bar = _kth_largest(values[:n], k) if k > 0 else np.inf
+        ties = k - _above(values[:n], bar)
 
-    cost = 0.0
-    for j in range(len(w)):
-        x[j] = reduced[j] > mu
-        if reduced[j] == mu and ties > 0:
-            x[j] = True
+    for e in items:
+        x[e] = reduced[e] > bar
+        if reduced[e] == bar and ties > 0:
+            x[e] = True
             ties -= 1
-        if x[j]:
-            cost += c[j]
-    return cost, mu
+    return bar
 
 
 @compiled
-def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array]:
-    """The prices λ and μ with the least U, and a set within the budget that is best for them.
+def choose(reduced: Array, limits: Limits, bar: Array, x: Array) -> None:
+    """Put into x the best set for the reduced weights that the limits allow, and into `bar` (G,)
+    what an item of each group must be worth to enter it.
+    """
+    for g in range(len(limits.most)):
+        items = limits.order[limits.start[g] : limits.start[g + 1]]
+        bar[g] = _best_of(reduced, items, limits.most[g], x)
+    chosen = np.flatnonzero(x)
+    if len(chosen) <= limits.total:
+        return
+    mu = _best_of(reduced, chosen, limits.total, x)
+    for g in range(len(bar)):
+        bar[g] = max(bar[g], mu)
+
+
+@compiled
+def best_price(
+    w: Array, c: Array, budget: float, limits: Limits
+) -> tuple[float, Array, Array, Array]:
+    """The price λ with the least U, what an item of each group must be worth beyond it, and two
+    sets that are best for these prices: one within the budget, one beyond it if any is.
 
     U is convex in λ, and each set x gives a line below it, w(x) + λ (budget - c(x)). The next λ is
     where the last falling and the last rising line meet; the step to it is found from w - λc, which
     is small for the items in which the two differ.
     """
-    x = np.empty(len(w), np.bool_)
-    falling_cost, mu = _choose(w, c, 0.0, k, x)
+    x = np.zeros(len(w), np.bool_)
+    bar = np.empty(len(limits.most))
+    choose(w, limits, bar, x)
+    falling_cost = sum_of(c, x)
     if falling_cost <= budget:
-        return 0.0, mu, x
+        return 0.0, bar, x, x
 
     falling = x.copy()
     rising = np.zeros(len(w), np.bool_)
@@ -129,7 +163,8 @@ def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Ar
         reduced = w - lam * c
         gain = sum_of(reduced, falling) - sum_of(reduced, rising)
         lam += gain / (falling_cost - rising_cost)
-        cost, mu = _choose(w, c, lam, k, x)
+        choose(w - lam * c, limits, bar, x)
+        cost = sum_of(c, x)
         if not rising_cost < cost < falling_cost:
             break
         if cost > budget:
@@ -138,7 +173,7 @@ def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Ar
         else:
             rising[:] = x
             rising_cost = cost
-    return lam, mu, rising
+    return lam, bar, rising, falling
 
 
 @compiled
@@ -168,7 +203,10 @@ def _filled(reduced: Array, c: Array, slack: float, room: int, m: int, x: Array)
 def relaxed(w: Array, c: Array, fit: int, rules: Rules) -> Priced:
     """The problem at its best prices, where at most `fit` items fit the budget."""
     k = min(fit, rules.max_items)
-    lam, mu, x = _prices(w, c, rules.budget, k)
+    n = len(w)
+    one = Limits(np.arange(n), np.array([0, n]), np.array([n]), k)
+    lam, bar, x, _ = best_price(w, c, rules.budget, one)
+    mu = bar[0]
     reduced = np.empty(len(w))
     slack = rules.budget
     room = k
@@ -194,3 +232,31 @@ def relaxed(w: Array, c: Array, fit: int, rules: Rules) -> Priced:
         room -= x[j]
     U = value + lam * slack + mu * room
     return Priced(lam, mu, np.abs(reduced), x, value, slack, room, U)
+
+
+@compiled
+def by_loss(loss: Array) -> Array:
+    """The items, those whose flip loses least first; where losses tie, mixed costs soon find a
+    fit.
+    """
+    mixed = np.argsort(np.arange(len(loss)) * 0.618034 % 1.0, kind="mergesort")
+    return mixed[np.argsort(loss[mixed], kind="mergesort")]
+
+
+@compiled
+def gap_of(w: Array, x: Array, bound: float) -> float:
+    """The share of the best that a set may lack, where no set is worth more than the bound."""
+    if bound <= 0:
+        return 0.0
+    gap = 1 - sum_of(w, x) / bound
+    return gap if gap > EPS else 0.0
+
+
+@compiled
+def into_row(x: Array, row: Array) -> None:
+    """Put the items of the set x into the row, in increasing order."""
+    k = 0
+    for e in range(len(x)):
+        if x[e]:
+            row[k] = e
+            k += 1
