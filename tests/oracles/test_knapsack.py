@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superarm import Knapsack, Milp, brute_force
-from superarm.errors import OracleError, ParameterError, WeightsError
+from superarm.errors import ParameterError, WeightsError
 from superarm.oracles import knapsack
 from superarm.testing import check_oracle
 
@@ -128,34 +128,142 @@ def test_gap_is_kept(gap):
     assert stopped
 
 
+def linear_bound(w, c, budget):
+    """The bound of linear programming: the best by weight per cost, the last one in part."""
+    order = np.argsort(-w / c)
+    whole = np.searchsorted(np.cumsum(c[order]), budget)
+    left = budget - c[order[:whole]].sum()
+    last = order[whole]
+    return w[order[:whole]].sum() + left * w[last] / c[last]
+
+
+def priced(n, seed):
+    """Prices, and weights that depend on little but the price."""
+    rng = np.random.default_rng(seed)
+    c = rng.uniform(1, 10, n)
+    fixed = rng.choice([0.0, 0.3, 5.0])
+    noise = rng.choice([0.0, 1e-6, 1e-3, 1e-2])
+    return c, fixed + rng.uniform(0.5, 2) * c + noise * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize(("n", "draws"), [(50, 12), (100, 12), (1000, 12), (10_000, 6)])
+def test_weights_that_follow_the_price_end_within_the_limit(n, draws):
+    gaps = []
+    for seed in range(draws):
+        c, w = priced(n, [n, seed])
+        A, gap = Knapsack(c, 0.3 * c.sum()).solve_with_gap(w)
+        chosen = A[A >= 0]
+        assert c[chosen].sum() <= 0.3 * c.sum() * (1 + 1e-11)
+        assert gap <= 1 - w[chosen].sum() / linear_bound(w, c, 0.3 * c.sum()) + 1e-11
+        gaps.append(float(gap))
+    assert np.median(gaps) < 1e-4
+    assert max(gaps) < 1e-2
+    assert max(gaps) > 0  # some were too hard
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.lists(st.tuples(number, weight), min_size=1, max_size=9),
+    st.floats(0, 1.2),
+    st.integers(1, 10),
+    st.integers(1, 200),
+)
+def test_whatever_the_effort_the_gap_is_true_and_at_most_a_half(items, part, max_items, effort):
+    c, w = np.array(items).T
+    oracle = Knapsack(c, part * c.sum(), max_items=max_items, effort=effort)
+    sets = family(c, oracle.budget, max_items)
+    best = value(w, brute_force(sets)(w))
+    A, gap = oracle.solve_with_gap(w)
+    assert tuple(A[A >= 0]) in sets
+    assert value(w, A) >= (1 - gap) * best * (1 - 1e-11)
+    assert value(w, A) >= (1 - oracle.gap) * best * (1 - 1e-11)
+    assert gap == 0 or oracle.gap == 0.5
+
+
+def test_gaps_come_in_the_shape_of_the_batch_and_are_zero_where_proven():
+    rng = np.random.default_rng(0)
+    c = rng.uniform(1, 10, 60)
+    W = np.stack([c, rng.random(60), 2 * c, rng.random(60)]).reshape(2, 2, 60)
+    oracle = Knapsack(c, 100.0, effort=20_000)
+    A, gap = oracle.solve_with_gap(W)
+    np.testing.assert_array_equal(A, oracle(W))
+    assert gap.shape == (2, 2)
+    assert (gap[:, 0] > 0).all()
+    assert (gap[:, 1] == 0).all()
+
+
+def test_the_promise_is_what_no_weights_can_break():
+    prices = np.random.default_rng(0).uniform(1, 10, 40)
+    assert Knapsack(prices, 50.0).gap == 0.5
+    assert Knapsack(prices, 50.0, effort=None).gap == 0
+    assert Knapsack(prices, 50.0, effort=None, time_limit=1.0).gap == 0.5
+    assert Knapsack(prices[:15], 20.0).gap == 0
+    assert Knapsack(np.ceil(prices), 50.0).gap == 0
+    assert Knapsack(np.ceil(prices), 50.0, gap=0.1).gap == 0.1
+    assert Knapsack(np.ceil(prices), 50.0, effort=1000).gap == 0.5
+
+
+@pytest.mark.parametrize("max_items", [None, 5, 40])
+def test_the_promise_holds_where_the_effort_just_suffices(max_items):
+    """The hardest weights for whole costs: as many states as there are totals."""
+    rng = np.random.default_rng(0)
+    for n in (10, 30, 60):
+        c = rng.integers(1, 12, n).astype(float)
+        for budget in (0.3, 0.6):
+            steps = 1
+            while Knapsack(c, budget * c.sum(), max_items=max_items, effort=steps).gap:
+                steps *= 2
+            oracle = Knapsack(c, budget * c.sum(), max_items=max_items, effort=steps)
+            for w in (c, c + 0.1, c + 1e-3 * rng.random(n), rng.random(n)):
+                _, gap = oracle.solve_with_gap(w)
+                assert gap == 0
+
+
+def test_a_set_is_found_where_rounding_hides_the_best_price():
+    """The prices choose too much by a rounding error, and the search is over before that is
+    mended."""
+    rng = np.random.default_rng(10_000)
+    c = rng.uniform(1, 10, 10_000)
+    w = 1.2 * c + 1e-6 * rng.standard_normal(10_000)
+    for effort in (1, 1000):
+        for part in (0.1, 0.3, 0.7):
+            A, gap = Knapsack(c, part * c.sum(), effort=effort).solve_with_gap(w)
+            chosen = A[A >= 0]
+            assert w[chosen].sum() >= (1 - 1e-3) * linear_bound(w, c, part * c.sum())
+            assert gap < 1e-3
+
+
 @pytest.mark.parametrize("max_items", [None, 7])
 def test_highs_takes_over_what_is_too_hard(monkeypatch, max_items):
     rng = np.random.default_rng(1)
-    c, W = rng.integers(1, 20, 30).astype(float), rng.random((4, 30)) - 0.2
-    oracle = Knapsack(c, 50, max_items=max_items)
-    expected = oracle(W)
-    monkeypatch.setattr(knapsack, "_EFFORT", 0)
-    np.testing.assert_array_equal(oracle(W), expected)
-    np.testing.assert_array_equal(
-        Knapsack(c, 50, max_items=max_items, time_limit=60.0)(W), expected
-    )
+    c = rng.random(30)
+    W = rng.random((6, 30)) - 0.2
+    expected, proven = Knapsack(c, 4.0, max_items=max_items).solve_with_gap(W)
+    assert not proven.any()
+    monkeypatch.setattr(knapsack, "EFFORT", 1)
+    sizes = []
+    search = Milp.search
+    monkeypatch.setattr(Milp, "search", lambda highs, w: sizes.append(highs.L) or search(highs, w))
+    for limits in ({"effort": None}, {"effort": 1, "time_limit": 60.0}):
+        oracle = Knapsack(c, 4.0, max_items=max_items, **limits)
+        found, gap = oracle.solve_with_gap(W)
+        np.testing.assert_array_equal(found, expected)
+        assert not gap.any()
+    assert 0 < max(sizes) < 20  # the core alone
 
 
-def test_time_limit_gives_the_best_set_found_and_no_gap(monkeypatch):
-    monkeypatch.setattr(knapsack, "_EFFORT", 1000)
+def test_with_a_time_limit_the_set_is_no_worse_than_without(capfd):
     rng = np.random.default_rng(2)
     c = rng.random(200)
-    oracle = Knapsack(c, 40.0, time_limit=1e-9)
-    assert oracle.gap is None
-    A = oracle(c + 0.1)
-    assert 39 < c[A[A >= 0]].sum() <= 40 * (1 + 1e-11)
-
-    def fail(*_):
-        raise OracleError("no set")
-
-    monkeypatch.setattr(Milp, "solve_row", fail)
-    with pytest.raises(OracleError, match="no set"):
-        Knapsack(c, 40.0)(c + 0.1)
+    w = c + 0.1
+    found = Knapsack(c, 40.0, effort=1000)(w)
+    oracle = Knapsack(c, 40.0, effort=1000, time_limit=0.05)
+    A, gap = oracle.solve_with_gap(w)
+    assert c[A[A >= 0]].sum() <= 40 * (1 + 1e-11)
+    assert value(w, A) >= value(w, found)
+    assert 0 <= gap < 1e-3
+    assert Knapsack(c, 40.0, time_limit=1e-9)(w).shape == (oracle.K,)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_degenerate_sizes():
@@ -205,6 +313,7 @@ def test_bad_weights_are_refused():
         ([1.0], 1.0, {"max_items": 0}, "max_items must be a whole number of at least 1"),
         ([1.0], 1.0, {"gap": 1.0}, "gap must be at least 0 and less than 1, got 1.0"),
         ([1.0], 1.0, {"gap": -0.1}, "gap must be"),
+        ([1.0], 1.0, {"effort": 0}, "effort must be a whole number of at least 1"),
         ([1.0], 1.0, {"time_limit": 0.0}, "time_limit must be a positive, finite number"),
     ],
 )

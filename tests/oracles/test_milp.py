@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, sparse
+from scipy import sparse
 
 from superarm import Knapsack, Milp, TopK, brute_force
 from superarm.errors import InfeasibleError, OracleError, ParameterError, WeightsError
+from superarm.oracles import milp
+from superarm.oracles.highs import Answer
 from superarm.testing import check_oracle
 
 
@@ -118,23 +120,77 @@ def test_points_that_miss_a_constraint_are_cut_off(monkeypatch):
     near = 4 - 1e-9  # HiGHS lets items 1 and 2 pass
     w = np.array([3.5, 2.0, 2.0])
     assert Milp([[3.0, 2.0, 2.0]], [near])(w).tolist() == [0, -1, -1]
-    monkeypatch.setattr(Milp, "_highs", lambda *_: np.array([0.0, 1.0, 1.0]))
+    missing = Answer(np.array([0.0, 1.0, 1.0]), 4.0, feasible=True)
+    monkeypatch.setattr(milp, "maximize", lambda *_, **__: missing)
     with pytest.raises(OracleError, match="miss a constraint"):
         Milp([[3.0, 2.0, 2.0]], [near])(w)
 
 
-def test_time_limit_gives_what_was_found_and_no_gap(monkeypatch):
-    rng = np.random.default_rng(0)
-    A, w = rng.random((30, 300)), rng.random(300)
-    oracle = Milp(A, np.full(30, 50.0), time_limit=1e-9)
+def conflicts(L, seed=0):
+    """Items of which some pairs exclude each other, and their weights."""
+    rng = np.random.default_rng(seed)
+    pairs = np.sort(rng.integers(0, L, (2 * L, 2)))
+    pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+    rows = np.repeat(np.arange(len(pairs)), 2)
+    A = sparse.csc_array((np.ones(2 * len(pairs)), (rows, pairs.ravel())), (len(pairs), L))
+    return A, np.ones(len(pairs)), rng.random(L)
+
+
+def greedily(A, b, w):
+    """The largest weights first, as far as they fit."""
+    used = np.zeros(len(b))
+    total = 0.0
+    for e in np.argsort(-w):
+        column = A[:, [e]].toarray().ravel()
+        if (used + column <= b).all():
+            used += column
+            total += w[e]
+    return total
+
+
+def test_after_a_time_limit_the_set_is_at_least_that_of_greedy(capfd):
+    A, b, w = conflicts(3000)
+    oracle = Milp(A, b, time_limit=1e-9)
     assert oracle.gap is None
-    with pytest.raises(
-        OracleError, match=r"Milp\(30 constraints, 300 items\): no set found with time_limit=1e-09"
-    ):
-        oracle(w)
-    stopped = optimize.OptimizeResult(status=1, x=np.eye(300)[7], message="Time limit reached")
-    monkeypatch.setattr(optimize, "milp", lambda *_, **__: stopped)
-    assert oracle(w)[:2].tolist() == [7, -1]
+    items, gap = oracle.solve_with_gap(w)
+    chosen = items[items >= 0]
+    x = np.zeros(3000)
+    x[chosen] = 1
+    assert (A @ x <= b).all()
+    assert value(w, items) >= greedily(A, b, w)
+    assert 0 < gap < 1
+    assert (1 - gap) * w.sum() <= value(w, items) * (1 + 1e-12)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_greedy_counts_use_where_weights_alone_mislead():
+    w = np.array([1.0, 0.9, 0.9, 0.9, -np.inf])
+    costs = [[3.0, 1.0, 1.0, 1.0, 0.1]]
+    assert Milp(costs, [3.0], time_limit=1e-9)(w).tolist() == [1, 2, 3, -1, -1]
+
+
+def test_time_limit_without_a_set(monkeypatch):
+    """Where no item at all is infeasible, only HiGHS can find a set."""
+    nothing = Answer(None, np.inf, feasible=True)
+    monkeypatch.setattr(milp, "maximize", lambda *_, **__: nothing)
+    with pytest.raises(OracleError, match=r"no set found with time_limit=0.5"):
+        Milp([[-1.0, -1.0]], [-1.0], time_limit=0.5)(np.ones(2))
+
+
+def test_a_time_limit_that_is_not_reached_changes_nothing():
+    rng = np.random.default_rng(0)
+    A = rng.random((3, 30))
+    W = rng.standard_normal((4, 30))
+    found, gap = Milp(A, [3.0, 4.0, 5.0], time_limit=60.0).solve_with_gap(W)
+    np.testing.assert_array_equal(found, Milp(A, [3.0, 4.0, 5.0])(W))
+    assert gap.tolist() == [0, 0, 0, 0]
+
+
+def test_gaps_of_weights_below_zero():
+    must = Milp([[-1.0, -1.0]], [-1.0])
+    items, gap = must.solve_with_gap(np.array([[-2.0, -3.0], [2.0, -3.0]]))
+    assert items.tolist() == [[0, -1], [0, -1]]
+    assert gap.tolist() == [0, 0]
 
 
 def test_weights_are_refused():

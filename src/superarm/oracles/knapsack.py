@@ -1,321 +1,25 @@
-"""Sets of items within a budget.
+"""Sets of items within a budget: by a compiled search, and by HiGHS where that is asked for."""
 
-With a price λ on cost and a price μ on being chosen, any set is worth
-
-    value = U - Σ_{e flipped} |w_e - λ c_e - μ| - λ slack - μ room
-
-where flipped are the items in which it differs from the set x that the prices choose, slack is the
-budget left and room the number of items still allowed. At the best prices U is the bound of linear
-programming, and only few flips lose less than the best set known does: the core (Balas & Zemel
-1980). A dynamic program adds them one by one, least loss first, and keeps the states that are not
-dominated and that may still beat the best (Pisinger 1997).
-
-w, c    (n,)      weights and costs of the items worth a look, w > 0 and c <= budget, cheapest first
-x       (n,)      the set the prices choose
-λ, μ    lam, mu
-k                 the most items that fit the budget, or that are allowed
-"""
-
-from typing import Any, NamedTuple
+import time
+from typing import Any
 
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.arrays.compiled import compiled
-from superarm.checks import is_real, refuse_weights
-from superarm.errors import OracleError, ParameterError
+from superarm.checks import is_real, refuse_weights, require_count
+from superarm.errors import ParameterError
+from superarm.oracles import core
 from superarm.oracles.base import BaseOracle
+from superarm.oracles.gaps import lacking, with_gaps
 from superarm.oracles.milp import Milp, check_limits
+from superarm.oracles.prices import EPS, Rules, relaxed
 from superarm.tables import named
 
-_EPS = 1e-12  # what rounding may hide, relative to the budget and to U
-_EFFORT = 10_000_000  # states to look at before giving up: some tenths of a second
+EFFORT = 1_000_000
+"""Steps of a search, unless another number is given: some 40 ms."""
+_HALF = 0.5  # what the search lacks at most, whatever its effort
+_STEPS_PER_SECOND = 5e6  # of a slow machine
 _EXACT = 2.0**53  # integers below add up without rounding
-
-
-@compiled
-def _choose(w: Array, c: Array, lam: float, k: int, x: Array) -> tuple[float, float, float]:
-    """Put into x the k best items with w > λc. Returns their weight, their cost and the least μ
-    that leaves k.
-    """
-    reduced = w - lam * c
-    mu = 0.0
-    ties = 0
-    if (reduced > 0).sum() > k:
-        last = len(w) - k
-        mu = np.partition(reduced, last)[last]
-        ties = k - (reduced > mu).sum()
-
-    value = cost = 0.0
-    for j in range(len(w)):
-        x[j] = reduced[j] > mu
-        if reduced[j] == mu and ties > 0:
-            x[j] = True
-            ties -= 1
-        if x[j]:
-            value += w[j]
-            cost += c[j]
-    return value, cost, mu
-
-
-@compiled
-def _prices(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array]:
-    """The prices λ and μ with the least U, and a set within the budget that is best for them.
-
-    U is convex in λ, and each set x gives a line below it, w(x) + λ (budget - c(x)). The next λ is
-    where the last falling and the last rising line meet.
-    """
-    x = np.empty(len(w), np.bool_)
-    within = np.zeros(len(w), np.bool_)
-    falling_value, falling_cost, mu = _choose(w, c, 0.0, k, x)
-    if falling_cost <= budget:
-        return 0.0, mu, x
-
-    lam = rising_value = rising_cost = 0.0
-    for _ in range(100):  # any prices give a bound; these are the best after some ten rounds
-        lam = (falling_value - rising_value) / (falling_cost - rising_cost)
-        value, cost, mu = _choose(w, c, lam, k, x)
-        if value - lam * cost <= rising_value - lam * rising_cost + _EPS * value:
-            break
-        if cost > budget:
-            falling_value = value
-            falling_cost = cost
-        else:
-            rising_value = value
-            rising_cost = cost
-            within[:] = x
-    return lam, mu, within
-
-
-@compiled
-def _priced(w: Array, c: Array, budget: float, k: int) -> tuple[float, float, Array, Array]:
-    """The best prices λ and μ, the loss of flipping each item, and the set x, filled up with items
-    that lose nothing.
-    """
-    lam, mu, x = _prices(w, c, budget, k)
-    reduced = w - lam * c - mu
-    free = np.flatnonzero(np.abs(reduced) <= _EPS * w)
-    reduced[free] = 0
-    m = x[free].sum()
-    x[free] = False
-    x |= reduced > 0
-    x &= reduced >= 0
-
-    slack = budget - c[x].sum() - c[free[:m]].sum()
-    room = k - x.sum() - m
-
-    i = 0  # m free items, the cheapest at first, give way to dearer ones
-    while m > 0 and i + m < len(free):
-        dearer = c[free[i + m]] - c[free[i]]
-        if dearer > slack:
-            break
-        slack -= dearer
-        i += 1
-    x[free[i : i + m]] = True
-
-    for j in free[::-1]:
-        if not x[j] and c[j] <= slack and room > 0:
-            x[j] = True
-            slack -= c[j]
-            room -= 1
-    return lam, mu, np.abs(reduced), x
-
-
-@compiled
-def _space(table: Array, size: int) -> Array:
-    """The table, with space for `size` rows."""
-    if size <= len(table):
-        return table
-
-    larger = np.empty((2 * size, table.shape[1]), table.dtype)
-    larger[: len(table)] = table
-    return larger
-
-
-class _Rules(NamedTuple):
-    """When a set is feasible, and when to stop looking for a better one."""
-
-    budget: float
-    max_items: int
-    gap: float
-    effort: int  # states to look at
-
-
-class _Hope(NamedTuple):
-    """What a state may still come to, and what it needs."""
-
-    lam: float
-    mu: float
-    need: float
-    adds: int  # items that may still enter, as far as room matters
-    cuts: int  # items that may still leave, as far as room matters
-
-
-class _Found(NamedTuple):
-    """The rows of the trail in use, and the best set so far."""
-
-    nodes: int
-    best: float  # its value
-    at: int  # its row of the trail; -1: the empty set
-
-
-@compiled
-def _flip(
-    states: Array,
-    size: int,
-    merged: Array,
-    trail: Array,
-    found: _Found,
-    item: int,
-    added: tuple[float, float, float],
-    hope: _Hope,
-    counted: bool,
-) -> tuple[int, _Found]:
-    """Merge the states with those that flip an item, which adds a cost, a weight and a number of
-    items, most slack first. Returns their number, and what is found.
-
-    Left out are states that are dominated, and those that cannot come to more than `need`.
-    """
-    nodes, best, at = found
-    lam, mu, need, adds, cuts = hope
-    cost, weight, items = added
-    # the most value seen, by the room it comes with at least
-    top = np.full(adds + cuts + 1, -np.inf)
-    states[size, 0] = -np.inf
-
-    i = j = m = 0
-    for _ in range(2 * size):
-        slack = states[j, 0] - cost
-        value = states[j, 1] + weight
-        room = states[j, 2] - items
-        node = states[j, 3]
-        kept = states[i]
-        flipped = slack > kept[0] or (slack == kept[0] and value > kept[1])
-        if flipped:
-            j += 1
-        else:
-            slack = kept[0]
-            value = kept[1]
-            room = kept[2]
-            node = kept[3]
-            i += 1
-
-        level = int(min(room, adds)) + cuts if counted else 0
-        if level < 0 or value <= top[level]:
-            continue
-        while level >= 0 and top[level] < value:
-            top[level] = value
-            level -= 1
-        better = value > best and slack >= 0 and (room >= 0 or not counted)
-        if value + lam * slack + mu * room <= need and not better:
-            continue
-
-        if flipped:
-            trail[nodes] = (int(node), item)
-            node = nodes
-            nodes += 1
-        if better:
-            best = value
-            at = int(node)
-        merged[m] = (slack, value, room, node)
-        m += 1
-    return m, _Found(nodes, best, at)
-
-
-@compiled
-def _search(w: Array, c: Array, fit: int, rules: _Rules) -> tuple[Array, bool]:
-    """A best set, and whether that is proven; at most `fit` items fit the budget.
-
-    A state is a set that differs from x only in items of the core looked at so far: (slack, value,
-    room, node), where node is a row of `trail`, (node before, item flipped).
-    """
-    budget, max_items, gap, effort = rules
-    counted = max_items < fit  # only then the number of items is a constraint of its own
-    k = min(fit, max_items)
-    lam, mu, loss, x = _priced(w, c, budget, k)
-    value = w[x].sum()
-    slack = budget - c[x].sum()
-    room = k - x.sum()
-    U = value + lam * slack + mu * room
-    trail = np.zeros((64, 2), np.int32)
-    found = _Found(2, 0.0, -1)
-    if slack >= 0 and room >= 0:
-        found = _Found(2, value, 0)
-    sign = np.where(x, -1, 1)
-    for j in range(len(w)):
-        n = sign[j]
-        flipped = value + n * w[j]
-        if flipped > found.best and slack >= n * c[j] and (room >= n or not counted):
-            found = _Found(2, flipped, 1)
-            trail[1, 1] = j
-
-    core = np.flatnonzero(U - loss > (found.best + _EPS * U) / (1 - gap))
-    # where losses tie, mixed costs soon find a fit
-    core = core[np.argsort(core * 0.618034 % 1.0, kind="mergesort")]
-    core = core[np.argsort(loss[core], kind="mergesort")]
-    cuts = x[core].sum()
-    adds = len(core) - cuts
-    states = np.empty((64, 4))
-    merged = np.empty((64, 4))
-    size = 1
-    states[0] = (slack, value, float(room), 0.0)
-    for step in range(len(core)):
-        e = core[step]
-        n = sign[e]
-        cuts -= n < 0
-        adds -= n > 0
-        most_adds = 0
-        most_cuts = 0
-        if counted:
-            most_adds = min(adds, max(0, room + step + 1))
-            most_cuts = min(cuts, max(0, step + 1 - room))
-        need = (found.best + _EPS * U) / (1 - gap)
-        if step + 1 < len(core):
-            need += loss[core[step + 1]]
-        effort -= size
-        if size == 0 or effort < 0:
-            break
-
-        merged = _space(merged, 2 * size + 1)
-        trail = _space(trail, found.nodes + size)
-        added = (n * c[e], n * w[e], float(n))
-        hope = _Hope(lam, mu, need, most_adds, most_cuts)
-        size, found = _flip(states, size, merged, trail, found, e, added, hope, counted)
-        states, merged = merged, states
-
-    at = found.at
-    x &= at >= 0
-    while at > 0:
-        x[trail[at, 1]] = not x[trail[at, 1]]
-        at = trail[at, 0]
-    return x, effort >= 0
-
-
-@compiled
-def _solve(w: Array, order: Array, costs: Array, rules: _Rules) -> tuple[Array, Array, bool]:
-    """For each row of w (n, L): a best set, whether that is proven, and whether all weights are
-    below +inf.
-    """
-    A = np.full((len(w), rules.max_items), -1)
-    proven = np.ones(len(w), np.bool_)
-    items = np.empty(len(order), np.int64)
-    for b in range(len(w)):
-        n = fit = 0
-        total = 0.0
-        for e in order:
-            if not w[b, e] < np.inf:
-                return A, proven, False
-            if w[b, e] > 0 and costs[e] <= rules.budget:
-                items[n] = e
-                n += 1
-                total += costs[e]
-                fit += total <= rules.budget
-        if n > 0:
-            worth = items[:n]
-            chosen, proven[b] = _search(w[b][worth], costs[worth], fit, rules)
-            found = np.sort(worth[chosen])
-            A[b, : len(found)] = found
-    return A, proven, True
 
 
 class Knapsack(BaseOracle):
@@ -328,10 +32,17 @@ class Knapsack(BaseOracle):
     exactly; with others a set fits if its costs come to at most budget (1 + 1e-12), and sets are
     equal if their weights differ by less than 1e-12 of the best.
 
-    With `gap`, the search stops as soon as its set is proven to be worth (1 - gap) of the best. The
-    rare weights that are too hard, such as real ones that are nearly the costs, go to HiGHS (see
-    `Milp`), which may take long. With `time_limit`, in seconds per weight vector, it stops then
-    with the best set found; nothing is known about that one, so the oracle's gap is None.
+    The search ends when its set is proven to be worth (1 - `gap`) of the best, or after `effort`
+    steps per weight vector, a million in some 40 ms. Most weights need far fewer. Some have no
+    proof within reach, as those nearly proportional to the costs; their set lacks some millionths
+    of the best, and `solve_with_gap` says how much at most. Steps are counted, not timed: the same
+    weights have the same answer, on any machine.
+
+    `oracle.gap` is what holds whatever the weights: the `gap` given if no weights can take more
+    steps, as with few items or with small whole costs, and else one half. With `effort=None` the
+    core of a problem that is too hard, which are the items on which the proof hangs, goes to HiGHS
+    (see `Milp`), which may take hours and keeps the `gap`. With `time_limit`, in seconds per weight
+    vector, HiGHS works on it until then; how far it comes differs from run to run.
 
     >>> import numpy as np
     >>> from superarm import Knapsack
@@ -354,9 +65,12 @@ class Knapsack(BaseOracle):
         *,
         max_items: int | None = None,
         gap: float = 0.0,
+        effort: int | None = EFFORT,
         time_limit: float | None = None,
     ) -> None:
         check_limits(max_items, gap, time_limit)
+        if effort is not None:
+            require_count(effort=effort)
         listed, self.ids = named(costs, ParameterError)
         self.costs = _checked_costs(listed)
         self.budget = budget
@@ -364,56 +78,125 @@ class Knapsack(BaseOracle):
         if not (is_real(budget) and 0 <= budget < np.inf):
             raise ParameterError(f"budget must be a finite number, 0 or more, got {budget!r}")
         self.L = len(self.costs)
-        self.gap = gap if time_limit is None else None
-        self._stop_gap = gap
+        self.effort = effort
         self.time_limit = time_limit
-        self._limit = _limit(self.costs, budget)
+        self._unit = _unit(self.costs)
+        self._limit = _limit(budget, self._unit)
         self._order = np.argsort(self.costs, kind="stable")
         cheapest = np.cumsum(self.costs[self._order])
-        fit = int((cheapest <= self._limit * (1 + _EPS)).sum())
+        fit = int((cheapest <= self._limit * (1 + EPS)).sum())
         self.K = fit if max_items is None else min(fit, max_items)
+        self._stop_gap = gap
+        self.gap = gap if self._always_ends() else max(gap, _HALF)
 
     def __repr__(self) -> str:
         most = "" if self.max_items is None else f", max_items={self.max_items}"
         return f"Knapsack({self.L} items, budget={self.budget}{most})"
 
+    def _always_ends(self) -> bool:
+        """Whether the search keeps its gap for any weights.
+
+        It looks at no more states than there are sets, or total costs and numbers of items; each
+        may be compared with as many numbers of items.
+        """
+        if self.effort is None:
+            return self.time_limit is None
+        sets = 2.0 ** min(self.L, 1000)
+        totals = self.L * (self.costs.sum() / self._unit + 1) if self._unit else np.inf
+        steps = min(sets, totals) + self.L
+        if self.max_items is not None:
+            steps *= (self.L + 2.0) ** 2
+        return bool(2 * steps <= self._steps())
+
+    def _steps(self) -> int:
+        """How many steps the search may take: about half of the time limit, if there is one."""
+        steps = EFFORT if self.effort is None else self.effort
+        if self.time_limit is None:
+            return steps
+        return min(steps, int(_STEPS_PER_SECOND * self.time_limit))
+
     def solve(self, rows: Array) -> Array:
         """The best set within the budget for each row of weights (n, L): (n, K), -1 pads."""
-        rules = _Rules(
-            self._limit,
-            self.K,
-            self._stop_gap,
-            _EFFORT,
-        )
-        A, proven, valid = _solve(
-            rows,
-            self._order,
-            self.costs,
-            rules,
-        )
-        if not valid:
-            refuse_weights(rows)
-        for b in np.flatnonzero(~proven):
-            A[b] = self._harder(rows[b], A[b])
+        A, _ = self._solve(rows)
         return A
 
-    def _harder(self, w: Array, found: Array) -> Array:
-        """The better of the set found and HiGHS's."""
+    def solve_with_gap(self, w: Any) -> tuple[Array, Array]:
+        """The best sets found for the weights (*B, L), and for each the share of the best that it
+        may lack: items (*B, K), gaps (*B,), where 0 is proven to be the best.
+
+        >>> import numpy as np
+        >>> from superarm import Knapsack
+        >>> price = np.random.default_rng(0).uniform(1, 10, 100)
+        >>> A, gap = Knapsack(price, 150.0, effort=10_000).solve_with_gap(2 * price)
+        >>> bool(0 < gap < 1e-4)
+        True
+        """
+        return with_gaps(self._solve, w, self.L)
+
+    def _solve(self, rows: Array) -> tuple[Array, Array]:
+        """The best sets found for the rows of weights (n, L), and their gaps (n,)."""
+        if self.effort is not None and self.time_limit is None:
+            return self._search(rows)
+
+        A = np.empty((len(rows), self.K), np.int64)
+        gap = np.empty(len(rows))
+        for b, w in enumerate(rows):
+            begun = time.monotonic()
+            found, proven = self._search(w[None])
+            A[b] = found[0]
+            gap[b] = proven[0]
+            left = None
+            if self.time_limit is not None:
+                left = self.time_limit - (time.monotonic() - begun)
+            if gap[b] > self._stop_gap and (left is None or left > 0):
+                A[b], gap[b] = self._further(w, A[b], gap[b], left)
+        return A, gap
+
+    def _rules(self) -> Rules:
+        return Rules(self._limit, self.K, self._stop_gap, self._steps())
+
+    def _search(self, rows: Array) -> tuple[Array, Array]:
+        """What the compiled search finds."""
+        A, gap, valid = core.solve(rows, self._order, self.costs, self._rules())
+        if not valid:
+            refuse_weights(rows)
+        return A, gap
+
+    def _further(
+        self, w: Array, found: Array, gap: float, seconds: float | None
+    ) -> tuple[Array, float]:
+        """The better of the set found and HiGHS's, and its gap.
+
+        In any set that is worth more than the one found, all items outside the core are as the
+        prices choose.
+        """
+        rules = self._rules()
+        worth = self._order[(w[self._order] > 0) & (self.costs[self._order] <= rules.budget)]
+        fit = int((np.cumsum(self.costs[worth]) <= rules.budget).sum())
+        at_prices = relaxed(w[worth], self.costs[worth], fit, rules)
+        value = w[found[found >= 0]].sum()
+        needed = (value + EPS * at_prices.U) / (1 - rules.gap)
+        open_ = at_prices.U - at_prices.loss > needed
+        items = worth[open_]
+        sure = worth[at_prices.x & ~open_]
+        left = rules.budget - self.costs[sure].sum()
+        if left < 0 or len(sure) >= self.K:
+            return found, gap
+
         highs = Milp(
-            self.costs[None],
-            [self._limit],
-            max_items=self.K,
+            self.costs[None, items],
+            [left],
+            max_items=self.K - len(sure),
             gap=self._stop_gap,
-            time_limit=self.time_limit,
+            time_limit=seconds,
         )
-        try:
-            other = highs(np.where(w > 0, w, -np.inf))
-        except OracleError:
-            if self.time_limit is None:
-                raise
-            return found
-        better = w[other[other >= 0]].sum() > w[found[found >= 0]].sum()
-        return other if better else found
+        x, bound = highs.search(w[items])
+        other = np.sort(np.append(sure, items[x > 0]))
+        bound = min(value / (1 - gap), max(bound + w[sure].sum(), value))
+        if w[other].sum() <= value:
+            return found, lacking(value, bound)
+        padding = np.full(self.K - len(other), -1)
+        return np.append(other, padding), lacking(w[other].sum(), bound)
 
 
 def _checked_costs(costs: Any) -> Array:
@@ -431,12 +214,17 @@ def _checked_costs(costs: Any) -> Array:
     return c
 
 
-def _limit(costs: Array, budget: float) -> float:
-    """What the costs of a set may come to in floating point."""
+def _unit(costs: Array) -> int:
+    """The largest whole number of which all costs are multiples; 0 if they are not whole."""
     whole = (costs == np.floor(costs)).all()
     if not whole or costs.sum() >= _EXACT:
-        return budget * (1 + _EPS)
-
+        return 0
     common = np.gcd.reduce(costs.astype(np.int64))
-    unit = max(1, int(common))
+    return max(1, int(common))
+
+
+def _limit(budget: float, unit: int) -> float:
+    """What the costs of a set may come to in floating point."""
+    if not unit:
+        return budget * (1 + EPS)
     return float(budget // unit * unit)

@@ -1,17 +1,20 @@
-"""Sets of items under any linear constraints, by HiGHS through SciPy."""
+"""Sets of items under any linear constraints, by HiGHS."""
 
+import functools
 import time
 from typing import Any
 
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.arrays.compiled import compiled
 from superarm.checks import require_count, require_positive
 from superarm.errors import OracleError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible
+from superarm.oracles.base import BaseOracle, feasible, padded
+from superarm.oracles.gaps import lacking, with_gaps
+from superarm.oracles.highs import Program, maximize
 from superarm.tables import by_item, index_of
 
-_INFEASIBLE = 2  # the status of scipy.optimize.milp
 _ROUNDING = 1e-12  # in a constraint, relative to the sizes of its terms
 _MAX_CUTS = 100
 
@@ -26,9 +29,12 @@ class Milp(BaseOracle):
 
     With `gap`, the search stops as soon as its set is proven to be worth (1 - gap) of the best, for
     weights that are not negative. With `time_limit`, in seconds per weight vector, it also stops
-    then with the best set found; nothing is known about that one, so the oracle's gap is None.
-    Exact means up to HiGHS's tolerances, which the weights are scaled for: about 1e-12 of the
-    largest weight. A x <= b is checked, and holds up to rounding.
+    then with the best set found, which is at least that of adding items greedily where no item at
+    all is a feasible set. What is found by then depends on the machine and on what else it does,
+    so the same weights may have different answers; nothing is promised, and the oracle's gap is
+    None: `solve_with_gap` says for each set how far it is proven to be from the best. Exact means
+    up to HiGHS's tolerances, which the weights are scaled for: about 1e-12 of the largest weight.
+    A x <= b is checked, and holds up to rounding.
 
     >>> import numpy as np
     >>> from superarm import Milp
@@ -61,51 +67,129 @@ class Milp(BaseOracle):
     def __repr__(self) -> str:
         return f"Milp({len(self._b)} constraints, {self.L} items)"
 
-    def solve_row(self, w: Array) -> Array:
-        """The items of the best set for the weights (L,).
+    def solve(self, rows: Array) -> Array:
+        """The best set for each row of weights (n, L): (n, K), -1 pads."""
+        A, _ = self._solve(rows)
+        return A
+
+    def solve_with_gap(self, w: Any) -> tuple[Array, Array]:
+        """The best sets found for the weights (*B, L), and for each the share of the best that it
+        may lack: items (*B, K), gaps (*B,), inf where nothing is proven.
+
+        >>> from superarm import Milp
+        >>> Milp([[3, 2, 2, 1]], [4], time_limit=10.0).solve_with_gap([3.5, 2.0, 1.5, 1.0])
+        (array([ 0,  3, -1, -1]), array(0.))
+        """
+        return with_gaps(self._solve, w, self.L)
+
+    def _solve(self, rows: Array) -> tuple[Array, Array]:
+        sets = []
+        gap = np.empty(len(rows))
+        for b, w in enumerate(rows):
+            x, bound = self.search(w)
+            items = np.flatnonzero(x)
+            gap[b] = lacking(w[items].sum(), bound)
+            sets.append(items)
+        return padded(sets, self.K), gap
+
+    def search(self, w: Array) -> tuple[Array, float]:
+        """The best set x (L,) found for the weights (L,), as 0 and 1, and a bound on what any set
+        is worth.
 
         HiGHS lets a point miss a constraint by 1e-6: cut such points off until one misses none.
         """
-        from scipy.optimize import LinearConstraint
-
         stop = None
+        start = None
         if self.time_limit is not None:
             stop = time.monotonic() + self.time_limit
-        constraints = [LinearConstraint(self._A, -np.inf, self._b)]
+            start = self._greedy(w)
+        program = Program(w, self._A, self._b)
+        bound = _sum_of_best(w, self.K)
 
         for _ in range(_MAX_CUTS):
-            x = self._highs(w, constraints, stop)
-            excess = self._A @ x - self._b
-            terms = abs(self._A) @ x + abs(self._b)
-            if (excess <= _ROUNDING * terms).all():
-                return np.flatnonzero(x)
-            constraints.append(LinearConstraint(2 * x - 1, -np.inf, x.sum() - 1))
+            found = maximize(
+                program,
+                relative_gap=self._relative_gap,
+                start=start,
+                seconds=None if stop is None else max(stop - time.monotonic(), 0.0),
+            )
+            feasible(found.feasible, self)
+            bound = min(bound, found.bound)
+            if found.x is None or self._fits(found.x):
+                return self._better(w, start, found.x), bound
+            program = _without(program, found.x)
         raise OracleError(
             f"{self}: HiGHS found only sets that miss a constraint by its tolerance of 1e-6"
         )
 
-    def _highs(self, w: Array, constraints: list[Any], stop: float | None) -> Array:
-        from scipy.optimize import Bounds, milp
+    def _fits(self, x: Array) -> bool:
+        """Whether a set keeps the constraints, up to rounding."""
+        excess = self._A @ x - self._b
+        terms = abs(self._A) @ x + abs(self._b)
+        return bool((excess <= _ROUNDING * terms).all())
 
-        available = w > -np.inf
-        options = {"mip_rel_gap": self._relative_gap}
-        if stop is not None:
-            options["time_limit"] = max(stop - time.monotonic(), 0.0)
-        found = milp(
-            -_scaled(np.where(available, w, 0.0)),
-            integrality=1,
-            bounds=Bounds(0, available.astype(float)),
-            constraints=constraints,
-            options=options,
-        )
-        feasible(found.status != _INFEASIBLE, self)
-        if found.x is None:
-            raise OracleError(
-                f"{self}: no set found with time_limit={self.time_limit}, "
-                f"HiGHS says: {found.message}"
-            )
-        x: Array = np.round(found.x)
-        return x
+    def _better(self, w: Array, start: Array | None, found: Array | None) -> Array:
+        """The better of the set that was there first and the one that was found."""
+        sets = [x for x in (start, found) if x is not None]
+        if not sets:
+            raise OracleError(f"{self}: no set found with time_limit={self.time_limit}")
+        return max(sets, key=lambda x: w[x > 0].sum())
+
+    def _greedy(self, w: Array) -> Array | None:
+        """A set by adding what fits, by weight or by weight per use of the constraints, whichever
+        is better; None if no item at all is no feasible set.
+        """
+        if (self._b < 0).any():
+            return None
+        order = np.argsort(-w, kind="stable")
+        by_use = np.argsort(-w / self._use, kind="stable")
+        sets = [
+            _added(w, each, self._A.indptr, self._A.indices, self._A.data, self._b)
+            for each in (order, by_use)
+        ]
+        return max(sets, key=lambda x: w[x > 0].sum())
+
+    @functools.cached_property
+    def _use(self) -> Array:
+        """How much of the constraints each item uses, as shares of what they allow, (L,)."""
+        allowed = np.maximum(self._b, np.finfo(float).tiny)
+        share = self._A.maximum(0).multiply(1 / allowed[:, None])
+        use: Array = np.asarray(share.sum(axis=0)).ravel()
+        return np.clip(use, 1e-9, 1e300)
+
+
+@compiled
+def _added(w: Array, order: Array, start: Array, row: Array, value: Array, allowed: Array) -> Array:
+    """Add to no items those that are worth something and fit, in this order: a set (L,) of 0 and
+    1.
+    """
+    left = allowed.copy()
+    x = np.zeros(len(w))
+    for e in order:
+        fits = w[e] > 0
+        for p in range(start[e], start[e + 1]):
+            fits &= value[p] <= left[row[p]] or value[p] <= 0
+        if not fits:
+            continue
+        x[e] = 1
+        for p in range(start[e], start[e + 1]):
+            left[row[p]] -= value[p]
+    return x
+
+
+def _sum_of_best(w: Array, K: int) -> float:
+    """What the K best items are worth together."""
+    best = np.partition(w, len(w) - K)[len(w) - K :]
+    return float(np.maximum(best, 0).sum())
+
+
+def _without(program: Program, x: Array) -> Program:
+    """The program with one more constraint, which only the set x misses."""
+    from scipy import sparse
+
+    w, A, b = program
+    A = sparse.vstack([A, 2 * x[None] - 1], format="csc")
+    return Program(w, A, np.append(b, x.sum() - 1))
 
 
 def check_limits(max_items: int | None, gap: float, time_limit: float | None) -> None:
@@ -170,13 +254,3 @@ def _constraints(A: Any, b: Any, max_items: int | None) -> tuple[Any, Array]:
     _, exponent = np.frexp(largest)
     up = np.exp2(np.clip(10 - exponent, 0, 1000) * (largest > 0))
     return sparse.csc_array(A.multiply(up[:, None])), b * up
-
-
-def _scaled(w: Array) -> Array:
-    """The weights times a power of 2, the largest near 1e6: HiGHS takes sets within 1e-6 for
-    equal.
-    """
-    largest = np.abs(w).max(initial=0.0)
-    _, exponent = np.frexp(largest)
-    scaled: Array = np.ldexp(w, 20 - exponent)
-    return scaled
