@@ -19,6 +19,7 @@ from superarm import (
     BipartiteMatching,
     DagPath,
     GridPath,
+    Intervals,
     Knapsack,
     LaminarMatroid,
     Matroid,
@@ -237,6 +238,21 @@ def milp(axes: Axes, rng: np.random.Generator) -> str:
     return "Milp(A, b): the most weight within four resources"
 
 
+def intervals(axes: Axes, rng: np.random.Generator) -> str:
+    start = np.sort(rng.uniform(9, 17, 24))
+    length = rng.uniform(0.5, 2.5, 24)
+    w = rng.random(24)
+    chosen = np.isin(np.arange(24), Intervals(start, start + length)(w))
+    colors = np.where(chosen, CHOSEN, OTHER)
+    axes.barh(range(24), length, left=start, color=colors, height=0.75)
+    for e, (begin, weight) in enumerate(zip(start, w, strict=True)):
+        axes.text(begin - 0.05, e, f"{weight:.1f}", ha="right", va="center", fontsize=6)
+    for time in start[chosen]:
+        axes.axvline(time, color=CHOSEN, linewidth=0.6, alpha=0.5)
+    axes.set(xlabel="hour", ylabel="item, its weight in front", yticks=[])
+    return "Intervals(start, end): the most weight, one at a time"
+
+
 def tour(axes: Axes, rng: np.random.Generator) -> str:
     xy = rng.random((70, 2)) * [1.6, 1]
     edges = np.stack(np.triu_indices(70, 1), axis=1)
@@ -263,6 +279,7 @@ PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "bipartite-matching": bipartite,
     "knapsack": knapsack,
     "milp": milp,
+    "intervals": intervals,
     "tour": tour,
 }
 

@@ -18,6 +18,7 @@ from superarm import (
     BipartiteMatching,
     DagPath,
     GridPath,
+    Intervals,
     Knapsack,
     LaminarMatroid,
     PartitionMatroid,
@@ -49,6 +50,7 @@ FAMILIES = {
     "Assignment": lambda: (Assignment(8, 10), 80),
     "BipartiteMatching": lambda: (BipartiteMatching(PAIRS), len(PAIRS)),
     "Knapsack": lambda: (Knapsack(np.linspace(0.1, 1.1, 60), 8.0), 60),
+    "Intervals": lambda: (Intervals(np.arange(60) % 25, np.arange(60) % 25 + 3, max_items=4), 60),
     "Tour": lambda: (Tour(25), 300),
 }
 ON_ALL_CORES = ("TopK", "Quota", "PartitionMatroid", "LaminarMatroid", "GridPath", "DagPath")

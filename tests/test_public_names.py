@@ -43,6 +43,7 @@ PUBLIC = {
     "GaussianEnvironment",
     "Greedy",
     "GridPath",
+    "Intervals",
     "LaminarMatroid",
     "Learner",
     "Matroid",
