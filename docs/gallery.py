@@ -238,6 +238,30 @@ def milp(axes: Axes, rng: np.random.Generator) -> str:
     return "Milp(A, b): the most weight within four resources"
 
 
+def steiner_tree(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((30, 2)) * [1.6, 1]
+    edges = near_pairs(xy, 0.45)
+    E = len(edges)
+    cost = np.linalg.norm(xy[edges[:, 0]] - xy[edges[:, 1]], axis=1)
+    root, *others = np.argsort(xy[:, 0])[[0, 8, 15, 22, 29]]
+    into = np.zeros((30, E))
+    into[edges[:, 1], np.arange(E)] = 1
+    into[edges[:, 0], np.arange(E)] = -1
+    inner = np.arange(30) != root
+
+    # a unit of flow y reaches each of the others, along chosen edges x only
+    each = np.eye(len(others))
+    arrives = np.kron(each, np.hstack([-into, into])[inner])
+    along = np.kron(each, np.hstack([np.eye(E), np.eye(E)]))
+    chosen = np.tile(-np.eye(E), (len(others), 1))
+    A = np.block([[np.zeros((len(arrives), E)), arrives], [chosen, along]])
+    asked = (np.arange(30) == np.array(others)[:, None])[:, inner]
+    b = np.append(-1.0 * asked.ravel(), np.zeros(len(along)))
+    network(axes, xy, edges, -cost, Milp(A, b, helpers=arrives.shape[1])(-cost))
+    axes.scatter(*xy[[root, *others]].T, s=90, color="0.25", zorder=4)
+    return "Milp(A, b, helpers=...): the cheapest way to connect five places"
+
+
 def intervals(axes: Axes, rng: np.random.Generator) -> str:
     start = np.sort(rng.uniform(9, 17, 24))
     length = rng.uniform(0.5, 2.5, 24)
@@ -279,6 +303,7 @@ PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "bipartite-matching": bipartite,
     "knapsack": knapsack,
     "milp": milp,
+    "steiner-tree": steiner_tree,
     "intervals": intervals,
     "tour": tour,
 }
