@@ -20,6 +20,7 @@ from superarm import (
     Budget,
     DagPath,
     GridPath,
+    Intervals,
     Knapsack,
     LaminarMatroid,
     Matroid,
@@ -253,6 +254,45 @@ def milp(axes: Axes, rng: np.random.Generator) -> str:
     return "Milp(A, b): the most weight within four resources"
 
 
+def steiner_tree(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((30, 2)) * [1.6, 1]
+    edges = near_pairs(xy, 0.45)
+    E = len(edges)
+    cost = np.linalg.norm(xy[edges[:, 0]] - xy[edges[:, 1]], axis=1)
+    root, *others = np.argsort(xy[:, 0])[[0, 8, 15, 22, 29]]
+    into = np.zeros((30, E))
+    into[edges[:, 1], np.arange(E)] = 1
+    into[edges[:, 0], np.arange(E)] = -1
+    inner = np.arange(30) != root
+
+    # a unit of flow y reaches each of the others, along chosen edges x only
+    each = np.eye(len(others))
+    arrives = np.kron(each, np.hstack([-into, into])[inner])
+    along = np.kron(each, np.hstack([np.eye(E), np.eye(E)]))
+    chosen = np.tile(-np.eye(E), (len(others), 1))
+    A = np.block([[np.zeros((len(arrives), E)), arrives], [chosen, along]])
+    asked = (np.arange(30) == np.array(others)[:, None])[:, inner]
+    b = np.append(-1.0 * asked.ravel(), np.zeros(len(along)))
+    network(axes, xy, edges, -cost, Milp(A, b, helpers=arrives.shape[1])(-cost))
+    axes.scatter(*xy[[root, *others]].T, s=90, color="0.25", zorder=4)
+    return "Milp(A, b, helpers=...): the cheapest way to connect five places"
+
+
+def intervals(axes: Axes, rng: np.random.Generator) -> str:
+    start = np.sort(rng.uniform(9, 17, 24))
+    length = rng.uniform(0.5, 2.5, 24)
+    w = rng.random(24)
+    chosen = np.isin(np.arange(24), Intervals(start, start + length)(w))
+    colors = np.where(chosen, CHOSEN, OTHER)
+    axes.barh(range(24), length, left=start, color=colors, height=0.75)
+    for e, (begin, weight) in enumerate(zip(start, w, strict=True)):
+        axes.text(begin - 0.05, e, f"{weight:.1f}", ha="right", va="center", fontsize=6)
+    for time in start[chosen]:
+        axes.axvline(time, color=CHOSEN, linewidth=0.6, alpha=0.5)
+    axes.set(xlabel="hour", ylabel="item, its weight in front", yticks=[])
+    return "Intervals(start, end): the most weight, one at a time"
+
+
 def tour(axes: Axes, rng: np.random.Generator) -> str:
     xy = rng.random((70, 2)) * [1.6, 1]
     edges = np.stack(np.triu_indices(70, 1), axis=1)
@@ -280,6 +320,8 @@ PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "knapsack": knapsack,
     "budget": budget,
     "milp": milp,
+    "steiner-tree": steiner_tree,
+    "intervals": intervals,
     "tour": tour,
 }
 

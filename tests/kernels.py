@@ -19,6 +19,7 @@ from superarm import (
     Budget,
     DagPath,
     GridPath,
+    Intervals,
     Knapsack,
     LaminarMatroid,
     PartitionMatroid,
@@ -58,6 +59,7 @@ FAMILIES = {
     "BipartiteMatching": lambda: (BipartiteMatching(PAIRS), len(PAIRS)),
     "Knapsack": lambda: (Knapsack(np.linspace(0.1, 1.1, 60), 8.0), 60),
     "Budget": lambda: (budget(), 60),
+    "Intervals": lambda: (Intervals(np.arange(60) % 25, np.arange(60) % 25 + 3, max_items=4), 60),
     "Tour": lambda: (Tour(25), 300),
 }
 ON_ALL_CORES = (

@@ -44,6 +44,7 @@ PUBLIC = {
     "GaussianEnvironment",
     "Greedy",
     "GridPath",
+    "Intervals",
     "LaminarMatroid",
     "Learner",
     "Matroid",

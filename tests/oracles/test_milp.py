@@ -1,6 +1,8 @@
 import itertools
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -226,3 +228,112 @@ def test_weights_are_refused():
 def test_bad_parameters_are_refused(A, b, settings, message):
     with pytest.raises(ParameterError, match=message):
         Milp(A, b, **settings)
+
+
+def excluded(L, pairs, most=None):
+    most = L if most is None else most
+    return [
+        s
+        for k in range(most + 1)
+        for s in itertools.combinations(range(L), k)
+        if not any(a in s and b in s for a, b in pairs)
+    ]
+
+
+def test_conflicts_exclude_each_other():
+    pairs = [(0, 1), (1, 2), (4, 3)]
+    anything = np.ones((1, 5))
+    check_oracle(Milp(anything, [5], conflicts=pairs), 5, family=excluded(5, pairs), trials=30)
+    two = Milp(anything, [5], conflicts=np.array(pairs), max_items=2)
+    check_oracle(two, 5, family=excluded(5, pairs, 2), trials=30)
+    assert two.K == 2
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        pairs = [p for p in itertools.combinations(range(9), 2) if rng.random() < 0.3]
+        w = rng.standard_normal(9)
+        best = value(w, brute_force(excluded(9, pairs))(w))
+        limited = Milp(np.ones((1, 9)), [9], conflicts=pairs, time_limit=60.0)
+        assert value(w, limited(w)) == pytest.approx(best)
+
+
+def test_conflicts_go_by_id_in_a_data_frame():
+    costs = pd.DataFrame([[1.0, 1.0, 1.0]], columns=["a", "b", "c"])
+    oracle = Milp(costs, [3.0], conflicts=[("a", "c")])
+    assert oracle(np.array([0.1, 0.2, 0.3])).tolist() == [1, 2, -1]
+    for pair in [("a", "d"), (0, 1), ("a", "b", "c"), ("a", "a"), "a", 3]:
+        with pytest.raises(ParameterError, match="conflicts must be pairs"):
+            Milp(costs, [3.0], conflicts=[pair])
+
+
+@pytest.mark.parametrize("pair", [(0, 3), (-1, 0), (1, 1), (0, 0.5), (0,), (0, 1, 2), 7])
+def test_conflicts_that_are_none_are_refused(pair):
+    with pytest.raises(ParameterError, match="conflicts must be pairs"):
+        Milp(np.ones((1, 3)), [3], conflicts=[pair])
+
+
+EDGES = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 2), (3, 4)]
+
+
+def steiner(edges, terminals, nodes):
+    """Edges that connect the first terminal with the others: a flow of 1 to each fits."""
+    root, *others = terminals
+    B = np.zeros((nodes, len(edges)))
+    for e, (u, v) in enumerate(edges):
+        B[u, e] = -1
+        B[v, e] = 1
+    E = np.eye(len(edges))
+    T = len(others)
+    inner = np.arange(nodes) != root
+    arrives = np.kron(np.eye(T), np.hstack([-B, B])[inner])
+    asked = np.concatenate([-(np.arange(nodes) == t)[inner].astype(float) for t in others])
+    along = np.kron(np.eye(T), np.hstack([E, E]))
+    A = np.block(
+        [
+            [np.zeros((len(asked), len(edges))), arrives],
+            [-np.kron(np.ones((T, 1)), E), along],
+        ]
+    )
+    return A, np.append(asked, np.zeros(T * len(edges))), 2 * T * len(edges)
+
+
+def connecting(edges, terminals):
+    sets = []
+    for k in range(len(edges) + 1):
+        for s in itertools.combinations(range(len(edges)), k):
+            graph = nx.Graph([edges[e] for e in s])
+            graph.add_nodes_from(terminals)
+            if set(terminals) <= nx.node_connected_component(graph, terminals[0]):
+                sets.append(s)
+    return sets
+
+
+def test_helpers_are_flows_that_connect():
+    terminals = [0, 3, 4]
+    A, b, helpers = steiner(EDGES, terminals, 5)
+    oracle = Milp(A, b, helpers=helpers)
+    assert oracle.L == oracle.K == 6
+    assert repr(oracle) == f"Milp({len(b)} constraints, 6 items, {helpers} helpers)"
+    check_oracle(oracle, 6, family=connecting(EDGES, terminals), trials=30)
+    few = Milp(A, b, helpers=helpers, max_items=3, conflicts=[(0, 1)], time_limit=60.0)
+    sets = [s for s in connecting(EDGES, terminals) if len(s) <= 3 and not {0, 1} <= set(s)]
+    check_oracle(few, 6, family=sets, trials=30)
+
+
+def test_helpers_that_only_a_tolerance_allows_are_none():
+    """HiGHS takes x = 1e-7 for 0, and 1e7 times that for 1: a flow through a closed edge."""
+    A = [[0.0, 0.0, -1.0], [-1e7, 0.0, 1.0]]  # y >= 1, y <= 1e7 x_0
+    oracle = Milp(A, [-1.0, 0.0], helpers=1)
+    assert oracle(np.array([-1.0, 1.0])).tolist() == [0, 1]
+    with pytest.raises(InfeasibleError):
+        oracle(np.array([-np.inf, 1.0]))
+
+
+def test_helpers_in_a_data_frame_are_no_items():
+    A = pd.DataFrame([[1.0, 1.0, -1.0], [0.0, 0.0, 1.0]], columns=["a", "b", "spent"])
+    oracle = Milp(A, [0.0, 1.5], helpers=1)
+    assert oracle.ids == ["a", "b"]
+    assert oracle(np.array([0.4, 0.5])).tolist() == [1, -1]
+    with pytest.raises(ParameterError, match="A has 3 columns, too few for 3 helpers"):
+        Milp(A, [0.0, 1.5], helpers=3)
+    with pytest.raises(ParameterError, match="helpers must be a whole number"):
+        Milp(A, [0.0, 1.5], helpers=-1)

@@ -4,6 +4,7 @@ from superarm.oracles.base import minimize, with_gap
 from superarm.oracles.brute_force import brute_force
 from superarm.oracles.budget import Budget
 from superarm.oracles.grid import GridPath
+from superarm.oracles.intervals import Intervals
 from superarm.oracles.knapsack import Knapsack
 from superarm.oracles.matching import Assignment, BipartiteMatching
 from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
@@ -20,6 +21,7 @@ __all__ = [
     "Budget",
     "DagPath",
     "GridPath",
+    "Intervals",
     "Knapsack",
     "LaminarMatroid",
     "Matroid",

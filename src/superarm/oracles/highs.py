@@ -19,10 +19,12 @@ class Answer(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Sets x of items in {0,1}^n with A x <= b, of which w x shall be the largest."""
+    """Sets x of items in {0,1}^n with A (x, y) <= b for some numbers y >= 0, of which w x shall be
+    the largest.
+    """
 
     w: Array  # (n,), -inf for items that are not available
-    A: Any  # (m, n), a SciPy sparse array by column
+    A: Any  # (m, n + helpers), a SciPy sparse array by column; the last ones are those of y
     b: Array  # (m,)
 
 
@@ -44,16 +46,17 @@ def maximize(
     solver.silent()
     solver.setOptionValue("mip_rel_gap", relative_gap)
     exponent = _pass_model(solver, program)
+    n = len(program.w)
     if start is not None:
         solver.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
     seen: list[Array] = []
     if not _run(solver, seconds, seen):
-        return Answer(seen[-1] if seen else None, np.inf, True)
+        return Answer(seen[-1][:n] if seen else None, np.inf, True)
 
     info = solver.getInfo()
     x = None
     if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
-        x = np.round(solver.getSolution().col_value)
+        x = np.round(solver.getSolution().col_value[:n])
     impossible = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
     bound = -np.ldexp(info.mip_dual_bound, exponent)
     return Answer(x, float(bound), not impossible)
@@ -67,7 +70,8 @@ def _pass_model(solver: Any, program: Program) -> int:
     import highspy
 
     w, A, b = program
-    n = len(w)
+    n = A.shape[1]
+    helpers = n - len(w)
     available = w > -np.inf
     worth = np.where(available, w, 0.0)
     _, exponent = np.frexp(np.abs(worth).max(initial=0.0))
@@ -79,15 +83,15 @@ def _pass_model(solver: Any, program: Program) -> int:
         int(highspy.MatrixFormat.kColwise),
         int(highspy.ObjSense.kMinimize),
         0.0,
-        -np.ldexp(worth, -exponent),
+        np.append(-np.ldexp(worth, -exponent), np.zeros(helpers)),
         np.zeros(n),
-        available.astype(float),
+        np.append(available.astype(float), np.full(helpers, np.inf)),
         np.full(len(b), -np.inf),
         b,
         A.indptr.astype(np.int32),
         A.indices.astype(np.int32),
         A.data,
-        np.ones(n, np.int32),
+        np.append(np.ones(len(w), np.int32), np.zeros(helpers, np.int32)),
     )
     return exponent
 
