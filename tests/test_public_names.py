@@ -43,6 +43,7 @@ PUBLIC = {
     "GaussianEnvironment",
     "Greedy",
     "GridPath",
+    "GroupLimits",
     "Intervals",
     "LaminarMatroid",
     "Learner",

@@ -8,6 +8,7 @@ from superarm.oracles.knapsack import Knapsack
 from superarm.oracles.matching import Assignment, BipartiteMatching
 from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
 from superarm.oracles.milp import Milp
+from superarm.oracles.overlapping import GroupLimits
 from superarm.oracles.path import DagPath, ShortestPath
 from superarm.oracles.slate import Slate
 from superarm.oracles.topk import Quota, TopK
@@ -19,6 +20,7 @@ __all__ = [
     "BipartiteMatching",
     "DagPath",
     "GridPath",
+    "GroupLimits",
     "Intervals",
     "Knapsack",
     "LaminarMatroid",
