@@ -20,6 +20,7 @@ from superarm import (
     Budget,
     DagPath,
     GridPath,
+    GroupLimits,
     Intervals,
     Knapsack,
     LaminarMatroid,
@@ -92,6 +93,22 @@ def quota(axes: Axes, rng: np.random.Generator) -> str:
     w = rng.random(20)
     bars(axes, w, Quota(groups, {"f": 3, "m": 3})(w), groups)
     return "Quota(groups, {'f': 3, 'm': 3}): the three best of each"
+
+
+def group_limits(axes: Axes, rng: np.random.Generator) -> str:
+    labels = list("abcde")
+    groups = [set(rng.choice(labels, rng.integers(1, 4), replace=False)) for _ in range(20)]
+    w = rng.random(20)
+    A = GroupLimits(groups, 2, max_items=6)(w)
+    bars(axes, w, A)
+    for y, label in enumerate(labels):
+        for e, of in enumerate(groups):
+            if label in of:
+                color = CHOSEN if e in A else OTHER
+                axes.scatter(e, -0.1 - 0.08 * y, s=24, color=color, marker="s")
+        axes.text(-1.0, -0.1 - 0.08 * y, label, va="center", ha="right", fontsize=8)
+    axes.set(xlabel="item, its groups above", xticks=[], yticks=[0, 0.5, 1], xlim=(-2, 20))
+    return "GroupLimits(groups, 2, max_items=6): at most two of each group"
 
 
 def partition(axes: Axes, rng: np.random.Generator) -> str:
@@ -274,7 +291,8 @@ def steiner_tree(axes: Axes, rng: np.random.Generator) -> str:
     asked = (np.arange(30) == np.array(others)[:, None])[:, inner]
     b = np.append(-1.0 * asked.ravel(), np.zeros(len(along)))
     network(axes, xy, edges, -cost, Milp(A, b, helpers=arrives.shape[1])(-cost))
-    axes.scatter(*xy[[root, *others]].T, s=90, color="0.25", zorder=4)
+    houses = xy[[root, *others]]
+    axes.scatter(houses[:, 0], houses[:, 1], s=90, color="0.25", zorder=4)
     return "Milp(A, b, helpers=...): the cheapest way to connect five places"
 
 
@@ -308,6 +326,7 @@ def tour(axes: Axes, rng: np.random.Generator) -> str:
 PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "topk": topk,
     "quota": quota,
+    "group-limits": group_limits,
     "partition-matroid": partition,
     "laminar-matroid": laminar,
     "matroid": matroid,

@@ -19,6 +19,7 @@ from superarm import (
     Budget,
     DagPath,
     GridPath,
+    GroupLimits,
     Intervals,
     Knapsack,
     LaminarMatroid,
@@ -60,6 +61,7 @@ FAMILIES = {
     "Knapsack": lambda: (Knapsack(np.linspace(0.1, 1.1, 60), 8.0), 60),
     "Budget": lambda: (budget(), 60),
     "Intervals": lambda: (Intervals(np.arange(60) % 25, np.arange(60) % 25 + 3, max_items=4), 60),
+    "GroupLimits": lambda: (GroupLimits([{e % 5, 5 + e % 7} for e in range(60)], 2), 60),
     "Tour": lambda: (Tour(25), 300),
 }
 ON_ALL_CORES = (

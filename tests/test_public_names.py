@@ -44,6 +44,7 @@ PUBLIC = {
     "GaussianEnvironment",
     "Greedy",
     "GridPath",
+    "GroupLimits",
     "Intervals",
     "LaminarMatroid",
     "Learner",

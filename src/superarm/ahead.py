@@ -24,8 +24,11 @@ from superarm.learners import (
 )
 from superarm.oracles import (
     BipartiteMatching,
+    Budget,
     DagPath,
     GridPath,
+    GroupLimits,
+    Intervals,
     Knapsack,
     LaminarMatroid,
     PartitionMatroid,
@@ -50,6 +53,11 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "SpanningTree": lambda: SpanningTree(TRIANGLE),
     "BipartiteMatching": lambda: BipartiteMatching(TRIANGLE),
     "Knapsack": lambda: Knapsack(np.linspace(1.0, 2.0, 40), 20.0),
+    "Budget": lambda: Budget(
+        np.linspace(1.0, 2.0, 40), 20.0, groups=["a", "b"] * 20, maximum=9, max_items=15
+    ),
+    "GroupLimits": lambda: GroupLimits([["a"], ["a", "b"], ["b"]] * 4, {"a": 2, "b": 2}),
+    "Intervals": lambda: Intervals([0.0, 1.0, 2.0], [1.5, 2.5, 3.0]),
     "Tour": lambda: Tour(12),
     "CombLinTS": lambda: CombLinTS(),
     "CombLinTS with scales": lambda: CombLinTS(lam=1.0, sigma=1.0),

@@ -9,6 +9,7 @@ from superarm.oracles.knapsack import Knapsack
 from superarm.oracles.matching import Assignment, BipartiteMatching
 from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
 from superarm.oracles.milp import Milp
+from superarm.oracles.overlapping import GroupLimits
 from superarm.oracles.path import DagPath, ShortestPath
 from superarm.oracles.slate import Slate
 from superarm.oracles.topk import Quota, TopK
@@ -21,6 +22,7 @@ __all__ = [
     "Budget",
     "DagPath",
     "GridPath",
+    "GroupLimits",
     "Intervals",
     "Knapsack",
     "LaminarMatroid",

@@ -315,7 +315,7 @@ def _pairs(conflicts: Iterable[Sequence[Any]], L: int, ids: list[Any] | None) ->
 
 
 def _also(A: Any, b: Array, rows: Any, most: int) -> tuple[Any, Array]:
-    """The constraints A and b, and that each of the rows (n, L) of items comes to `most` at most."""
+    """The constraints A and b, and that each of the rows (n, L) of items is `most` at most."""
     from scipy import sparse
 
     n, L = rows.shape
