@@ -6,12 +6,15 @@ from superarm import (
     Agent,
     Assignment,
     BipartiteMatching,
+    Budget,
     CombLinTS,
     CombLinUCB,
     CombMixTS,
     CombTS,
     DagPath,
     GridPath,
+    GroupLimits,
+    Intervals,
     Knapsack,
     LaminarMatroid,
     Matroid,
@@ -117,11 +120,14 @@ ORACLES = {
     "Matroid": (Matroid(6, lambda items: len(items) <= 2), 6, 3),
     "GridPath": (GridPath(2), 12, 0),
     "DagPath": (DagPath(DIAMOND, 0, 3), 5, 2),
-    "ShortestPath": (lambda w: [e for e in ROADS(np.minimum(w, 0)) if e >= 0], 5, 2),
+    "ShortestPath": (ShortestPath(DIAMOND, 0, 3, clip=True), 5, 2),
     "SpanningTree": (SpanningTree(DIAMOND), 5, 2),
     "Assignment": (Assignment(2, 3), 6, 1),
     "BipartiteMatching": (BipartiteMatching([(0, 0), (0, 1), (1, 1), (2, 1)]), 4, 1),
     "Knapsack": (Knapsack([1.0, 2.0, 3.0, 1.0], 3.0), 4, 0),
+    "Budget": (Budget([1.0, 2.0, 3.0, 1.0], 3.0, groups=list("aabb"), maximum=1), 4, 0),
+    "GroupLimits": (GroupLimits([["a"], ["a", "b"], ["b"], []], {"a": 1, "b": 1}), 4, 0),
+    "Intervals": (Intervals([0, 1, 2, 3], [2, 3, 4, 5]), 4, 0),
     "Milp": (Milp(np.ones((1, 4)), [2.0]), 4, 0),
     "Tour": (Tour(5), 10, 3),
     "minimize": (minimize(TopK(2)), 5, 1),
@@ -129,7 +135,6 @@ ORACLES = {
     "brute_force": (brute_force([(0, 1), (2, 3), (1, 3)]), 4, 0),
     "any function": (lambda w: np.argsort(-w)[:2], 6, 3),
 }
-ROADS = ShortestPath(DIAMOND, 0, 3)
 
 
 @pytest.mark.parametrize("name", ORACLES)

@@ -264,6 +264,22 @@ def test_copies_are_whole_while_others_learn_and_change_items():
         assert set(other.items) == before - {NAMES[0]}
 
 
+@pytest.mark.parametrize("learner", [CombMixTS(), CombTS(), CombTS(alpha=[1.0] * L)], ids=repr)
+def test_what_is_kept_per_item_grows_when_it_is_needed(learner):
+    """Items that come one by one, and items that come at once, are the same."""
+    one_by_one, at_once = make(learner), make(learner)
+    for agent in (one_by_one, at_once):
+        play(agent, 5)
+    rows = np.concatenate([FEATURES, FEATURES + 1])
+    for row in rows:
+        one_by_one.add_items(row[None])
+    one_by_one.remove_items([3])
+    at_once.add_items(rows)
+    at_once.remove_items([3])
+    assert play(one_by_one, 5) == play(at_once, 5)
+    assert state(one_by_one) == state(at_once)
+
+
 def test_one_add_after_another_copies_no_features():
     agent = make(CombLinTS(lam=1.0, sigma=0.3))
     agent.add_items(FEATURES[:1])

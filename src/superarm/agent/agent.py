@@ -183,7 +183,7 @@ class Agent(Kept):
 
     def _asked(self, features: Any, available: Any, oracle: Any) -> Asked:
         self._age()
-        state = self._state
+        state = self._current()
         if state.constraints.by_position or is_whole_catalogue(features, available, oracle):
             state = self._whole()
         return asked(state, features, available, oracle)

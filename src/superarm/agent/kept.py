@@ -7,7 +7,7 @@ a lock of its own.
 
 import copy
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from superarm.agent import changes, decisions
 from superarm.agent.decisions import Decision, Ledger
 from superarm.agent.fields import MOST_SEEDS
 from superarm.agent.growing import Growing
-from superarm.agent.state import State, without_gaps
+from superarm.agent.state import State, caught_up, without_gaps
 from superarm.agent.trust import refuse_implausible, require_key, signed, verify
 from superarm.arrays import Array
 from superarm.contracts import Feedback, Learner, Problem
@@ -116,12 +116,22 @@ class Kept:
     def _whole(self) -> State:
         """The present state, without gaps in its catalogue."""
         state = self._state
-        if not state.catalogue.gaps:
+        if not state.catalogue.gaps and state.behind is None:
             return state
+        return self._changed(without_gaps)
+
+    def _current(self) -> State:
+        """The present state, maybe with gaps."""
+        state = self._state
+        return state if state.behind is None else self._changed(caught_up)
+
+    def _changed(self, change: Callable[[State], State]) -> State:
+        """The state after a change that means the same; it is kept unless somebody learns now."""
+        state = self._state
         with self._unless_busy() as free:
             if not free:
-                return without_gaps(state)
-            self._state = without_gaps(self._state)
+                return change(state)
+            self._state = change(self._state)
             return self._state
 
     @contextmanager
@@ -144,7 +154,7 @@ class Kept:
             if not free:
                 return  # who learns lets the past fade first
             moment = decisions.now()
-            state = changes.aged(self._state, moment - self._aged_at, self.half_life)
+            state = changes.aged(self._current(), moment - self._aged_at, self.half_life)
             if state is not self._state:
                 self._state = state
                 self._aged_at = moment
@@ -154,7 +164,7 @@ class Kept:
         if not len(found.w):
             return
         self._age()
-        state = self._state
+        state = self._current()
         belief = state.learner.model.learn(state.belief, state.problem, found)
         self._state = state._replace(belief=belief)
         self._learned = True

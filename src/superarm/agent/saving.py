@@ -87,10 +87,12 @@ def _accept(
     meta: Mapping[str, Any],
 ) -> None:
     """Raise if an agent that is loaded from these would be another one."""
-    learner, catalogue, _, problem, belief, _ = now.state
+    state = now.state
+    problem = state.problem
     given = None if contexts.are_packed(arrays) else problem.Phi
-    content = _content(path, meta, arrays, learner, given)
-    _belief(content.learner.model, belief, arrays, problem)
+    content = _content(path, meta, arrays, state.learner, given)
+    _belief(content.learner.model, state.belief, arrays, problem)
+    catalogue = state.catalogue
     if content.names != catalogue.names:
         raise ValueError("the names of the features would be others")
     if content.ids is not None and list(content.ids) != catalogue.ids.tolist():

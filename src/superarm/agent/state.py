@@ -35,6 +35,7 @@ class State(NamedTuple):
     problem: Problem
     belief: Any
     reach: float  # the largest magnitude of the features, as far as they were looked at
+    behind: Problem | None = None  # what learner and belief are of, if items came since
 
 
 def started(learner: Learner, features: Any, oracle: Any, items: Any) -> State:
@@ -82,7 +83,7 @@ def some_rows(Phi: Features) -> Features:
 def without_gaps(state: State) -> State:
     """The same items at positions without gaps."""
     if not state.catalogue.gaps:
-        return state
+        return caught_up(state)
     left = state.catalogue.left
     Phi = with_side(state.problem.Phi, side_of(state.problem.Phi)[left])
     return _moved(state, Phi, state.catalogue.part(left), left)
@@ -102,19 +103,28 @@ def with_items(state: State, features: Any, items: Any, oracle: Any, room: Growi
     catalogue = state.catalogue.extended(n, ids)
     given = _given(state, catalogue, oracle)
     problem = Problem(Phi, given.fitted(catalogue))
+    grown = state._replace(
+        catalogue=catalogue,
+        constraints=given,
+        problem=problem,
+        reach=max(state.reach, reach(rows)),
+        behind=state.behind or state.problem,
+    )
+    # what is kept per item would be copied for each that comes: that waits until it is needed
+    return grown if state.learner.model.per_item else caught_up(grown)
+
+
+def caught_up(state: State) -> State:
+    """The state whose learner and belief know of all items."""
+    before = state.behind
+    if before is None:
+        return state
     learner = state.learner
     if hasattr(learner, "moved"):
-        new = np.full(n, -1)
-        learner = learner.moved(np.append(np.arange(state.catalogue.L), new))
-    belief = appended(learner.model, state.belief, state.problem, problem)
-    return State(
-        learner,
-        catalogue,
-        given,
-        problem,
-        belief,
-        max(state.reach, reach(rows)),
-    )
+        new = np.full(state.problem.L - before.L, -1)
+        learner = learner.moved(np.append(np.arange(before.L), new))
+    belief = appended(learner.model, state.belief, before, state.problem)
+    return state._replace(learner=learner, belief=belief, behind=None)
 
 
 def _given(state: State, catalogue: Catalogue, oracle: Any) -> Constraints:
@@ -181,6 +191,7 @@ def _moved(
     oracle: Any = None,
 ) -> State:
     """The state for another catalogue, whose item i was item source[i], or is new: -1."""
+    state = caught_up(state)
     given = _given(state, catalogue, oracle)
     problem = Problem(Phi, given.fitted(catalogue))
     move = getattr(state.learner, "moved", None)
