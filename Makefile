@@ -8,7 +8,7 @@ demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
 
 test: .venv/installed
-	$(BIN)/pytest --numprocesses 2
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 # the tests of tensors, which `test` skips where PyTorch is not installed; it is large
 TORCH ?= torch
