@@ -35,7 +35,7 @@ def test_combmixts_with_its_defaults_on_artists():
 def test_auto_on_ads_is_within_two_points_of_the_best_of_25_fixed_pairs():
     assert len(FIXED) == 25
     learners = {"auto": CombLinTS(), **FIXED}
-    trace = simulate(Ads(), learners, episodes=1000, replicates=1, workers=1, progress=False)
+    trace = simulate(Ads(), learners, episodes=1000, replicates=2, workers=2, progress=False)
     share = {
         name: (trace.per_step_return(name) / trace.per_step_optimum(name))[:, -1].mean()
         for name in learners

@@ -48,8 +48,6 @@ def test_all_goes_on_without_last_fm(tmp_path, monkeypatch):
     one = {"CombLinTS": returns.LEARNERS["CombLinTS"]}
     monkeypatch.setattr(returns, "LEARNERS", one)
     monkeypatch.setattr(returns, "OURS", {})
-    problems = {"coherent longest path": (longest_path.LongestPath(m=2, d=3), 10)}
-    monkeypatch.setattr(explore, "PROBLEMS", problems)
     study = Study(out=tmp_path, progress=False, replicates=2, episodes=100)
     small = Study(out=tmp_path, progress=False, replicates=2, episodes=10)
     sweeps = {"m": [2, 3, 4], "d": [2, 3, 4]}
