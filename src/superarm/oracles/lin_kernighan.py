@@ -21,7 +21,8 @@ from superarm.arrays.compiled import compiled
 from superarm.arrays.normals import next_bits
 
 # Numba counts the references to all arrays of a kernel in each call of it, which takes longer than
-# a chain, unless its loops have no `break` and call no kernel with a loop of its own.
+# most chains, unless its loops have no `break` and call no kernel with a loop of its own. So
+# `_first_edges`, the one that is called most, is one kernel.
 
 PARTS = 9  # of a chain, at most
 REACH = 100  # cities in each of the three parts that a kick turns around, at most
