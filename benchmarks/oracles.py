@@ -33,7 +33,6 @@ from superarm import (
     ShortestPath,
     SpanningTree,
     TopK,
-    Tour,
 )
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
@@ -361,30 +360,6 @@ def report(row: dict[str, Any]) -> None:
     print(flush=True)
 
 
-def tour_quality(n: int = 200, instances: int = 5) -> None:
-    """How far the default budget is above the best of ten times the budget, in percent."""
-    excess = []
-    spent = []
-    for seed in range(instances):
-        city = np.random.default_rng(seed).random((n, 2))
-        i, j = np.triu_indices(n, 1)
-        w = -np.linalg.norm(city[i] - city[j], axis=1)
-        quick = Tour(n)
-        quick(w)
-        start = time.perf_counter()
-        A = quick(w)
-        spent.append(time.perf_counter() - start)
-        best = max(w[Tour(n, kicks=10 * quick.kicks, seed=s)(w)].sum() for s in range(2))
-        excess.append(100 * (w[A].sum() / max(best, w[A].sum()) - 1))
-    ms = 1e3 * statistics.median(spent)
-    mean = statistics.mean(excess)
-    worst = max(excess)
-    print(
-        f"{f'Tour of {n} cities':30}{ms:10.3f} ms   {mean:.2f} % above ten times the budget", end=""
-    )
-    print(f" on average, {worst:.2f} % at worst (asked: 1{'' if worst <= 1 else ', MISSED'})")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -399,7 +374,6 @@ def main() -> None:
             for case in family():
                 rows.append(measure(case))
                 report(rows[-1])
-        tour_quality()
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2, default=str))
 

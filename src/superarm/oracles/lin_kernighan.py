@@ -21,7 +21,8 @@ from superarm.arrays.compiled import compiled
 from superarm.arrays.normals import next_bits
 
 # Numba counts the references to all arrays of a kernel in each call of it, which takes longer than
-# a chain, unless its loops have no `break` and call no kernel with a loop of its own.
+# most chains, unless its loops have no `break` and call no kernel with a loop of its own. So
+# `_first_edges`, the one that is called most, is one kernel.
 
 PARTS = 9  # of a chain, at most
 REACH = 100  # cities in each of the three parts that a kick turns around, at most
@@ -259,23 +260,6 @@ def _next_edge(gain: float, m: int, cut: Cut, path: Path, atlas: Map, parts: Arr
 
 
 @compiled
-def _more_edges(
-    t1: int, gain: float, m: int, cut: Cut, path: Path, atlas: Map, parts: Array
-) -> tuple[float, int]:
-    """Exchange edges until the tour is shorter or no more can be exchanged; returns what is gained
-    and the number of parts.
-    """
-    first = _city(parts[0, 0], cut, path)
-    closed = gain - atlas.cost[first, t1]
-    while closed <= atlas.tiny and m < len(parts) and gain > 0.0:
-        gain = _next_edge(gain, m, cut, path, atlas, parts)
-        m += 1
-        first = _city(parts[0, 0], cut, path)
-        closed = gain - atlas.cost[first, t1]
-    return closed, m
-
-
-@compiled
 def _push(city: int, queue: Queue, size: int) -> int:
     """Let a city wait unless it does already; returns how many wait."""
     queue.stack[size] = city
@@ -338,19 +322,24 @@ def _descend(
     """Improve the tour by chains that start at the waiting cities and at the ends of what they
     rearrange; returns what is gained.
     """
-    n = len(path.tour)
+    cost = atlas.cost
+    n = len(cost)
     total = 0.0
     while size:
         size -= 1
         t1 = queue.stack[size]
         queue.waiting[t1] = False
         for ahead in (1, -1):
-            cut = Cut((path.pos[t1] + ahead + n) % n, ahead)
+            cut = Cut((path.pos[t1] + ahead) % n, ahead)
             gain = _first_edges(t1, cut, path, atlas, move)
             m = _parts_of(move, n, parts)
-            gain, m = _more_edges(t1, gain, m, cut, path, atlas, parts)
-            if gain > atlas.tiny:
-                total += gain
+            closed = gain - cost[_city(parts[0, 0], cut, path), t1]
+            while closed <= atlas.tiny and m < len(parts) and gain > 0.0:
+                gain = _next_edge(gain, m, cut, path, atlas, parts)
+                m += 1
+                closed = gain - cost[_city(parts[0, 0], cut, path), t1]
+            if closed > atlas.tiny:
+                total += closed
                 size = _rearrange(parts, m, cut, path, queue, size, spare)
     return total
 
