@@ -7,14 +7,16 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
 
+# the tests of a file stay on one core, so that no kernel is compiled twice; COVER=--cov=superarm counts the lines run
+COVER ?=
 test: .venv/installed
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(COVER)
 
 # the tests of tensors, which `test` skips where PyTorch is not installed; it is large
 TORCH ?= torch
 test-torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" --editable ".[dev,torch]"
-	$(BIN)/pytest --numprocesses 2 --no-cov tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
+	$(BIN)/pytest --numprocesses 2 tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -32,12 +34,12 @@ docs: .venv/documents
 # ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
 # 200 kills during save, 10,000 forged records and 2,000 hostile files, all pairs of kernels over one cache
 endurance: .venv/installed
-	SUPERARM_STEPS=1000000 $(BIN)/pytest --no-cov tests/test_gaussian.py -k "many_forgetting or thousands"
-	SUPERARM_LOGS=3000 $(BIN)/pytest --no-cov tests/offline/test_estimates.py
-	SUPERARM_KILLS=200 $(BIN)/pytest --no-cov tests/test_disk.py -k kills
+	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
+	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
+	SUPERARM_KILLS=200 $(BIN)/pytest tests/test_disk.py -k kills
 	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
-		$(BIN)/pytest --no-cov tests/agent/test_fields.py tests/agent/test_hostile_files.py
-	$(BIN)/pytest --no-cov tests/endurance
+		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py
+	$(BIN)/pytest tests/endurance
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/speed.py
