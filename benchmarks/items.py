@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from superarm.agent import Agent
-from superarm.learners import CombLinTS
+from superarm.arrays import Array
+from superarm.contracts import Learner
+from superarm.learners import CombLinTS, CombMixTS
 from superarm.oracles import TopK
 from turns import Row, interleaved
 
@@ -25,23 +27,30 @@ def _median(calls: int, call: Callable[[int], Any]) -> float:
 
 def one_item(repeats: int, L: int = 1_000_000, d: int = 20) -> Iterator[Row]:
     """One item more, and one less, against a decision over all of them."""
-    rng = np.random.default_rng(0)
-    Phi = rng.standard_normal((L, d))
-    new = rng.standard_normal((100 * repeats + 1, 1, d))
-    for learner in (CombLinTS(lam=1.0, sigma=1.0), CombLinTS()):
-        agent = Agent(learner, features=Phi, oracle=TopK(10), seed=1)
-        decision = _median(repeats, lambda i: agent.choose())  # noqa: B023
-        added = _median(100 * repeats, lambda i: agent.add_items(new[i]))  # noqa: B023
-        removed = _median(100 * repeats, lambda i: agent.remove_items([i]))  # noqa: B023
-        kind = "auto" if learner == CombLinTS() else "given"
-        for what, taken in (("add", added), ("remove", removed)):
-            yield Row(
-                f"{what} one item, L={L:,} d={d}, scales {kind}",
-                taken,
-                "a decision over all",
-                taken / decision,
-                "under 1 ms",
-            )
+    Phi = np.random.default_rng(0).standard_normal((L, d))
+    yield from _one_item(CombLinTS(lam=1.0, sigma=1.0), "scales given", Phi, repeats)
+    yield from _one_item(CombLinTS(), "scales auto", Phi, repeats)
+    yield from _one_item(CombMixTS(), "with deviations", Phi, repeats)
+
+
+def _one_item(learner: Learner, kind: str, Phi: Array, repeats: int) -> Iterator[Row]:
+    L, d = Phi.shape
+    calls = 100 * repeats
+    new = np.random.default_rng(1).standard_normal((calls + 1, 1, d))
+    agent = Agent(learner, features=Phi, oracle=TopK(10), seed=1)
+    decision = _median(repeats, lambda i: agent.choose())
+    taken = {
+        "add": _median(calls, lambda i: agent.add_items(new[i])),
+        "remove": _median(calls, lambda i: agent.remove_items([i])),
+    }
+    for what, seconds in taken.items():
+        yield Row(
+            f"{what} one item, L={L:,} d={d}, {kind}",
+            seconds,
+            "a decision over all",
+            seconds / decision,
+            "under 1 ms",
+        )
 
 
 def few(repeats: int, L: int = 1_000_000, d: int = 20, n: int = 500) -> Iterator[Row]:

@@ -118,6 +118,7 @@ def test_float32_items_are_read_as_they_are():
         ([], "flat list"),
         ("x", "flat list"),
         (3.0, "flat"),
+        ({"1": 1.0, 1: 2.0}, "feature '1' of a context is there twice"),
     ],
 )
 @pytest.mark.parametrize("make", [Outer, Concatenated])

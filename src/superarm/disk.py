@@ -99,6 +99,7 @@ def _started(folder: Path, mode: int) -> BinaryIO:
     """A partial file, open and locked."""
     while True:
         partial = folder / f".{_MAKER}.{uuid.uuid4().hex}.partial"
+        # the caller closes it, which ends the lock
         file = open(partial, "xb", opener=functools.partial(os.open, mode=mode))  # noqa: SIM115
         if _LOCKS:
             with suppress(OSError):  # of file systems that know no locks

@@ -25,7 +25,7 @@ from superarm.arrays import (
     is_sparse,
     sparse_arrays,
 )
-from superarm.checks import as_features, as_numbers, check_features
+from superarm.checks import as_features, as_numbers, check_features, first_repeated
 from superarm.errors import FeaturesError
 from superarm.tables import Names, Table, by_item, columns_of, of_frame
 
@@ -97,20 +97,15 @@ class _Context:
         """The left side of the product for these features of items."""
         return rows
 
-    @staticmethod
-    def matrix(x: Array, k: int) -> Selection:
-        """The right side of the product for k columns of the left side: B_x."""
-        raise NotImplementedError
-
     def __call__(self, context: Any) -> InContext:
         """The features of all items for this context: numbers, or a mapping or pandas Series of
         them by name. A matrix (n, d_u) or data frame holds n contexts.
         """
         x, names = _vectors(context)
-        made: Any = type(self)
+        made: Any = type(self)  # Outer or Concatenated, which have `matrix` and `joined_names`
         return InContext(
             self.items,
-            self.matrix(x, self.items.shape[1]),
+            made.matrix(x, self.items.shape[1]),
             made,
             x,
             names,
@@ -237,6 +232,8 @@ def _vectors(context: Any) -> tuple[Array, Names]:
     elif (by_name := by_item(context, FeaturesError)) is not None:
         context = list(by_name.values())
         names = tuple(map(str, by_name))
+        if len(set(names)) < len(names):
+            raise FeaturesError(f"feature {first_repeated(names)!r} of a context is there twice")
     try:
         x = as_numbers(context)
     except ValueError as error:
