@@ -131,7 +131,10 @@ def named(values: Any, error: type[SuperarmError]) -> tuple[Any, list[Any] | Non
     >>> named([2.0, 1.0], ParameterError)
     ([2.0, 1.0], None)
     """
-    mapping = by_item(values, error)
+    try:
+        mapping = by_item(unmasked(values), error)
+    except ValueError as fault:
+        raise error(str(fault)) from fault
     if mapping is None:
         return values, None
     return list(mapping.values()), list(mapping)

@@ -410,3 +410,27 @@ def test_an_index_of_several_levels_holds_ids():
     agent = Agent(LEARNER, features=table, oracle=Quota(groups, {"x": 1, "y": 1}), seed=0)
     assert agent.items.tolist() == list(index)
     assert all(("b", 1) in agent.choose().tolist() for _ in range(20))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda hidden: Knapsack(hidden, 3.0),
+        lambda hidden: Quota(hidden, {1.0: 1, 2.0: 1}),
+        lambda hidden: PartitionMatroid(hidden, {1.0: 1, 2.0: 1}),
+        lambda hidden: Milp(hidden[None], [3.0]),
+        lambda hidden: Milp(np.eye(2), hidden),
+    ],
+    ids=["Knapsack", "Quota", "PartitionMatroid", "Milp's A", "Milp's b"],
+)
+def test_masked_entries_of_constraints_are_refused(make):
+    with pytest.raises(ParameterError, match="is masked: fill it or leave it out"):
+        make(np.ma.masked_array([1.0, 2.0], mask=[False, True]))
+    make(np.ma.masked_array([1.0, 2.0], mask=False))
+
+
+def test_costs_that_are_texts_are_no_numbers():
+    with pytest.raises(ParameterError, match="costs must be numbers, one per item"):
+        Knapsack(["1.0", "2,0"], 3.0)
+    with pytest.raises(ParameterError, match="costs must be numbers, one per item"):
+        Knapsack(["1.0", "2.0"], 3.0)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import is_real
+from superarm.checks import as_numbers, is_real
 from superarm.errors import ParameterError
 from superarm.oracles.prices import EPS
 
@@ -21,8 +21,8 @@ def require_budget(budget: Any) -> None:
 def checked_costs(costs: Any) -> Array:
     """Costs as numbers (L,), finite and not negative."""
     try:
-        c: Array = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        c = as_numbers(costs)
+    except ValueError as error:
         raise ParameterError(f"costs must be numbers, one per item ({error})") from error
     if c.ndim != 1 or not len(c):
         raise ParameterError(f"costs must be a list of numbers, one per item, got shape {c.shape}")
