@@ -140,6 +140,28 @@ def named(values: Any, error: type[SuperarmError]) -> tuple[Any, list[Any] | Non
     return list(mapping.values()), list(mapping)
 
 
+def named_alike(
+    values: Any,
+    ids: list[Any] | None,
+    what: str,
+    error: type[SuperarmError],
+) -> Any:
+    """Values, one per item, in the order of the ids that others of the same items go by; as they
+    are where neither go by id. `what` names both in an error.
+
+    >>> from superarm.errors import ParameterError
+    >>> named_alike({"a": 1.0, "b": 2.0}, ["b", "a"], "costs and sizes", ParameterError)
+    [2.0, 1.0]
+    """
+    listed, own = named(values, error)
+    if own is None and ids is None:
+        return listed
+    if own is None or ids is None or set(own) != set(ids):
+        raise error(f"{what} must name the same items, or both be in their order")
+    by_id = dict(zip(own, listed, strict=True))
+    return [by_id[item] for item in ids]
+
+
 def as_mask(available: Any, wanted: str, *shapes: tuple[int, ...]) -> Array:
     """Booleans of one of the shapes; an error says what is wanted."""
     try:

@@ -11,6 +11,7 @@ import pytest
 
 from superarm import (
     Agent,
+    Budget,
     CombLinTS,
     CombMixTS,
     CombTS,
@@ -418,10 +419,11 @@ def test_an_index_of_several_levels_holds_ids():
         lambda hidden: Knapsack(hidden, 3.0),
         lambda hidden: Quota(hidden, {1.0: 1, 2.0: 1}),
         lambda hidden: PartitionMatroid(hidden, {1.0: 1, 2.0: 1}),
+        lambda hidden: Budget([1.0, 1.0], 2.0, groups=hidden, maximum=1),
         lambda hidden: Milp(hidden[None], [3.0]),
         lambda hidden: Milp(np.eye(2), hidden),
     ],
-    ids=["Knapsack", "Quota", "PartitionMatroid", "Milp's A", "Milp's b"],
+    ids=["Knapsack", "Quota", "PartitionMatroid", "Budget", "Milp of A", "Milp of b"],
 )
 def test_masked_entries_of_constraints_are_refused(make):
     with pytest.raises(ParameterError, match="is masked: fill it or leave it out"):

@@ -182,10 +182,10 @@ def test_bad_weights_are_refused():
         ({"costs": [1.0]}, "costs and groups must have one entry per item, got 1 and 2"),
         ({"budget": -1.0}, "budget must be a finite number, 0 or more, got -1.0"),
         ({"groups": []}, "groups must name the group of each item"),
-        ({"groups": {"x": "a", "y": "b"}}, "both go by id, or both be in the order"),
+        ({"groups": {"x": "a", "y": "b"}}, "costs and groups must name the same items"),
         (
             {"costs": {"x": 1.0, "y": 2.0}, "groups": {"x": "a", "z": "b"}},
-            "must have the same ids",
+            "costs and groups must name the same items",
         ),
         ({"maximum": -1}, "maximum of group 'a' must be a whole number, 0 or more, got -1"),
         ({"maximum": {"a": 0.5}}, "maximum of group 'a' must be a whole number"),

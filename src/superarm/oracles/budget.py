@@ -15,7 +15,7 @@ from superarm.oracles.exchanges import solve as search
 from superarm.oracles.gaps import with_gaps
 from superarm.oracles.prices import EPS, Limits
 from superarm.oracles.topk import index_groups, numbers_by_group
-from superarm.tables import by_item, named
+from superarm.tables import named, named_alike
 
 
 class Budget(BaseOracle):
@@ -71,7 +71,8 @@ class Budget(BaseOracle):
         self.budget = budget
         self.effort = effort
         self.L = len(self.costs)
-        labels, self._group, sizes = index_groups(_aligned(groups, self.ids))
+        of_items = named_alike(groups, self.ids, "costs and groups", ParameterError)
+        labels, self._group, sizes = index_groups(of_items)
         if len(self._group) != self.L:
             raise ParameterError(
                 "costs and groups must have one entry per item, "
@@ -139,20 +140,6 @@ class Budget(BaseOracle):
         if not valid:
             refuse_weights(rows)
         return A, gap
-
-
-def _aligned(groups: Any, ids: list[Any] | None) -> Any:
-    """The groups in the order of the costs, by their ids if they have any."""
-    by_id = by_item(groups, ParameterError)
-    if (by_id is None) != (ids is None):
-        raise ParameterError(
-            "costs and groups must both go by id, or both be in the order of the items"
-        )
-    if by_id is None or ids is None:
-        return groups
-    if by_id.keys() != set(ids):
-        raise ParameterError("costs and groups must have the same ids")
-    return [by_id[item] for item in ids]
 
 
 def _maximum(maximum: int | Mapping[Any, int], labels: list[Any], sizes: list[int]) -> Array:

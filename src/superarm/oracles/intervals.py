@@ -7,7 +7,6 @@ Intervals are numbered by their ends; `before[j]` of them have ended when interv
 is the most that at most m of the first j are worth.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from superarm.arrays.compiled import compiled, prange
 from superarm.checks import require_count, unmasked
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle
-from superarm.tables import named
+from superarm.tables import named, named_alike
 
 
 @compiled
@@ -86,7 +85,7 @@ class Intervals(BaseOracle):
         if max_items is not None:
             require_count(max_items=max_items)
         starts, self.ids = named(start, ParameterError)
-        ends = _ends(end, self.ids)
+        ends = named_alike(end, self.ids, "start and end", ParameterError)
         first, last = _ranks(_times(starts, "start"), _times(ends, "end"), self.ids)
         self.L = len(first)
         self.max_items = max_items
@@ -119,17 +118,6 @@ class Intervals(BaseOracle):
             self._limited,
             self.K,
         )
-
-
-def _ends(end: Any, ids: list[Any] | None) -> Any:
-    """The ends in the order of the starts, by id if these are."""
-    ends, named_ends = named(end, ParameterError)
-    if ids is None and named_ends is None:
-        return ends
-    if ids is None or named_ends is None or set(ids) != set(named_ends):
-        raise ParameterError("start and end must name the same items, or both be in their order")
-    by_id: Mapping[Any, Any] = dict(zip(named_ends, ends, strict=True))
-    return [by_id[item] for item in ids]
 
 
 def _times(times: Any, name: str) -> Array:
