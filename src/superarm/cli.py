@@ -11,6 +11,7 @@ from typing import Any
 from superarm import SuperarmError, __version__
 from superarm.checks import require_count
 from superarm.errors import ParameterError
+from superarm.service import commands as service
 
 EXPERIMENTS = ("longest-path", "ads", "artists", "beyond", "slates", "all")
 PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_reproduce(commands)
     _add_inspect(commands)
     _add_compile(commands)
+    service.add(commands)
     return parser
 
 

@@ -7,17 +7,11 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from superarm.arrays import (
-    Array,
-    as_like,
-    hashed_uniform,
-    to_numpy,
-    where,
-)
+from superarm.arrays import Array, as_like, hashed_uniform, to_numpy, where
 from superarm.checks import as_weights, check_weights, find_fault, is_whole
 from superarm.contracts import Oracle
 from superarm.errors import InfeasibleError, OracleError, ParameterError
@@ -65,6 +59,14 @@ class BaseOracle:
 
     checks_weights: ClassVar[bool] = False
     """Whether `solve` itself refuses NaN and +inf, so that no pass over the weights comes first."""
+    arguments: Any
+    """What it was made from, so that a service elsewhere can make it again."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        """Remember the arguments."""
+        oracle = super().__new__(cls)
+        object.__setattr__(oracle, "arguments", (given, named))
+        return oracle
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L): items (*B, k) with k <= K, -1 pads."""

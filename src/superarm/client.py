@@ -1,0 +1,1 @@
+"""A client of the service, with the words of `Agent`."""

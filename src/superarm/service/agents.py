@@ -1,0 +1,226 @@
+"""Agents and their items: created, changed, looked at, removed.
+
+What is written is tried first, on what is believed now: whatever is wrong with it shows.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from superarm.agent.decisions import as_time, now
+from superarm.agent.specs import learner_of, oracle_of
+from superarm.contexts import InContext
+from superarm.errors import SuperarmError
+from superarm.service import commits
+from superarm.service.asking import (
+    checked_ids,
+    default_of,
+    in_order,
+    info,
+    limited,
+    names_of,
+    seconds,
+)
+from superarm.service.engine import Limits, Service, as_refused
+from superarm.service.events import Changed, Created, Event, ItemsPut, ItemsRemoved, Matrix
+from superarm.service.fold import Folded, Truth, applied
+from superarm.service.log import Entry
+from superarm.service.problems import TooLarge, Unfit
+from superarm.service.wire import (
+    AgentInfo,
+    ChangeAgent,
+    CreateAgent,
+    ItemList,
+    Items,
+    ItemsGone,
+    ItemsTaken,
+    RemoveItems,
+)
+
+
+def listed(service: Service) -> list[AgentInfo]:
+    """All agents."""
+    return [info(name, folded) for name, folded in sorted(service.learner.views.items())]
+
+
+def shown(service: Service, name: str) -> AgentInfo:
+    """An agent as it is now."""
+    return info(name, service.view(name))
+
+
+async def create(service: Service, body: CreateAgent) -> AgentInfo:
+    """A new agent."""
+    if len(service.learner.views) >= service.limits.agents:
+        raise TooLarge(f"there may be {service.limits.agents} agents: remove one first")
+    learner_of(body.learner)
+    event = Created(
+        name=body.name,
+        learner=dict(body.learner),
+        oracle=limited(service.limits, body.oracle),
+        context=None if body.context is None else msgspec.to_builtins(body.context),
+        half_life=seconds(body.half_life, "/half_life"),
+        default=default_of(body.default),
+    )
+    if body.context is not None:
+        event.context["kind"] = body.context.kind  # type: ignore[index]
+    trial = await asyncio.to_thread(trial_of, service.limits, None, event)
+    put = None
+    if body.items is not None:
+        put = await asyncio.to_thread(_items, service.limits, trial, body.items)
+        await asyncio.to_thread(trial_of, service.limits, trial, put)
+    else:
+        oracle_of(event.oracle)
+    position = await service.written(commits.create(event, put))
+    await service.published(position, body.name)
+    return info(body.name, service.view(body.name))
+
+
+async def change(service: Service, name: str, body: ChangeAgent) -> AgentInfo:
+    """Other settings for an agent."""
+    folded = service.view(name)
+    if body.learner is not None:
+        learner_of(body.learner)
+    event = Changed(
+        learner=body.learner,
+        oracle=None if body.oracle is None else limited(service.limits, body.oracle),
+        default=default_of(body.default),
+    )
+    if event == Changed():
+        raise Unfit("there is nothing to change: give a learner, an oracle or a default")
+    await asyncio.to_thread(trial_of, service.limits, folded, event)
+    if body.learner is not None:
+        await asyncio.to_thread(_try_learner, folded, body.learner)
+    work = commits.change(name, folded.created_at, event, folded.position)
+    await service.published(await service.written(work), name)
+    return info(name, service.view(name))
+
+
+async def remove(service: Service, name: str) -> None:
+    """Take an agent out of service."""
+    folded = service.view(name)
+    await service.written(commits.remove(name, folded.created_at))
+    while name in service.learner.views and service.learner.leading:
+        service.learner.wake()
+        await asyncio.sleep(0.003)
+
+
+def trial_of(limits: Limits, folded: Folded | None, event: Event) -> Folded:
+    """The agent after an event that is not written yet: whatever is wrong with it shows."""
+    position = 1 if folded is None else folded.position + 1
+    entry = Entry(position, position, as_time(now()), event)
+    nothing = Truth({}, set(), None)
+    try:
+        found = applied(folded, entry, _never, nothing)
+    except SuperarmError as error:
+        raise as_refused(error) from error
+    _require_size(limits, found)
+    return found
+
+
+def _require_few_features(limits: Limits, folded: Folded, d_i: int) -> None:
+    """Refuse features before a belief about so many is made."""
+    context = folded.created.context
+    d = d_i
+    if context is not None:
+        d_u = len(context["names"])
+        d = d_u * d_i if context["kind"] == "outer" else d_u + d_i
+    if d > limits.features:
+        raise TooLarge(f"there may be {limits.features} features in all, not {d}", "/features")
+
+
+def _require_size(limits: Limits, folded: Folded) -> None:
+    state = folded.state
+    if state is None:
+        return
+    L = state.problem.L
+    if limits.items < L:
+        raise TooLarge(f"an agent may have {limits.items} items, not {L}", "/items")
+    K = state.problem.oracle.K
+    if K is not None and limits.chosen < K:
+        raise TooLarge(f"a decision may be of {limits.chosen} items, not {K}", "/oracle")
+
+
+def _try_learner(folded: Folded, learner: dict[str, Any]) -> None:
+    """Refuse a learner that cannot learn with the features that there are."""
+    state = folded.state
+    if state is None:
+        return
+    try:
+        learner_of(learner).model.prior(state.problem)
+    except SuperarmError as error:
+        raise Unfit(str(error), "/learner") from error
+
+
+def _items(limits: Limits, folded: Folded, body: Items) -> ItemsPut:
+    """Items as an event, with their features in the order of the agent's."""
+    ids = checked_ids(body.items, folded)
+    try:
+        rows = np.array(body.features, np.float64)
+    except ValueError as error:
+        raise Unfit("features must be rows of the same length", "/features") from error
+    if rows.ndim != 2 or len(rows) != len(ids):
+        raise Unfit(
+            f"there must be a row of features per item: {len(ids)} items, "
+            f"{len(body.features)} rows",
+            "/features",
+        )
+    _require_few_features(limits, folded, rows.shape[1])
+    names = body.names
+    if names is not None and (len(names) != rows.shape[1] or len(set(names)) < len(names)):
+        raise Unfit(f"there must be a name of its own per feature, {rows.shape[1]}", "/names")
+    known = names_of(folded)
+    if folded.state is not None:
+        rows = in_order(rows, names, known)
+        names = known
+    oracle = None if body.oracle is None else limited(limits, body.oracle)
+    return ItemsPut(ids, Matrix.of(rows), names, oracle)
+
+
+async def put_items(service: Service, name: str, body: Items) -> ItemsTaken:
+    """More items, and other features for those that are known."""
+    folded = service.view(name)
+    event = await asyncio.to_thread(_items, service.limits, folded, body)
+    after = await asyncio.to_thread(trial_of, service.limits, folded, event)
+    work = commits.change(name, folded.created_at, event, folded.position)
+    position = await service.written(work)
+    await service.published(position, name)
+    before = 0 if folded.state is None else folded.state.catalogue.n
+    n = after.state.catalogue.n  # type: ignore[union-attr]
+    added = n - before
+    return ItemsTaken(added=added, updated=len(event.items) - added, items=n, position=position)
+
+
+async def remove_items(service: Service, name: str, body: RemoveItems) -> ItemsGone:
+    """Take items away."""
+    folded, _ = service.ready(name)
+    ids = checked_ids(body.items, folded)
+    oracle = None if body.oracle is None else limited(service.limits, body.oracle)
+    event = ItemsRemoved(ids, oracle)
+    after = await asyncio.to_thread(trial_of, service.limits, folded, event)
+    work = commits.change(name, folded.created_at, event, folded.position)
+    position = await service.written(work)
+    await service.published(position, name)
+    n = after.state.catalogue.n  # type: ignore[union-attr]
+    return ItemsGone(removed=len(ids), items=n, position=position)
+
+
+def items(service: Service, name: str, start: int, limit: int) -> ItemList:
+    """Some of the items, in their order."""
+    _, state = service.ready(name)
+    Phi = state.problem.Phi
+    names = names_of(service.view(name))
+    rows = Phi.rows if isinstance(Phi, InContext) else Phi
+    end = min(start + limit, state.catalogue.n)
+    return ItemList(
+        items=state.catalogue.ids[start:end].tolist(),
+        features=np.asarray(rows[start:end], np.float64).tolist(),
+        names=names,
+        total=state.catalogue.n,
+        next=end if end < state.catalogue.n else None,
+    )
+
+
+def _never(position: int) -> Entry:
+    raise LookupError("a trial looks nothing up")

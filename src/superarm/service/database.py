@@ -1,0 +1,89 @@
+"""Where a service keeps its log: one file of SQLite's, or a Postgres database.
+
+Both speak the same SQL here, with `?` for what is given.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+
+SCHEMA = 1
+"""The version of the tables; a database of a newer one is not opened."""
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS head (
+    one BIGINT PRIMARY KEY, position BIGINT NOT NULL, chain {bytes} NOT NULL
+);
+CREATE TABLE IF NOT EXISTS events (
+    position BIGINT PRIMARY KEY,
+    agent BIGINT NOT NULL,
+    kind TEXT NOT NULL,
+    time TEXT NOT NULL,
+    person TEXT,
+    digest {bytes} NOT NULL,
+    body {bytes}
+);
+CREATE INDEX IF NOT EXISTS events_folded ON events (agent, position) WHERE kind <> 'decided';
+CREATE INDEX IF NOT EXISTS events_people ON events (person, position) WHERE person IS NOT NULL;
+CREATE TABLE IF NOT EXISTS agents (
+    name TEXT PRIMARY KEY, agent BIGINT NOT NULL, swept BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS feedback (decision BIGINT PRIMARY KEY, seen {bytes} NOT NULL);
+CREATE TABLE IF NOT EXISTS requests (
+    key TEXT PRIMARY KEY,
+    time TEXT NOT NULL,
+    position BIGINT NOT NULL,
+    digest {bytes} NOT NULL,
+    reply {bytes} NOT NULL
+);
+CREATE INDEX IF NOT EXISTS requests_time ON requests (time);
+CREATE TABLE IF NOT EXISTS keys (
+    id TEXT PRIMARY KEY,
+    hash {bytes} NOT NULL,
+    scopes TEXT NOT NULL,
+    note TEXT NOT NULL,
+    created TEXT NOT NULL,
+    revoked TEXT
+);
+CREATE TABLE IF NOT EXISTS snapshots (
+    agent BIGINT NOT NULL,
+    position BIGINT NOT NULL,
+    config {bytes} NOT NULL,
+    catalogue BIGINT NOT NULL,
+    body {bytes} NOT NULL,
+    PRIMARY KEY (agent, position)
+);
+CREATE TABLE IF NOT EXISTS catalogues (
+    agent BIGINT NOT NULL,
+    position BIGINT NOT NULL,
+    body {bytes} NOT NULL,
+    PRIMARY KEY (agent, position)
+);
+CREATE TABLE IF NOT EXISTS leader (one BIGINT PRIMARY KEY, epoch BIGINT NOT NULL);
+"""
+
+
+class Connection(Protocol):
+    """What SQL is said to."""
+
+    def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
+        """All rows of the answer."""
+
+    def rows(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Row]:
+        """The rows of the answer, one after the other."""
+
+
+class Database(Protocol):
+    """A database with one writer at a time."""
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """Everything in it happens, and is on disk, or nothing does. No other writer is between."""
+
+    def read(self) -> Connection:
+        """A connection of this thread's own, to read by."""
+
+    def close(self) -> None:
+        """Let go of everything."""

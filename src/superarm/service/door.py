@@ -1,0 +1,247 @@
+"""The way from a request to what is behind its address, and back: bodies are read, keys are asked
+for, and what is refused becomes problem details.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from superarm.errors import SuperarmError
+from superarm.service import keys, tables
+from superarm.service.engine import Service, as_refused
+from superarm.service.metrics import Metrics
+from superarm.service.problems import (
+    Forbidden,
+    Refused,
+    TooLarge,
+    Unauthorized,
+    Unfit,
+    Unsupported,
+)
+
+JSON = "application/json"
+BYTES = "application/octet-stream"
+REMEMBERED = 1.0
+"""Seconds for which a key is believed to be what it was."""
+
+_logger = logging.getLogger("superarm.service")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request, read and allowed."""
+
+    service: Service
+    request: Request
+    body: Any
+    key: str | None  # for idempotency, of one key of the service's
+
+    @property
+    def agent(self) -> str:
+        """The agent in the address."""
+        return str(self.request.path_params["agent"])
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """A whole number in the query."""
+        text = self.request.query_params.get(name)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) <= most):
+            raise Unfit(f"{name} is a whole number from 0 to {most}, got {text!r:.60}")
+        return int(text)
+
+
+@dataclass(frozen=True)
+class Route:
+    """An address, and what is behind it."""
+
+    method: str
+    path: str
+    scope: str | None
+    handle: Callable[[Call], Awaitable[Any]]
+    body: Any = None  # a type of `wire`, bytes, or None
+    reply: Any = None  # a type of `wire`, bytes, str, or None
+    status: int = 200
+    once: bool = False  # whether it knows idempotency keys
+    query: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()  # of the body, beside JSON
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a line."""
+        return str(self.handle.__doc__).split("\n")[0]
+
+
+class Door:
+    """Reads requests, asks for keys, and turns what is refused into problem details."""
+
+    def __init__(self, service: Service, metrics: Metrics) -> None:
+        self.service = service
+        self.metrics = metrics
+        self._known: dict[str, tuple[float, keys.Key | None]] = {}
+
+    def endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
+        """What answers requests to an address."""
+        takes_json = route.body not in (None, bytes)
+        decoder = msgspec.json.Decoder(route.body) if takes_json else None
+
+        async def answer(request: Request) -> Response:
+            start = time.perf_counter()
+            try:
+                response = await self._answer(route, decoder, request)
+            except Exception as error:
+                response = self._refused(error, request)
+            seconds = time.perf_counter() - start
+            self.metrics.count(route.method, route.path, response.status_code, seconds)
+            return response
+
+        return answer
+
+    def guarded(
+        self,
+        scope: str,
+        handle: Callable[[Request], Awaitable[Response]],
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """What answers only those who have a key for it."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                self._allowed(request, scope)
+                return await handle(request)
+            except Exception as error:
+                return self._refused(error, request)
+
+        return answer
+
+    async def _answer(self, route: Route, decoder: Any, request: Request) -> Response:
+        key = self._allowed(request, route.scope)
+        body = None
+        if route.body is not None:
+            content = await self._content(request)
+            body = _decoded(route, decoder, request, content)
+        wanted = request.headers.get("idempotency-key") if route.once else None
+        call = Call(self.service, request, body, _named(key, route, wanted))
+        return _response(await route.handle(call), route.status)
+
+    def _allowed(self, request: Request, scope: str | None) -> keys.Key | None:
+        """The key of a request, if it is for this."""
+        if scope is None:
+            return None
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not text:
+            raise Unauthorized("give a key: Authorization: Bearer KEY")
+        key = self._find(text.strip()[:200])
+        if key is None:
+            raise Unauthorized("this key is not known, or was revoked")
+        if not key.may(scope):
+            raise Forbidden(f"this key is not for {scope!r}, but for {' '.join(key.scopes)}")
+        return key
+
+    def _find(self, text: str) -> keys.Key | None:
+        """What a key is, as of a second ago."""
+        moment = time.monotonic()
+        at, found = self._known.get(text, (-REMEMBERED, None))
+        if moment - at < REMEMBERED:
+            return found
+        found = keys.find(self.service.database.read(), text)
+        if len(self._known) > 1000:
+            self._known.clear()
+        self._known[text] = (moment, found)
+        return found
+
+    async def _content(self, request: Request) -> bytes:
+        """The whole body, unless it is too large."""
+        most = self.service.limits.body
+        declared = request.headers.get("content-length", "0")
+        if declared.isascii() and declared.isdigit() and int(declared[:18]) > most:
+            raise TooLarge(f"a body may have {most} bytes")
+        parts = []
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise TooLarge(f"a body may have {most} bytes")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _refused(self, error: Exception, request: Request) -> Response:
+        """The problem details of an error."""
+        if isinstance(error, SuperarmError):
+            error = as_refused(error)
+        if isinstance(error, ClientDisconnect):
+            return Response(status_code=400)
+        if not isinstance(error, Refused):
+            _logger.exception("%s %s failed", request.method, request.url.path)
+            return problem(
+                {
+                    "type": "about:blank",
+                    "title": "Internal Server Error",
+                    "status": 500,
+                    "detail": "the service failed; its log says more",
+                }
+            )
+        response = problem(error.document())
+        if error.status == 401:
+            response.headers["www-authenticate"] = "Bearer"
+        if error.status in (429, 503):
+            response.headers["retry-after"] = "1"
+        return response
+
+
+def _named(key: keys.Key | None, route: Route, wanted: str | None) -> str | None:
+    """An idempotency key, of one key of the service's and one address."""
+    if wanted is None or key is None:
+        return None
+    if not 1 <= len(wanted) <= 200 or not wanted.isprintable():
+        raise Unfit("an Idempotency-Key has 1 to 200 printable characters")
+    return f"{key.id}:{route.path}:{wanted}"
+
+
+def _decoded(route: Route, decoder: Any, request: Request, content: bytes) -> Any:
+    """The body as what the address takes."""
+    media = request.headers.get("content-type", JSON).split(";")[0].strip().lower()
+    if route.body is bytes:
+        if media not in (BYTES, JSON):
+            raise Unsupported(f"this takes {BYTES}, not {media!r:.60}")
+        return content
+    if media != JSON:
+        if media not in route.media:
+            raise Unsupported(f"this takes {', '.join((JSON, *route.media))}, not {media!r:.60}")
+        return tables.items_of(content, media)
+    try:
+        return decoder.decode(content)
+    except msgspec.ValidationError as error:
+        raise _invalid(error) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(f"the body is no JSON ({str(error)[:200]})") from error
+
+
+def _invalid(error: msgspec.ValidationError) -> Unfit:
+    """What is wrong with a field, by its JSON pointer."""
+    text, _, place = str(error).partition(" - at `")
+    path = place.rstrip("`").removeprefix("$")
+    pointer = path.replace("[", "/").replace("]", "").replace(".", "/")
+    return Unfit(text, pointer or None)
+
+
+def _response(reply: Any, status: int) -> Response:
+    if reply is None:
+        return Response(status_code=status)
+    if isinstance(reply, bytes):
+        return Response(reply, status, media_type=BYTES)
+    return Response(msgspec.json.encode(reply), status, media_type=JSON)
+
+
+def problem(document: dict[str, Any]) -> Response:
+    """Problem details as an answer."""
+    return Response(
+        msgspec.json.encode(document),
+        document["status"],
+        media_type="application/problem+json",
+    )

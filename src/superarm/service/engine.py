@@ -1,0 +1,205 @@
+"""The threads of a service: some decide, by what was published last; one writes, and commits all
+that waits at once; one learns. Whoever asks is answered after the commit.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from superarm.agent.decisions import now
+from superarm.agent.state import State
+from superarm.decide import warm_up
+from superarm.errors import SuperarmError
+from superarm.service.commits import Work
+from superarm.service.database import Database
+from superarm.service.fold import Folded
+from superarm.service.learning import Learner
+from superarm.service.log import Tail
+from superarm.service.problems import Busy, NotFound, Refused, Unavailable, Unfit
+from superarm.service.worker import Job, Worker
+
+
+class Limits(NamedTuple):
+    """How much one request, or all of them, may ask for."""
+
+    body: int = 64 * 2**20  # bytes
+    items: int = 1_000_000  # per agent
+    features: int = 2_000  # per item, multiplied by those of the context
+    chosen: int = 10_000  # items of a decision
+    agents: int = 1_000
+    waiting: int = 2_000  # requests that wait at once
+    oracle_seconds: float = 1.0  # of solvers that know a time limit
+    deciders: int = 2  # threads
+
+
+LIMITS = Limits()
+
+
+class Service:
+    """Agents over a log.
+
+    Args:
+        database: where the log is.
+        limits: how much may be asked for.
+        snapshot_every: seconds between snapshots.
+        lead: whether this process learns; the others follow its snapshots.
+
+    >>> import asyncio, tempfile
+    >>> from superarm.service import agents, decisions
+    >>> from superarm.service.engine import Service
+    >>> from superarm.service.sqlite import Sqlite
+    >>> from superarm.service.wire import CreateAgent, Decide, GiveFeedback, Items
+    >>> items = Items(items=["a", "b", "c"], features=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> news = CreateAgent(name="news", oracle={"kind": "TopK", "k": 2}, items=items)
+    >>> async def visit(service):
+    ...     await agents.create(service, news)
+    ...     made = await decisions.decide(service, "news", Decide())
+    ...     given = GiveFeedback(decision=made.id, weights={made.items[0]: 1.0})
+    ...     return await decisions.feedback(service, "news", given)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     service = Service(Sqlite(folder + "/superarm.db"))
+    ...     taken = asyncio.run(visit(service))
+    ...     service.close()
+    >>> taken.learned
+    1
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        limits: Limits = LIMITS,
+        snapshot_every: float = 10.0,
+        lead: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.database = database
+        self.limits = limits
+        self.aside = 0
+        """Long requests that are worked on."""
+        self.writer = Worker("superarm-writer", self._commit)
+        self.learner = Learner(database, self.writer, snapshot_every=snapshot_every, lead=lead)
+        self.learner.start()
+        self.deciders = [
+            Worker(f"superarm-decider-{i}", self._decide) for i in range(limits.deciders)
+        ]
+
+    def close(self) -> None:
+        """Finish what was begun, keep a snapshot, and let go of the log."""
+        for decider in self.deciders:
+            decider.stop()
+        self.learner.stop()
+        self.writer.stop()
+        self.database.close()
+
+    def warm_up(self) -> None:
+        """Compile what the first decision and the first update of each agent need."""
+        for folded in list(self.learner.views.values()):
+            state = folded.state
+            if state is not None:
+                warm_up(state.learner, state.belief, state.problem)
+
+    @property
+    def waiting(self) -> int:
+        """How many decisions and commits wait."""
+        return self.writer.waiting + sum(decider.waiting for decider in self.deciders)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def _commit(self, jobs: list[Job]) -> list[Job]:
+        """Write all that waits in one transaction."""
+        try:
+            self._attempt(jobs)
+        except Unavailable as error:
+            for job in jobs:
+                job.error = error
+        except Exception:
+            # one of them failed after it had written: each gets a transaction of its own
+            for job in jobs:
+                self._alone(job)
+        self.learner.wake()
+        return jobs
+
+    def _alone(self, job: Job) -> None:
+        try:
+            self._attempt([job])
+        except Exception as error:
+            job.error = error
+
+    def _attempt(self, jobs: list[Job]) -> None:
+        with self.database.transaction() as tx:
+            tail = Tail(tx, now())
+            for job in jobs:
+                job.result = None
+                job.error = None
+                try:
+                    job.result = job.work(tail)
+                except Refused as error:  # raised before anything was written
+                    job.error = error
+            tail.finish()
+
+    async def written(self, work: Work) -> Any:
+        """The result of work that is done in the next transaction, once that is on disk."""
+        self._refuse_if_busy()
+        return await self.writer.ask(work)
+
+    def _refuse_if_busy(self) -> None:
+        if self.waiting >= self.limits.waiting:
+            raise Busy("too many requests wait: try again later")
+
+    async def published(self, position: int, name: str) -> None:
+        """Wait until what was written is what decisions go by."""
+        for _ in range(20_000):
+            view = self.learner.views.get(name)
+            if view is not None and view.position >= position:
+                return
+            if self.learner.position >= position and view is None and self.learner.leading:
+                return
+            self.learner.wake()
+            await asyncio.sleep(0.003)
+
+    # --- deciding ---------------------------------------------------------------------------------
+
+    def decided(self, decide: Callable[[], Work]) -> "asyncio.Future[Any]":
+        """The result of work that a decision leads to, once that is on disk; `decide` runs in a
+        thread.
+        """
+        self._refuse_if_busy()
+        decider = min(self.deciders, key=lambda worker: worker.waiting)
+        return decider.ask(decide)
+
+    def _decide(self, jobs: list[Job]) -> list[Job]:
+        """Decide one after the other, and hand each on to be written; returns those that failed."""
+        failed = []
+        for job in jobs:
+            try:
+                job.work = job.work()
+            except Exception as error:
+                job.error = as_refused(error)
+                failed.append(job)
+                continue
+            self.writer.put(job)
+        return failed
+
+    # --- what is believed -------------------------------------------------------------------------
+
+    def view(self, name: str) -> Folded:
+        """What is believed now by an agent."""
+        found = self.learner.views.get(name)
+        if found is None:
+            raise NotFound(f"there is no agent {name!r:.100}")
+        return found
+
+    def ready(self, name: str) -> tuple[Folded, State]:
+        """The same of an agent that has items."""
+        folded = self.view(name)
+        state = folded.at(now())
+        if state is None:
+            raise Unfit(f"agent {name!r} has no items yet: put some first")
+        return folded, state
+
+
+def as_refused(error: Exception) -> Exception:
+    """What the library refuses is a request that cannot be meant."""
+    if isinstance(error, SuperarmError) and not isinstance(error, Refused):
+        return Unfit(str(error), getattr(error, "field", None))
+    return error

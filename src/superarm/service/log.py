@@ -1,0 +1,202 @@
+"""The append-only log of a service: events in the order in which they were acknowledged.
+
+Each event's digest goes into a chain of hashes, so that a log that was changed or cut is noticed.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from superarm.agent.decisions import as_time
+from superarm.service import events
+from superarm.service.database import Connection
+from superarm.service.problems import NotFound
+
+WHOLE = 2**62
+"""A position beyond all others."""
+
+
+class Entry(NamedTuple):
+    """An event, where it is in the log, and when it happened."""
+
+    position: int
+    agent: int  # the position where the agent was created
+    time: str
+    event: Any
+
+
+class Place(msgspec.Struct, array_like=True):
+    """What was observed of one item of a decision."""
+
+    weight: float
+    importance: float | None
+    position: int  # of the first feedback on it
+    by_default: bool = False
+
+
+_places = msgspec.msgpack.Decoder(dict[int, Place])
+
+
+class Tail:
+    """The end of the log, inside a transaction that may append to it."""
+
+    def __init__(self, tx: Connection, now: datetime) -> None:
+        self.tx = tx
+        self.time = as_time(now)
+        (found,) = tx.execute("SELECT position, chain FROM head")
+        self.position: int = found[0]
+        self._chain: bytes = found[1]
+        self._start = self.position
+
+    def append(self, agent: int | None, event: events.Event, person: str | None = None) -> int:
+        """Write an event; returns its position. An agent that is None begins here."""
+        self.position += 1
+        body = events.encoded(event)
+        digest = hashed(body)
+        kind = events.kind_of(event)
+        given = (
+            self.position,
+            self.position if agent is None else agent,
+            kind,
+            self.time,
+            person,
+            digest,
+            body,
+        )
+        self._chain = linked(self._chain, given[:4], digest)
+        self.tx.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", given)
+        return self.position
+
+    def finish(self) -> None:
+        """Note where the log ends, before the transaction does."""
+        if self.position > self._start:
+            self.tx.execute("UPDATE head SET position = ?, chain = ?", (self.position, self._chain))
+
+
+def hashed(body: bytes) -> bytes:
+    """What tells a body from others."""
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def linked(chain: bytes, row: Sequence[Any], digest: bytes) -> bytes:
+    """The next link of the chain: of all before it, and of this event."""
+    words = "\n".join(map(str, row))
+    return hashed(chain + words.encode() + digest)
+
+
+def head(connection: Connection) -> tuple[int, bytes]:
+    """The position of the last event, and the hash of the whole log."""
+    ((position, chain),) = connection.execute("SELECT position, chain FROM head")
+    return position, bytes(chain)
+
+
+def decision(connection: Connection, position: int) -> Entry:
+    """The decision at a position, which must be one."""
+    found = connection.execute(
+        "SELECT agent, time, body FROM events WHERE position = ? AND kind = 'decided'",
+        (position,),
+    )
+    if not found:
+        raise NotFound(f"there is no decision at position {position}")
+    agent, time, body = found[0]
+    if body is None:
+        raise NotFound("this decision was erased")
+    return Entry(position, agent, time, events.decoded(body))
+
+
+def folded(
+    connection: Connection,
+    agent: int,
+    after: int,
+    upto: int = WHOLE,
+) -> Iterator[Entry]:
+    """All events of an agent but its decisions, in their order, after one position and up to
+    another.
+    """
+    rows = connection.rows(
+        "SELECT position, time, body FROM events "
+        "WHERE agent = ? AND position > ? AND position <= ? AND kind <> 'decided' "
+        "ORDER BY position",
+        (agent, after, upto),
+    )
+    for position, time, body in rows:
+        yield Entry(position, agent, time, events.decoded(body))
+
+
+def seen(connection: Connection, decision: int) -> dict[int, Place]:
+    """What was observed of a decision, by place."""
+    found = connection.execute("SELECT seen FROM feedback WHERE decision = ?", (decision,))
+    return places(found[0][0]) if found else {}
+
+
+def places(body: bytes) -> dict[int, Place]:
+    """What was observed of a decision, by place, from what `note_seen` kept."""
+    return _places.decode(body)
+
+
+def note_seen(tx: Connection, decision: int, known: dict[int, Place]) -> None:
+    """Remember what was observed of a decision."""
+    tx.execute(
+        "INSERT INTO feedback VALUES (?, ?) "
+        "ON CONFLICT (decision) DO UPDATE SET seen = excluded.seen",
+        (decision, msgspec.msgpack.encode(known)),
+    )
+
+
+def agents(connection: Connection) -> dict[str, int]:
+    """The agents in service, by name."""
+    return dict(connection.execute("SELECT name, agent FROM agents"))
+
+
+class Fault(NamedTuple):
+    """Something wrong with a log."""
+
+    position: int
+    what: str
+
+
+def verify(connection: Connection) -> Iterable[Fault]:
+    """All that is wrong with a log: events missing, changed, or out of order."""
+    chain = base_chain(connection)
+    expected = base(connection) + 1
+    erased: set[int] = set()
+    missing: set[int] = set()
+    rows = connection.rows(
+        "SELECT position, agent, kind, time, digest, body FROM events ORDER BY position"
+    )
+    for position, agent, kind, time, digest, body in rows:
+        if position != expected:
+            yield Fault(position, f"event {expected} is missing")
+        expected = position + 1
+        chain = linked(chain, (position, agent, kind, time), bytes(digest))
+        if body is None:
+            missing.add(position)
+            continue
+        event = events.decoded(body)
+        if isinstance(event, events.Forgotten):
+            erased.update(event.decisions)
+            erased.update(event.observed)
+        if hashed(bytes(body)) != bytes(digest):
+            missing.add(position)
+    for position in sorted(missing - erased):
+        yield Fault(position, "its content was changed")
+    end, wanted = head(connection)
+    if expected - 1 != end:
+        yield Fault(end, f"the log ends at {expected - 1}, not at {end}")
+    elif chain != wanted:
+        yield Fault(end, "the chain of hashes is broken")
+
+
+def base(connection: Connection) -> int:
+    """The position before the first event that is kept."""
+    found = connection.execute("SELECT value FROM meta WHERE name = 'base'")
+    return int(found[0][0]) if found else 0
+
+
+def base_chain(connection: Connection) -> bytes:
+    """The hash of the events that are no longer kept."""
+    found = connection.execute("SELECT value FROM meta WHERE name = 'base chain'")
+    return bytes.fromhex(found[0][0]) if found else b""

@@ -1,0 +1,101 @@
+"""Looking inside: why items are chosen, what another learner would have earned, agents as files."""
+
+import asyncio
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from superarm.agent import Agent
+from superarm.agent.explain import Explanation
+from superarm.agent.explain import explain as explain_items
+from superarm.agent.specs import learner_of
+from superarm.arrays import is_sparse
+from superarm.contexts import side_of
+from superarm.service import commits, evaluation
+from superarm.service.agents import trial_of
+from superarm.service.asking import checked_ids, info, ledger_of
+from superarm.service.decisions import asked_by
+from superarm.service.engine import Service
+from superarm.service.events import Loaded
+from superarm.service.fold import oracle_in_force
+from superarm.service.problems import Unfit
+from superarm.service.wire import AgentInfo, Contribution, Evaluate, Evaluated, Explain, Explained
+
+
+def explain(service: Service, name: str, body: Explain) -> Explained:
+    """Why items are chosen, or not."""
+    folded, state = service.ready(name)
+    call = asked_by(service.limits, folded, state, body, alone=False)
+    rng = np.random.default_rng(folded.position)
+    if body.items is None:
+        A = call.decided(rng)
+        A = A[A >= 0]
+    else:
+        A = call.catalogue.positions(checked_ids(body.items, folded))
+    found = explain_items(call.learner, call.belief, call.problem, A, rng=rng, draws=body.draws)
+    found = found._replace(items=call.ids(A), names=state.catalogue.names)
+    listed = [_contribution(found, i) for i in range(len(A))]
+    return Explained(items=listed, believed=folded.position)
+
+
+def _contribution(found: Explanation, i: int) -> Contribution:
+    """What an explanation says of one item."""
+    parts: Any = found.contributions[i].tolist()
+    if found.names is not None:
+        parts = dict(zip(found.names, parts, strict=True))
+    return Contribution(
+        item=found.items.tolist()[i],
+        score=float(found.score[i]),
+        std=float(found.std[i]),
+        deviation=float(found.deviation[i]),
+        chosen=float(found.chosen[i]),
+        chosen_se=float(found.chosen_se[i]),
+        contributions=parts,
+    )
+
+
+def evaluate(service: Service, name: str, body: Evaluate) -> Evaluated:
+    """What another learner would have earned."""
+    folded, state = service.ready(name)
+    return evaluation.evaluate(service.database.read(), folded, state, body)
+
+
+def snapshot(service: Service, name: str) -> bytes:
+    """The agent as a file that `Agent.load` opens."""
+    service.ready(name)
+    folded = service.view(name)
+    state: Any = folded.state
+    agent = Agent(
+        state.learner,
+        features=state.problem.Phi,
+        oracle=oracle_in_force(folded),
+        items=state.catalogue.ids,
+        half_life=folded.half_life,
+    )
+    ledger = ledger_of(service.database.read(), folded)
+    moment = datetime.fromisoformat(folded.time)
+    agent.restore(state.belief, state.catalogue.names, ledger, moment)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.npz"
+        agent.save(path)
+        return path.read_bytes()
+
+
+async def load(service: Service, name: str, file: bytes) -> AgentInfo:
+    """Let an agent go on from the file of another one, with its items and all that it learned."""
+    folded = service.view(name)
+    event = Loaded(file)
+    after = await asyncio.to_thread(trial_of, service.limits, folded, event)
+    state: Any = after.state
+    if state.learner != learner_of(folded.created.learner):
+        raise Unfit(f"the file was saved with {state.learner}, which is not the agent's learner")
+    if is_sparse(side_of(state.problem.Phi)):
+        raise Unfit("the file has sparse features, which a service does not take")
+    if state.catalogue.kind not in ("whole numbers", "text"):
+        raise Unfit("the ids of a service's items are whole numbers or text")
+    work = commits.change(name, folded.created_at, event, folded.position)
+    await service.published(await service.written(work), name)
+    return info(name, service.view(name))

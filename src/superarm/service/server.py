@@ -1,0 +1,170 @@
+"""A process that serves: the folder or database it works on, its first key, and its end."""
+
+import contextlib
+import ipaddress
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from superarm.errors import FileError, ParameterError
+from superarm.service import keys
+from superarm.service.database import Database
+from superarm.service.engine import LIMITS, Limits, Service
+
+if sys.platform != "win32":
+    import fcntl
+
+DATA = "superarm-data"
+"""The folder of a service, if no other is given."""
+
+
+class Options(NamedTuple):
+    """How to serve."""
+
+    data: Path = Path(DATA)
+    database: str | None = None  # of Postgres, in the place of a file in the folder
+    host: str = "127.0.0.1"
+    port: int = 8000
+    expose: bool = False
+    log_format: str = "text"
+    snapshot_every: float = 10.0
+    limits: Limits = LIMITS
+    uvicorn: dict[str, Any] = {}  # noqa: RUF012  TLS, passed through
+
+
+def opened(data: Path, database: str | None = None) -> Database:
+    """The database of a service: a file in its folder, or Postgres."""
+    if database is not None:
+        from superarm.service.postgres import Postgres
+
+        return Postgres(database)
+    from superarm.service.sqlite import FILE, Sqlite
+
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Sqlite(data / FILE)
+
+
+@contextmanager
+def alone(data: Path) -> Iterator[None]:
+    """Hold the folder of a service: a second process on it is refused."""
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (data / "lock").open("a") as file:
+        if not _locked(file):
+            raise FileError(f"another process serves {data} already: stop it, or give --data")
+        yield
+
+
+def _locked(file: IO[str]) -> bool:
+    if sys.platform == "win32":
+        return True
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address.
+
+    >>> from superarm.service.server import is_loopback
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def serve(options: Options) -> None:
+    """Serve until a signal says to stop."""
+    _configure_logs(options.log_format)
+    with contextlib.ExitStack() as stack:
+        if options.database is None:
+            stack.enter_context(alone(options.data))
+        database = opened(options.data, options.database)
+        known = keys.listed(database.read())
+        if not is_loopback(options.host) and not (options.expose and known):
+            database.close()
+            raise ParameterError(
+                f"{options.host} can be reached from other machines: make a key first (superarm "
+                "keys create), and give --expose; put a reverse proxy with TLS before it"
+            )
+        if not known:
+            key = keys.create(database, ["admin"], "made at the first start")
+            print(f"key: {key}\n(shown this once; superarm keys makes others)", flush=True)
+        _run(database, options)
+
+
+def _run(database: Database, options: Options) -> None:
+    import uvicorn
+
+    from superarm.service.http import application
+
+    lead = getattr(database, "lead", lambda: True)
+    service = Service(
+        database,
+        limits=options.limits,
+        snapshot_every=options.snapshot_every,
+        lead=lead,
+    )
+    service.warm_up()
+    app = application(service)
+    config = uvicorn.Config(
+        app,
+        host=options.host,
+        port=options.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=30,
+        timeout_keep_alive=75,
+        lifespan="on",
+        **options.uvicorn,
+    )
+    app.router.lifespan_context = _lifespan(service, options)
+    uvicorn.Server(config).run()
+
+
+def _lifespan(service: Service, options: Options) -> Any:
+    @asynccontextmanager
+    async def around(app: Any) -> Any:
+        scheme = "https" if "ssl_certfile" in options.uvicorn else "http"
+        address = f"{scheme}://{options.host}:{options.port}"
+        print(f"serving at {address}, what there is at {address}/docs", flush=True)
+        yield
+        service.close()  # after the last answer: what waits is written, and a snapshot kept
+
+    return around
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as JSON."""
+        found = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            found["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(found).decode()
+
+
+def _configure_logs(log_format: str) -> None:
+    handler = logging.StreamHandler()
+    if log_format == "json":
+        handler.setFormatter(JsonLines())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

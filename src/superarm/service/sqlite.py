@@ -1,0 +1,166 @@
+"""The log in one file of SQLite's, on disk before anything is acknowledged.
+
+SQLite comes with apsw: the interpreter's own may be one of those that lose commits when a log is
+restarted while another connection reads.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from superarm.disk import PathLike
+from superarm.errors import FileError
+from superarm.service.database import SCHEMA, TABLES, Row
+from superarm.service.problems import Unavailable
+
+FILE = "superarm.db"
+"""The name of the file in the folder of a service."""
+_PATIENCE = 5000
+"""Milliseconds to wait for another process that writes."""
+
+
+class _Connection:
+    """A connection that answers with lists."""
+
+    def __init__(self, path: str, options: dict[str, Any], synchronous: str) -> None:
+        self.apsw = apsw.Connection(path, **options)
+        self.apsw.set_busy_timeout(_PATIENCE)
+        self.execute("PRAGMA journal_mode = WAL")
+        self.execute(f"PRAGMA synchronous = {synchronous}")
+        self.execute("PRAGMA cache_size = -65536")
+
+    def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
+        """All rows of the answer."""
+        with _explained():
+            return list(self.apsw.execute(sql, given))
+
+    def rows(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Row]:
+        """The rows of the answer, one after the other."""
+        with _explained():
+            yield from self.apsw.execute(sql, given)
+
+
+class Sqlite:
+    """One file, with one writer at a time and any number of readers.
+
+    Args:
+        path: the file; it is made if it is not there.
+        synchronous: FULL, or for tests that show what would be lost without it, NORMAL.
+        vfs: another way to the disk, for tests that cut the power.
+
+    >>> import tempfile
+    >>> from superarm.service.sqlite import Sqlite
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     database = Sqlite(folder + "/superarm.db")
+    ...     with database.transaction() as tx:
+    ...         print(tx.execute("SELECT position FROM head"))
+    ...     database.close()
+    [(0,)]
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        synchronous: str = "FULL",
+        vfs: str | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self._options = {} if vfs is None else {"vfs": vfs}
+        self._synchronous = synchronous
+        self._mine = threading.local()
+        self._all: list[_Connection] = []
+        self._writing = threading.Lock()
+        self._writer = self._connected()
+        _prepare(self._writer, self.path)
+
+    def _connected(self) -> _Connection:
+        with _explained():
+            connection = _Connection(str(self.path), self._options, self._synchronous)
+        self._all.append(connection)
+        return connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[_Connection]:
+        """Everything in it happens, and is on disk, or nothing does."""
+        with self._writing:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                with suppress(Unavailable, apsw.Error):  # SQLite may have rolled back by itself
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    def read(self) -> _Connection:
+        """A connection of this thread's own, to read by."""
+        found: _Connection | None = getattr(self._mine, "connection", None)
+        if found is None:
+            found = self._connected()
+            self._mine.connection = found
+        return found
+
+    def backup(self, path: PathLike) -> None:
+        """Write all that is committed to another file, while others go on writing."""
+        target = apsw.Connection(str(path))
+        try:
+            with _explained(), target.backup("main", self.read().apsw, "main") as copy:
+                while not copy.done:
+                    copy.step(1000)
+        finally:
+            target.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        for connection in self._all:
+            connection.apsw.close(True)
+
+
+def _prepare(connection: _Connection, path: Path) -> None:
+    """Make the tables; refuse a file that is none of ours, or of a newer version."""
+    if _is_foreign(connection):
+        raise FileError(f"{path} is not a database of superarm's: give another --data")
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in TABLES.format(bytes="BLOB").split(";"):
+        if statement.strip():
+            connection.execute(statement)
+    found = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
+    if found and int(found[0][0]) > SCHEMA:
+        connection.execute("ROLLBACK")
+        raise FileError(
+            f"{path} has tables of version {found[0][0]}, this superarm knows {SCHEMA}: "
+            "upgrade superarm to open it"
+        )
+    connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
+    connection.execute("INSERT OR IGNORE INTO head VALUES (1, 0, ?)", (b"",))
+    connection.execute("COMMIT")
+
+
+def _is_foreign(connection: _Connection) -> bool:
+    """Whether there are tables, but not ours."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    return bool(names) and "events" not in names
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Errors of the disk as what they mean to those who ask."""
+    try:
+        yield
+    except apsw.FullError as error:
+        raise Unavailable("the disk is full: nothing was written; try again later") from error
+    except apsw.NotADBError as error:
+        raise FileError(f"this is not a database of superarm's ({error})") from error
+    except (
+        apsw.BusyError,
+        apsw.CantOpenError,
+        apsw.IOError,
+        apsw.LockedError,
+        apsw.ReadOnlyError,
+    ) as error:
+        raise Unavailable(f"the log cannot be written or read now ({error})") from error

@@ -1,0 +1,143 @@
+"""A thread that takes all that waits for it at once: the more there is, the less each costs."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+MOST = 512
+"""Jobs that are taken at once."""
+
+
+class Job:
+    """Something to do, and where the result is wanted."""
+
+    __slots__ = ("error", "loop", "result", "waiting", "work")
+
+    def __init__(self, work: Any) -> None:
+        self.work = work
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.waiting: Any = None
+
+    def deliver(self) -> None:
+        """Hand over what came of it, in the thread that wants it."""
+        if self.waiting.done():  # nobody waits for it any more
+            return
+        if self.error is not None:
+            self.waiting.set_exception(self.error)
+        else:
+            self.waiting.set_result(self.result)
+
+
+class Worker:
+    """A thread with a queue.
+
+    Args:
+        name: of the thread.
+        process: does some jobs, and sets the result or the error of each.
+        limit: jobs that may wait; more are refused by `full`.
+
+    >>> from superarm.service.worker import Worker
+    >>> def square(jobs):
+    ...     for job in jobs:
+    ...         job.result = job.work**2
+    ...     return jobs
+    >>> worker = Worker("squares", square)
+    >>> worker.submit(7).result()
+    49
+    >>> worker.stop()
+    """
+
+    def __init__(
+        self,
+        name: str,
+        process: Callable[[list[Job]], Sequence[Job]],
+        limit: int = 4096,
+    ) -> None:
+        self._process = process
+        self._limit = limit
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits that more should be refused."""
+        return self._queue.qsize() >= self._limit
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return self._queue.qsize()
+
+    def submit(self, work: Any) -> "Future[Any]":
+        """The result, when it is there: for callers that are threads."""
+        job = Job(work)
+        job.waiting = Future()
+        self._queue.put(job)
+        return job.waiting  # type: ignore[no-any-return]
+
+    def ask(self, work: Any) -> "asyncio.Future[Any]":
+        """The result, when it is there: for callers in an event loop."""
+        job = Job(work)
+        job.loop = asyncio.get_running_loop()
+        job.waiting = job.loop.create_future()
+        self._queue.put(job)
+        return job.waiting  # type: ignore[no-any-return]
+
+    def put(self, job: Job) -> None:
+        """Take over a job from another worker."""
+        self._queue.put(job)
+
+    def stop(self) -> None:
+        """Finish all that waits, and end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            jobs, ends = self._taken()
+            if jobs:
+                deliver(self._done(jobs))
+            if ends:
+                return
+
+    def _taken(self) -> tuple[list[Job], bool]:
+        """All jobs that wait, at least one; and whether the thread should end."""
+        found = [self._queue.get()]
+        with suppress(queue.Empty):
+            while len(found) < MOST and found[-1] is not None:
+                found.append(self._queue.get_nowait())
+        jobs = [job for job in found if job is not None]
+        return jobs, len(jobs) < len(found)
+
+    def _done(self, jobs: list[Job]) -> Sequence[Job]:
+        try:
+            return self._process(jobs)
+        except BaseException as error:  # a thread that died would leave all others waiting
+            for job in jobs:
+                job.error = error
+            return jobs
+
+
+def deliver(jobs: Sequence[Job]) -> None:
+    """Hand over the results: to an event loop all of them at once, which wakes it once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    for job in jobs:
+        if job.loop is None:
+            job.deliver()
+        else:
+            by_loop.setdefault(job.loop, []).append(job)
+    for loop, some in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(_deliver_each, some)
+
+
+def _deliver_each(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.deliver()
