@@ -12,8 +12,9 @@ import numpy as np
 from superarm.agent.decisions import as_time, now
 from superarm.agent.specs import learner_of, oracle_of
 from superarm.contexts import InContext
+from superarm.contracts import Learner, method_of
 from superarm.errors import SuperarmError
-from superarm.service import commits
+from superarm.service import commits, log
 from superarm.service.asking import (
     checked_ids,
     default_of,
@@ -21,10 +22,21 @@ from superarm.service.asking import (
     info,
     limited,
     names_of,
+    needs_fractions,
+    plain,
     seconds,
 )
 from superarm.service.engine import Limits, Service, as_refused
-from superarm.service.events import Changed, Created, Event, ItemsPut, ItemsRemoved, Matrix
+from superarm.service.events import (
+    Changed,
+    Created,
+    Event,
+    ItemsPut,
+    ItemsRemoved,
+    Loaded,
+    Matrix,
+    Observed,
+)
 from superarm.service.fold import Folded, Truth, applied
 from superarm.service.log import Entry
 from superarm.service.problems import TooLarge, Unfit
@@ -54,7 +66,8 @@ async def create(service: Service, body: CreateAgent) -> AgentInfo:
     """A new agent."""
     if len(service.learner.views) >= service.limits.agents:
         raise TooLarge(f"there may be {service.limits.agents} agents: remove one first")
-    learner_of(body.learner)
+    learner = learner_of(plain(body.learner, "/learner"))
+    _require_settings(learner, body.half_life, body.default)
     event = Created(
         name=body.name,
         learner=dict(body.learner),
@@ -80,8 +93,9 @@ async def create(service: Service, body: CreateAgent) -> AgentInfo:
 async def change(service: Service, name: str, body: ChangeAgent) -> AgentInfo:
     """Other settings for an agent."""
     folded = service.view(name)
-    if body.learner is not None:
-        learner_of(body.learner)
+    learner = learner_of(plain(body.learner or folded.created.learner, "/learner"))
+    default = body.default or folded.default or folded.created.default
+    _require_settings(learner, folded.half_life, default)
     event = Changed(
         learner=body.learner,
         oracle=None if body.oracle is None else limited(service.limits, body.oracle),
@@ -91,7 +105,7 @@ async def change(service: Service, name: str, body: ChangeAgent) -> AgentInfo:
         raise Unfit("there is nothing to change: give a learner, an oracle or a default")
     await asyncio.to_thread(trial_of, service.limits, folded, event)
     if body.learner is not None:
-        await asyncio.to_thread(_try_learner, folded, body.learner)
+        await asyncio.to_thread(_try_learner, service, folded, body.learner)
     work = commits.change(name, folded.created_at, event, folded.position)
     await service.published(await service.written(work), name)
     return info(name, service.view(name))
@@ -101,9 +115,15 @@ async def remove(service: Service, name: str) -> None:
     """Take an agent out of service."""
     folded = service.view(name)
     await service.written(commits.remove(name, folded.created_at))
-    while name in service.learner.views and service.learner.leading:
+    while service.learner.leading and _is_served(service, name, folded.created_at):
         service.learner.wake()
         await asyncio.sleep(0.003)
+
+
+def _is_served(service: Service, name: str, created_at: int) -> bool:
+    """Whether an agent is still there; not another one that has its name by now."""
+    found = service.learner.views.get(name)
+    return found is not None and found.created_at == created_at
 
 
 def trial_of(limits: Limits, folded: Folded | None, event: Event) -> Folded:
@@ -135,6 +155,9 @@ def _require_size(limits: Limits, folded: Folded) -> None:
     if state is None:
         return
     L = state.problem.L
+    d = state.problem.d
+    if limits.features < d:
+        raise TooLarge(f"there may be {limits.features} features in all, not {d}", "/features")
     if limits.items < L:
         raise TooLarge(f"an agent may have {limits.items} items, not {L}", "/items")
     K = state.problem.oracle.K
@@ -142,15 +165,36 @@ def _require_size(limits: Limits, folded: Folded) -> None:
         raise TooLarge(f"a decision may be of {limits.chosen} items, not {K}", "/oracle")
 
 
-def _try_learner(folded: Folded, learner: dict[str, Any]) -> None:
-    """Refuse a learner that cannot learn with the features that there are."""
-    state = folded.state
-    if state is None:
+def _require_settings(learner: Learner, half_life: Any, default: Any) -> None:
+    """Refuse a learner that cannot fade, or cannot learn what is taken for granted."""
+    if half_life is not None:
+        try:
+            method_of(learner.model, "fade")
+        except SuperarmError as error:
+            raise Unfit(str(error), "/half_life") from error
+    if default is None or not needs_fractions(learner):
         return
-    try:
-        learner_of(learner).model.prior(state.problem)
-    except SuperarmError as error:
-        raise Unfit(str(error), "/learner") from error
+    weight = default["weight"] if isinstance(default, dict) else default.weight
+    if not 0 <= weight <= 1:
+        raise Unfit("this learner learns from weights in [0, 1]", "/default/weight")
+
+
+def _try_learner(service: Service, folded: Folded, learner: dict[str, Any]) -> None:
+    """Refuse a learner that cannot be with all the items that there ever were."""
+    truth = Truth({}, set(), learner)
+    entries = log.folded(service.database.read(), folded.created_at, 0, folded.position)
+    trial: Folded | None = None
+    for entry in entries:
+        if isinstance(entry.event, Loaded):
+            raise Unfit(
+                "this agent goes on from a file, whose learner cannot be changed", "/learner"
+            )
+        if isinstance(entry.event, Observed):
+            continue
+        try:
+            trial = applied(trial, entry, _never, truth)
+        except SuperarmError as error:
+            raise Unfit(str(error), "/learner") from error
 
 
 def _items(limits: Limits, folded: Folded, body: Items) -> ItemsPut:

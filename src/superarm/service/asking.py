@@ -1,7 +1,7 @@
 """What requests mean to an agent: ids, contexts, features and feedback, checked."""
 
-import functools
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -11,9 +11,8 @@ from superarm.agent.decisions import REMEMBERED, Ledger
 from superarm.agent.decisions import Observed as Noted
 from superarm.agent.state import State
 from superarm.contexts import InContext
-from superarm.contracts import Feedback, Learner, Problem
-from superarm.errors import SuperarmError, WeightsError
-from superarm.oracles import TopK
+from superarm.contracts import Learner
+from superarm.learners import CombTS
 from superarm.service import log
 from superarm.service.database import Connection
 from superarm.service.durations import seconds_of
@@ -22,6 +21,32 @@ from superarm.service.events import Id, decoded
 from superarm.service.fold import Folded
 from superarm.service.problems import TooLarge, Unfit
 from superarm.service.wire import AgentInfo, Default, GiveFeedback, Seen
+
+NESTED = 6
+"""How deep lists and objects lie in the description of a learner or an oracle."""
+SET_HERE = ("effort", "kicks", "restarts", "rounds")
+"""Parameters of oracles that say how long to search."""
+SIZES = (
+    "L",
+    "edges",
+    "helpers",
+    "k",
+    "left_capacity",
+    "m",
+    "max_items",
+    "n_cities",
+    "n_cols",
+    "n_left",
+    "n_nodes",
+    "n_right",
+    "n_rows",
+    "right_capacity",
+    "sets",
+    "source",
+    "target",
+    "total",
+)
+"""Parameters of oracles that arrays are made as large as."""
 
 
 def info(name: str, folded: Folded) -> AgentInfo:
@@ -116,37 +141,55 @@ def given_of(body: GiveFeedback) -> list[Seen]:
     ]
 
 
-def needs_fractions(state: State) -> bool:
-    """Whether a model takes weights in [0, 1] alone, so that it refuses the weight 2."""
-    learner: Any = state.learner
-    return _needs_fractions(learner)
-
-
-@functools.lru_cache(maxsize=1000)
-def _needs_fractions(learner: Learner) -> bool:
-    problem = Problem(np.ones((1, 1)), TopK(1))
-    feedback = Feedback.of(problem, np.array([0]), np.array([2.0]))
-    try:
-        learner.model.learn(learner.model.prior(problem), problem, feedback)
-    except WeightsError:
-        return True
-    except SuperarmError:
-        return False
-    return False
+def needs_fractions(learner: Learner) -> bool:
+    """Whether a learner takes weights in [0, 1] alone."""
+    return isinstance(learner, CombTS) or getattr(learner, "link", None) == "logit"
 
 
 def limited(limits: Limits, spec: dict[str, Any]) -> dict[str, Any]:
     """The description of an oracle whose solver keeps to the limits of the service."""
-    found = dict(spec)
+    found = plain(spec, "/oracle")
     if found.get("kind") == "Milp":
         most = limits.oracle_seconds
         wanted = found.setdefault("time_limit", most)
         if not isinstance(wanted, int | float) or wanted > most:
             raise TooLarge(f"time_limit may be {most:g} seconds at most", "/oracle/time_limit")
-    for name in ("effort", "rounds"):
+    for name in SET_HERE:
         if name in found:
             raise Unfit(f"{name} is set by the service: leave it out", f"/oracle/{name}")
+    for name in SIZES:
+        if _largest(found.get(name)) > 2 * limits.items:  # so many ends has a graph of them
+            raise TooLarge(f"{name} may go up to {2 * limits.items}", f"/oracle/{name}")
     return found
+
+
+def plain(spec: dict[str, Any], field: str) -> dict[str, Any]:
+    """The description of a learner or an oracle, if the log can keep it."""
+    if not _is_plain(spec, NESTED):
+        raise Unfit(
+            f"lists and objects lie {NESTED} deep at most, and whole numbers within 64 bits", field
+        )
+    return dict(spec)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    inside: Iterable[Any] = ()
+    if isinstance(value, dict):
+        inside = value.values()
+    elif isinstance(value, list):
+        inside = value
+    elif isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    else:
+        return True
+    return depth > 0 and all(_is_plain(one, depth - 1) for one in inside)
+
+
+def _largest(value: Any) -> float:
+    """The largest number in lists of lists, by its size; 0 if there is none."""
+    if isinstance(value, list):
+        return max(map(_largest, value), default=0)
+    return abs(value) if isinstance(value, int | float) else 0
 
 
 def require_fractions(given: list[Seen]) -> None:

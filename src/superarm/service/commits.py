@@ -4,6 +4,7 @@ All are called by the one thread that writes, with the end of the log. What they
 log as it was.
 """
 
+import itertools
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -182,7 +183,7 @@ class _Feedback:
             if before is None:
                 places[place] = Place(weight, importance, 0)
                 new.append(place)
-            elif (before.weight, before.importance) == (weight, importance):
+            elif _is_same(before, weight, importance):
                 self._repeat(before)
             else:
                 item = decision.event.items[place]
@@ -222,6 +223,8 @@ class _Feedback:
         if not before.position:
             raise Unfit(f"item {item!r:.60} of this decision is there twice", pointer)
         weight, importance = value
+        if importance is None:  # it stays what it was
+            importance = before.importance
         correction = Correction(decision, place, weight, before.position, importance)
         self.corrections.append(correction)
         before.weight = weight
@@ -243,6 +246,14 @@ class _Feedback:
             snapshots.drop(tail.tx, self.agent, since)
         for decision, places in self.known.items():
             log.note_seen(tail.tx, decision, places)
+
+
+def _is_same(before: Place, weight: float, importance: float | None) -> bool:
+    """Whether feedback says what is known; of an importance that is left out it says nothing."""
+    if importance is None:
+        return before.weight == weight
+    known = 1.0 if before.importance is None else before.importance
+    return (before.weight, known) == (weight, importance)
 
 
 def feedback(agent: int, given: list[Given], *, correct: bool) -> Work:
@@ -316,15 +327,17 @@ def sweep(name: str, agent: int, weight: float, before: str, most: int = 200) ->
         rows = tail.tx.execute("SELECT swept FROM agents WHERE name = ?", (name,))
         if not rows:
             return False
-        due = tail.tx.execute(
-            "SELECT position, body FROM events WHERE position > ? AND agent = ? "
-            "AND kind = 'decided' AND time < ? ORDER BY position LIMIT ?",
-            (rows[0][0], agent, before, most),
+        later = tail.tx.execute(
+            "SELECT position, time, body FROM events WHERE position > ? AND agent = ? "
+            "AND kind = 'decided' ORDER BY position LIMIT ?",
+            (rows[0][0], agent, most),
         )
+        # a clock that was set back must not let a decision be passed over
+        due = list(itertools.takewhile(lambda row: row[1] < before, later))
         if not due:
             return False
         found = _Feedback(tail, agent, correct=False)
-        for position, body in due:
+        for position, _, body in due:
             if body is None:
                 continue
             decision = decoded(body)

@@ -1,6 +1,8 @@
 """Decisions, and feedback on them."""
 
+import asyncio
 import secrets
+import time
 from functools import partial
 
 import msgspec
@@ -47,8 +49,14 @@ async def decide(service: Service, name: str, body: Decide, key: str | None = No
         key: with the same key, the same decision is made but once.
     """
     work = partial(_decided, service, name, body, key)
-    made: Made = await service.decided(work)
+    made: Made = await service.decided(work, _whose(name, body), 1 + body.draws)
     return made
+
+
+def _whose(name: str, body: Decide) -> str:
+    """Of what decisions take about as long: an agent, with its oracle or one of today."""
+    kind = None if body.oracle is None else body.oracle.get("kind")
+    return f"{name} {kind!r:.60}"
 
 
 def _decided(service: Service, name: str, body: Decide, key: str | None) -> commits.Work:
@@ -57,7 +65,12 @@ def _decided(service: Service, name: str, body: Decide, key: str | None) -> comm
     call = asked_by(service.limits, folded, state, body)
     seed = secrets.randbelow(MOST_SEEDS)
     rng = np.random.default_rng(seed)
-    made = record(call, call.decided(rng), seed, rng, body.draws)
+    start = time.perf_counter()
+    chosen = call.decided(rng)
+    service.took(_whose(name, body), time.perf_counter() - start)
+    if body.draws:
+        require_draws(service.limits, call, body.draws)
+    made = record(call, chosen, seed, rng, body.draws)
     if len(made.items) > service.limits.chosen:
         raise TooLarge(f"a decision may be of {service.limits.chosen} items")
     Phi = made.features
@@ -95,6 +108,28 @@ def asked_by(
     if body.available is not None:
         available = checked_ids(body.available, folded, "/available")
     return asked(state, features, available, oracle, alone=alone)
+
+
+def require_draws(limits: Limits, call: Asked, draws: int) -> None:
+    """Refuse more draws than can be made in the time that there is."""
+    seconds = seconds_of_one(call)
+    if draws * seconds > limits.decide_seconds:
+        most = int(limits.decide_seconds / seconds)
+        raise TooLarge(
+            f"{draws} draws would take about {draws * seconds:.0f} seconds: ask for at most {most}",
+            "/draws",
+        )
+
+
+def seconds_of_one(call: Asked) -> float:
+    """How long a decision takes: the shorter of two, as the first may be held up."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(2):
+        start = time.perf_counter()
+        call.decided(rng)
+        found.append(time.perf_counter() - start)
+    return min(found)
 
 
 def decision(service: Service, name: str, key: str) -> FullDecision:
@@ -141,7 +176,7 @@ async def feedback(
     """
     folded = service.view(name)
     given = given_of(body)
-    if folded.state is not None and needs_fractions(folded.state):
+    if folded.state is not None and needs_fractions(folded.state.learner):
         require_fractions(given)
     work = commits.feedback(folded.created_at, given, correct=body.correct)
     taken: Taken = await service.written(commits.once(key, digest_of(name, body), work))
@@ -151,4 +186,7 @@ async def feedback(
 async def forget(service: Service, user: str) -> Erased:
     """Erase the decisions of a user, and unlearn what was learned from them."""
     decisions, observed = await service.written(commits.forget(user))
+    clean = getattr(service.database, "clean", None)
+    if clean is not None:
+        await asyncio.to_thread(clean)
     return Erased(decisions=decisions, feedback=observed)

@@ -2,9 +2,12 @@
 for, and what is refused becomes problem details.
 """
 
+import asyncio
+import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +20,7 @@ from superarm.service import keys, tables
 from superarm.service.engine import Service, as_refused
 from superarm.service.metrics import Metrics
 from superarm.service.problems import (
+    Busy,
     Forbidden,
     Refused,
     TooLarge,
@@ -29,6 +33,8 @@ JSON = "application/json"
 BYTES = "application/octet-stream"
 REMEMBERED = 1.0
 """Seconds for which a key is believed to be what it was."""
+LARGE = 2**18
+"""Bytes of a body that is read in a thread of its own."""
 
 _logger = logging.getLogger("superarm.service")
 
@@ -85,6 +91,7 @@ class Door:
         self.service = service
         self.metrics = metrics
         self._known: dict[str, tuple[float, keys.Key | None]] = {}
+        self._held = 0  # bytes of the bodies that are worked on
 
     def endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         """What answers requests to an address."""
@@ -121,19 +128,24 @@ class Door:
 
     async def _answer(self, route: Route, decoder: Any, request: Request) -> Response:
         key = self._allowed(request, route.scope)
-        body = None
-        if route.body is not None:
-            content = await self._content(request)
-            body = _decoded(route, decoder, request, content)
-        wanted = request.headers.get("idempotency-key") if route.once else None
-        call = Call(self.service, request, body, _named(key, route, wanted))
-        return _response(await route.handle(call), route.status)
+        named = _named(key, route, request.headers.getlist("idempotency-key"))
+        if route.body is None:
+            call = Call(self.service, request, None, named)
+            return _response(await route.handle(call), route.status)
+        async with self._content(request) as content:
+            if len(content) < LARGE:
+                body = _decoded(route, decoder, request, content)
+            else:
+                body = await asyncio.to_thread(_decoded, route, decoder, request, content)
+            call = Call(self.service, request, body, named)
+            return _response(await route.handle(call), route.status)
 
     def _allowed(self, request: Request, scope: str | None) -> keys.Key | None:
         """The key of a request, if it is for this."""
         if scope is None:
             return None
-        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        given = request.headers.getlist("authorization")
+        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if kind.lower() != "bearer" or not text:
             raise Unauthorized("give a key: Authorization: Bearer KEY")
         key = self._find(text.strip()[:200])
@@ -155,24 +167,31 @@ class Door:
         self._known[text] = (moment, found)
         return found
 
-    async def _content(self, request: Request) -> bytes:
-        """The whole body, unless it is too large."""
+    @asynccontextmanager
+    async def _content(self, request: Request) -> AsyncIterator[bytes]:
+        """The whole body, unless it is too large, or all that are worked on are."""
         most = self.service.limits.body
         declared = request.headers.get("content-length", "0")
         if declared.isascii() and declared.isdigit() and int(declared[:18]) > most:
             raise TooLarge(f"a body may have {most} bytes")
         parts = []
         size = 0
-        async for part in request.stream():
-            size += len(part)
-            if size > most:
-                raise TooLarge(f"a body may have {most} bytes")
-            parts.append(part)
-        return b"".join(parts)
+        try:
+            async for part in request.stream():
+                size += len(part)
+                self._held += len(part)
+                if size > most:
+                    raise TooLarge(f"a body may have {most} bytes")
+                if self._held > self.service.limits.bodies:
+                    raise Busy("there are too many large bodies at once: try again later")
+                parts.append(part)
+            yield b"".join(parts)
+        finally:
+            self._held -= size
 
     def _refused(self, error: Exception, request: Request) -> Response:
         """The problem details of an error."""
-        if isinstance(error, SuperarmError):
+        if isinstance(error, SuperarmError | MemoryError):
             error = as_refused(error)
         if isinstance(error, ClientDisconnect):
             return Response(status_code=400)
@@ -194,17 +213,25 @@ class Door:
         return response
 
 
-def _named(key: keys.Key | None, route: Route, wanted: str | None) -> str | None:
+def _named(key: keys.Key | None, route: Route, given: list[str]) -> str | None:
     """An idempotency key, of one key of the service's and one address."""
-    if wanted is None or key is None:
+    if not (route.once and given) or key is None:
         return None
+    if len(given) > 1:
+        raise Unfit("there are several Idempotency-Keys: give one")
+    wanted = given[0]
     if not 1 <= len(wanted) <= 200 or not wanted.isprintable():
         raise Unfit("an Idempotency-Key has 1 to 200 printable characters")
-    return f"{key.id}:{route.path}:{wanted}"
+    # hashed, as it may say whose request it is
+    named = f"{key.id}:{route.path}:{wanted}"
+    return hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
 
 
 def _decoded(route: Route, decoder: Any, request: Request, content: bytes) -> Any:
     """The body as what the address takes."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise Unsupported(f"bodies are read as they are, not in the encoding {coding!r:.60}")
     media = request.headers.get("content-type", JSON).split(";")[0].strip().lower()
     if route.body is bytes:
         if media not in (BYTES, JSON):
@@ -226,7 +253,8 @@ def _invalid(error: msgspec.ValidationError) -> Unfit:
     """What is wrong with a field, by its JSON pointer."""
     text, _, place = str(error).partition(" - at `")
     path = place.rstrip("`").removeprefix("$")
-    pointer = path.replace("[", "/").replace("]", "").replace(".", "/")
+    known = path.replace("[...]", "")  # the key of an object is not told
+    pointer = known.replace("[", "/").replace("]", "").replace(".", "/")
     return Unfit(text, pointer or None)
 
 

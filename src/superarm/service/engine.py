@@ -15,7 +15,7 @@ from superarm.service.database import Database
 from superarm.service.fold import Folded
 from superarm.service.learning import Learner
 from superarm.service.log import Tail
-from superarm.service.problems import Busy, NotFound, Refused, Unavailable, Unfit
+from superarm.service.problems import Busy, NotFound, Refused, TooLarge, Unavailable, Unfit
 from superarm.service.worker import Job, Worker
 
 
@@ -23,6 +23,7 @@ class Limits(NamedTuple):
     """How much one request, or all of them, may ask for."""
 
     body: int = 64 * 2**20  # bytes
+    bodies: int = 512 * 2**20  # bytes of all that are worked on
     items: int = 1_000_000  # per agent
     features: int = 2_000  # per item, multiplied by those of the context
     chosen: int = 10_000  # items of a decision
@@ -30,9 +31,18 @@ class Limits(NamedTuple):
     waiting: int = 2_000  # requests that wait at once
     oracle_seconds: float = 1.0  # of solvers that know a time limit
     deciders: int = 2  # threads
+    slow_deciders: int = 1  # threads for decisions that take long
+    slow_waiting: int = 100  # decisions that wait for those
+    decide_seconds: float = 10.0  # of all the draws of a decision, or of an explanation
+    evaluate_seconds: float = 300.0
+    masks: int = 2**28  # bytes: decisions of an evaluation, multiplied by items
 
 
 LIMITS = Limits()
+SLOW = 0.02
+"""Seconds of a decision that must not be in the way of others."""
+FIRST = 1e-4
+"""Seconds that a decision of an agent takes that has made none yet, by a guess."""
 
 
 class Service:
@@ -79,13 +89,16 @@ class Service:
         self.writer = Worker("superarm-writer", self._commit)
         self.learner = Learner(database, self.writer, snapshot_every=snapshot_every, lead=lead)
         self.learner.start()
-        self.deciders = [
-            Worker(f"superarm-decider-{i}", self._decide) for i in range(limits.deciders)
-        ]
+        self._seconds: dict[str, float] = {}  # that the last decision took, by whose
+        self.deciders = self._workers("decider", limits.deciders)
+        self.slow_deciders = self._workers("slow-decider", limits.slow_deciders)
+
+    def _workers(self, name: str, n: int) -> list[Worker]:
+        return [Worker(f"superarm-{name}-{i}", self._decide) for i in range(n)]
 
     def close(self) -> None:
         """Finish what was begun, keep a snapshot, and let go of the log."""
-        for decider in self.deciders:
+        for decider in (*self.deciders, *self.slow_deciders):
             decider.stop()
         self.learner.stop()
         self.writer.stop()
@@ -101,7 +114,7 @@ class Service:
     @property
     def waiting(self) -> int:
         """How many decisions and commits wait."""
-        return self.writer.waiting + sum(decider.waiting for decider in self.deciders)
+        return self.writer.waiting + _waiting(self.deciders) + _waiting(self.slow_deciders)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -159,13 +172,34 @@ class Service:
 
     # --- deciding ---------------------------------------------------------------------------------
 
-    def decided(self, decide: Callable[[], Work]) -> "asyncio.Future[Any]":
+    def decided(
+        self,
+        decide: Callable[[], Work],
+        whose: str,
+        times: int,
+    ) -> "asyncio.Future[Any]":
         """The result of work that a decision leads to, once that is on disk; `decide` runs in a
-        thread.
+        thread, where quick ones do not wait for slow ones.
+
+        Args:
+            decide: makes the decision.
+            whose: decisions with the same word take about as long.
+            times: how often it decides.
         """
         self._refuse_if_busy()
-        decider = min(self.deciders, key=lambda worker: worker.waiting)
+        workers = self.deciders
+        if times * self._seconds.get(whose, FIRST) > SLOW:
+            workers = self.slow_deciders
+            if _waiting(workers) >= self.limits.slow_waiting:
+                raise Busy("too many decisions wait that take long: try again later")
+        decider = min(workers, key=lambda worker: worker.waiting)
         return decider.ask(decide)
+
+    def took(self, whose: str, seconds: float) -> None:
+        """Note how long a decision took."""
+        if len(self._seconds) > 10 * self.limits.agents:
+            self._seconds.clear()
+        self._seconds[whose] = seconds
 
     def _decide(self, jobs: list[Job]) -> list[Job]:
         """Decide one after the other, and hand each on to be written; returns those that failed."""
@@ -198,8 +232,14 @@ class Service:
         return folded, state
 
 
+def _waiting(workers: list[Worker]) -> int:
+    return sum(worker.waiting for worker in workers)
+
+
 def as_refused(error: Exception) -> Exception:
     """What the library refuses is a request that cannot be meant."""
+    if isinstance(error, MemoryError):
+        return TooLarge("this needs more memory than there is")
     if isinstance(error, SuperarmError) and not isinstance(error, Refused):
         return Unfit(str(error), getattr(error, "field", None))
     return error

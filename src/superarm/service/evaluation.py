@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from superarm.agent.asked import asked
 from superarm.agent.specs import learner_of
 from superarm.agent.state import State
 from superarm.contexts import InContext
@@ -11,19 +12,32 @@ from superarm.errors import SuperarmError
 from superarm.offline import Log, replay
 from superarm.service import log
 from superarm.service.database import Connection
+from superarm.service.asking import plain
+from superarm.service.decisions import seconds_of_one
+from superarm.service.engine import Limits
 from superarm.service.events import Decided, decoded
 from superarm.service.fold import Folded, decision_of
-from superarm.service.problems import Unfit
+from superarm.service.problems import TooLarge, Unfit
 from superarm.service.wire import Evaluate, Evaluated
 
 FEWEST = 10
 """Decisions with propensities and feedback that an evaluation needs."""
 
 
+def require_affordable(limits: Limits, state: State, last: int) -> None:
+    """Refuse to run through more decisions than there is time or memory for."""
+    call = asked(state, None, None, None)
+    by_time = int(limits.evaluate_seconds / seconds_of_one(call))
+    by_memory = limits.masks // state.catalogue.L
+    most = min(by_time, by_memory)
+    if last > most:
+        raise TooLarge(f"of this agent the last {most} decisions can be run through", "/last")
+
+
 def evaluate(connection: Connection, folded: Folded, state: State, body: Evaluate) -> Evaluated:
     """Run another learner through the last decisions, as if it had made them."""
     found = logged(connection, folded, state, body.last)
-    learner = learner_of(body.learner)
+    learner = learner_of(plain(body.learner, "/learner"))
     rng = np.random.default_rng(body.seed)
     try:
         run = replay(found, learner, state.problem.oracle, rng=rng)

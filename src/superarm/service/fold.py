@@ -33,7 +33,7 @@ from superarm.agent.state import (
 from superarm.arrays import Features
 from superarm.contexts import KINDS, InContext, remade
 from superarm.contracts import Oracle
-from superarm.errors import SuperarmError
+from superarm.errors import FileError, SuperarmError
 from superarm.service import log
 from superarm.service.database import Connection
 from superarm.service.events import (
@@ -270,7 +270,10 @@ def loaded(folded: Folded, file: bytes) -> Folded:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.npz"
         path.write_bytes(file)
-        agent = Agent.load(path, oracle=_loose_oracle(folded), seed=0)
+        try:
+            agent = Agent.load(path, oracle=_loose_oracle(folded), seed=0)
+        except FileError as error:  # where it was put is nobody's business
+            raise FileError(str(error).replace(str(path), "the file")) from None
     snapshot = agent.snapshot()
     time = as_time(snapshot.aged_at)
     return folded._replace(state=snapshot.state, time=time)

@@ -12,9 +12,10 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from superarm.service import agents, decisions, log, looking, openapi, tables
+from superarm.service import agents, decisions, looking, openapi, tables
 from superarm.service.door import BYTES, Call, Door, Route, problem
 from superarm.service.engine import Service
 from superarm.service.metrics import Metrics
@@ -143,8 +144,7 @@ async def show_health(call: Call) -> Health:
 async def show_readiness(call: Call) -> Health:
     """Whether the service can decide and write: 503 if not."""
     learner = call.service.learner
-    position, _ = await asyncio.to_thread(log.head, call.service.database.read())
-    await call.service.written(lambda tail: tail.position)
+    position = await call.service.written(lambda tail: tail.position)
     return Health(
         status="ok", position=position, agents=len(learner.views), leading=learner.leading
     )
@@ -206,10 +206,19 @@ async def _unknown(request: Request, error: Exception) -> Response:
         detail = f"this address does not take {request.method}"
         document |= {"status": status, "title": "Method Not Allowed", "detail": detail}
     response = problem(document)
-    allowed = (getattr(error, "headers", None) or {}).get("Allow")
-    if allowed:
-        response.headers["allow"] = allowed
+    if status == 405:
+        response.headers["allow"] = ", ".join(_allowed(request))
     return response
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods that an address takes."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            found |= route.methods
+    return sorted(found)
 
 
 def application(service: Service) -> Starlette:
@@ -221,4 +230,6 @@ def application(service: Service) -> Starlette:
     ]
     found += openapi.routes(ROUTES, metrics, door)
     handlers: Any = {404: _unknown, 405: _unknown}
-    return Starlette(routes=found, exception_handlers=handlers)
+    app = Starlette(routes=found, exception_handlers=handlers)
+    app.router.redirect_slashes = False  # where to would be made of what the request says it is
+    return app

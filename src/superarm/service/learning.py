@@ -60,6 +60,7 @@ class Learner:
         self._saved: dict[int, int] = {}  # by agent, the position of its last snapshot
         self._saved_at = time.monotonic()
         self._purged_at = 0.0
+        self._failed: set[int] = set()  # agents to try again
         self.leading = False
         self.position = 0
         """All events up to here are folded, or followed."""
@@ -113,9 +114,11 @@ class Learner:
         elif end > self.position:
             stale |= self._touched(end)
         views = {}
+        stale |= self._failed
+        self._failed = set()
         for name, agent in names.items():
             if agent in stale:
-                self._advance(agent, end)
+                self._try_to_advance(agent, end)
             if agent in self._past:
                 views[name] = self._past[agent][-1]
         self.views = views
@@ -131,6 +134,16 @@ class Learner:
             (self.position, end),
         )
         return {agent for (agent,) in rows}
+
+    def _try_to_advance(self, agent: int, end: int) -> None:
+        """The same, where one agent that cannot learn is not in the way of the others."""
+        try:
+            self._advance(agent, end)
+        except Unavailable:
+            raise
+        except Exception:
+            _logger.exception("learning of the agent at position %d failed", agent)
+            self._failed.add(agent)
 
     def _advance(self, agent: int, end: int) -> None:
         """Bring one agent to the end of the log."""

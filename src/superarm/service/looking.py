@@ -13,14 +13,14 @@ from superarm.agent.explain import Explanation
 from superarm.agent.explain import explain as explain_items
 from superarm.agent.specs import learner_of
 from superarm.arrays import is_sparse
-from superarm.contexts import side_of
+from superarm.contexts import KINDS, InContext, side_of
 from superarm.service import commits, evaluation
 from superarm.service.agents import trial_of
-from superarm.service.asking import checked_ids, info, ledger_of
-from superarm.service.decisions import asked_by
+from superarm.service.asking import checked_ids, info, ledger_of, names_of
+from superarm.service.decisions import asked_by, require_draws
 from superarm.service.engine import Service
 from superarm.service.events import Loaded
-from superarm.service.fold import oracle_in_force
+from superarm.service.fold import Folded, oracle_in_force
 from superarm.service.problems import Unfit
 from superarm.service.wire import AgentInfo, Contribution, Evaluate, Evaluated, Explain, Explained
 
@@ -35,6 +35,7 @@ def explain(service: Service, name: str, body: Explain) -> Explained:
         A = A[A >= 0]
     else:
         A = call.catalogue.positions(checked_ids(body.items, folded))
+    require_draws(service.limits, call, body.draws)
     found = explain_items(call.learner, call.belief, call.problem, A, rng=rng, draws=body.draws)
     found = found._replace(items=call.ids(A), names=state.catalogue.names)
     listed = [_contribution(found, i) for i in range(len(A))]
@@ -60,6 +61,7 @@ def _contribution(found: Explanation, i: int) -> Contribution:
 def evaluate(service: Service, name: str, body: Evaluate) -> Evaluated:
     """What another learner would have earned."""
     folded, state = service.ready(name)
+    evaluation.require_affordable(service.limits, state, body.last)
     return evaluation.evaluate(service.database.read(), folded, state, body)
 
 
@@ -84,6 +86,27 @@ def snapshot(service: Service, name: str) -> bytes:
         return path.read_bytes()
 
 
+def _require_alike(folded: Folded, after: Folded) -> None:
+    """Refuse a file of another context or, where there are items, of other features or ids."""
+    state: Any = after.state
+    context = folded.created.context
+    Phi = state.problem.Phi
+    if (context is not None) != isinstance(Phi, InContext):
+        raise Unfit("of the file and the agent, one has a context and one has none")
+    if context is not None:
+        names = context["names"]
+        if Phi.made is not KINDS[context["kind"]] or list(Phi.x_names or names) != names:
+            raise Unfit("the file was saved with another context than the agent's")
+        if Phi.x.shape[-1] != len(names):
+            raise Unfit("the file was saved with another context than the agent's")
+    if folded.state is None:
+        return
+    if state.problem.d != folded.state.problem.d or names_of(after) != names_of(folded):
+        raise Unfit("the file was saved with other features than the agent's: create another")
+    if after.numbers != folded.numbers:
+        raise Unfit("the ids of the file are of another kind than the agent's: create another")
+
+
 async def load(service: Service, name: str, file: bytes) -> AgentInfo:
     """Let an agent go on from the file of another one, with its items and all that it learned."""
     folded = service.view(name)
@@ -92,6 +115,7 @@ async def load(service: Service, name: str, file: bytes) -> AgentInfo:
     state: Any = after.state
     if state.learner != learner_of(folded.created.learner):
         raise Unfit(f"the file was saved with {state.learner}, which is not the agent's learner")
+    _require_alike(folded, after)
     if is_sparse(side_of(state.problem.Phi)):
         raise Unfit("the file has sparse features, which a service does not take")
     if state.catalogue.kind not in ("whole numbers", "text"):

@@ -32,6 +32,7 @@ class _Connection:
         self.execute("PRAGMA journal_mode = WAL")
         self.execute(f"PRAGMA synchronous = {synchronous}")
         self.execute("PRAGMA cache_size = -65536")
+        self.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
 
     def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
         """All rows of the answer."""
@@ -104,6 +105,11 @@ class Sqlite:
             found = self._connected()
             self._mine.connection = found
         return found
+
+    def clean(self) -> None:
+        """Let what was erased be gone from the disk too, as far as those who read now allow it."""
+        with self._writing, suppress(Unavailable):
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def backup(self, path: PathLike) -> None:
         """Write all that is committed to another file, while others go on writing."""

@@ -5,15 +5,20 @@ import io
 import math
 from typing import Any
 
+import msgspec
+
 from superarm.service.events import Id
-from superarm.service.problems import Unfit, Unsupported
-from superarm.service.wire import Items
+from superarm.service.problems import TooLarge, Unfit, Unsupported
+from superarm.service.wire import Id as AnyId
+from superarm.service.wire import Items, Text
 
 ID = "item"
 """The column with the ids."""
 CSV = "text/csv"
 PARQUET = "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
+UNPACKED = 2**30
+"""Bytes of a table in memory."""
 
 
 def items_of(body: bytes, media: str) -> Items:
@@ -25,12 +30,24 @@ def items_of(body: bytes, media: str) -> Items:
     ['tempo']
     """
     if media == CSV:
-        return _of_csv(body)
-    if media in (PARQUET, ARROW):
-        return _of_arrow(body, media)
-    raise Unsupported(
-        f"items come as application/json, {CSV}, {PARQUET} or {ARROW}, not as {media!r:.60}"
-    )
+        found = _of_csv(body)
+    elif media in (PARQUET, ARROW):
+        found = _of_arrow(body, media)
+    else:
+        raise Unsupported(
+            f"items come as application/json, {CSV}, {PARQUET} or {ARROW}, not as {media!r:.60}"
+        )
+    _require(found.items, list[AnyId], "/items")
+    _require(found.names, list[Text], "/names")
+    return found
+
+
+def _require(values: Any, kind: Any, field: str) -> None:
+    """Refuse what would be refused in JSON."""
+    try:
+        msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise Unfit(str(error), field) from error
 
 
 def _of_csv(body: bytes) -> Items:
@@ -58,24 +75,55 @@ def _of_csv(body: bytes) -> Items:
 def _of_arrow(body: bytes, media: str) -> Items:
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError as error:
         raise Unsupported(
             'this service reads no Parquet and no Arrow: pip install "superarm[serve]"'
         ) from error
     try:
-        if media == PARQUET:
-            table = pq.read_table(io.BytesIO(body))
-        else:
-            table = pa.ipc.open_stream(body).read_all()
+        table = _table(body, media)
         names = list(map(str, table.column_names))
         at = _column(names)
         ids = table.column(at).to_pylist()
         columns = [table.column(j).to_pylist() for j in range(len(names)) if j != at]
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (
+        pa.ArrowException,
+        ArithmeticError,
+        LookupError,
+        OSError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise Unfit(f"the file is no {media} ({str(error)[:200]})") from error
     features = [[_value(x) for x in row] for row in zip(*columns, strict=True)]
     return Items(items=_ids(ids), features=features, names=_others(names, at))
+
+
+def _table(body: bytes, media: str) -> Any:
+    """The table in a file, checked, as one that was forged may point anywhere in memory."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if media == PARQUET:
+        file = pq.ParquetFile(io.BytesIO(body))
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        _require_small(sum(group.total_byte_size for group in groups))
+        _require_small(8 * file.metadata.num_rows * file.metadata.num_columns)
+        table = file.read()
+    else:
+        batches = []
+        stream = pa.ipc.open_stream(body)
+        for batch in stream:
+            batches.append(batch)
+            _require_small(sum(one.nbytes for one in batches))
+        table = pa.Table.from_batches(batches, stream.schema)
+    table.validate(full=True)
+    return table
+
+
+def _require_small(size: int) -> None:
+    """Refuse a file that is small only as long as it is packed."""
+    if not 0 <= size <= UNPACKED:
+        raise TooLarge(f"a file may have {UNPACKED} bytes, unpacked")
 
 
 def _column(names: list[str]) -> int:
@@ -120,8 +168,8 @@ def _ids(values: list[Any]) -> list[Id]:
         raise Unfit("there are no items", "/items")
     if all(isinstance(x, int) and not isinstance(x, bool) for x in values):
         return values
-    if not all(isinstance(x, str) and 0 < len(x) <= 1000 and "\0" not in x for x in values):
-        raise Unfit("ids must be all whole numbers, or all text of 1 to 1,000 characters", "/items")
+    if not all(isinstance(x, str) for x in values):
+        raise Unfit("ids must be all whole numbers, or all text", "/items")
     if all(_is_whole(x) for x in values):
         return [int(x) for x in values]
     return values

@@ -2,7 +2,7 @@
 made.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -32,8 +32,13 @@ class Body(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 class Context(Body, kw_only=True):
     """How the features of a call are made: from those of an item, and from those of the context."""
 
-    kind: Annotated[str, Meta(pattern="^(outer|concatenated)$")] = "outer"
+    kind: Literal["outer", "concatenated"] = "outer"
     names: Annotated[list[Text], Meta(min_length=1, max_length=10_000)]
+
+    def __post_init__(self) -> None:
+        """Refuse a name that is there twice."""
+        if len(set(self.names)) < len(self.names):
+            raise ValueError("the names of a context must differ")
 
 
 class Default(Body, kw_only=True):
@@ -62,6 +67,11 @@ class CreateAgent(Body, kw_only=True):
     half_life: Annotated[str | float, Meta(description='seconds, or as "7 d"')] | None = None
     default: Default | None = None
     items: Items | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a name that ends a line, which the pattern takes."""
+        if self.name.endswith("\n"):
+            raise ValueError("a name has no end of a line")
 
 
 class ChangeAgent(Body, kw_only=True):
