@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from types import TracebackType
 from typing import Any
 
@@ -111,7 +112,13 @@ class Hosted:
     def settle(self, name: str = "news") -> Any:
         """What is believed once everything is learned."""
         end, _ = self.head
-        self.loop.run_until_complete(self.service.published(end, name))
+        learner = self.service.learner
+        for _ in range(100_000):
+            if learner.position >= end:
+                break
+            learner.wake()
+            time.sleep(0.001)
+        assert learner.position >= end and not learner._failed
         return self.service.view(name)
 
     def belief(self, name: str = "news") -> dict[str, np.ndarray]:

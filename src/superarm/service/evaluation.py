@@ -11,8 +11,8 @@ from superarm.contexts import InContext
 from superarm.errors import SuperarmError
 from superarm.offline import Log, replay
 from superarm.service import log
-from superarm.service.database import Connection
 from superarm.service.asking import plain
+from superarm.service.database import Connection
 from superarm.service.decisions import seconds_of_one
 from superarm.service.engine import Limits
 from superarm.service.events import Decided, decoded

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from superarm.service import log
+
 if TYPE_CHECKING:
     from superarm.service.engine import Service
 
@@ -45,7 +47,9 @@ class Metrics:
         learner = service.learner
         yield _gauge("superarm_waiting", "Decisions and commits that wait", service.waiting)
         yield _gauge("superarm_leading", "Whether this process learns", int(learner.leading))
-        yield _gauge("superarm_position", "The last event that was read", learner.position)
+        end, _ = log.head(service.database.read())
+        yield _gauge("superarm_position", "The last event of the log", end)
+        yield _gauge("superarm_behind", "Events not learned from yet", end - learner.position)
         families = {
             "learned": GaugeMetricFamily("superarm_learned", "Weights learned", labels=["agent"]),
             "unfit": GaugeMetricFamily(
