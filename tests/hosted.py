@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from documented import Documented
 from superarm.service import keys, log
 from superarm.service.engine import LIMITS, Limits, Service
 from superarm.service.fold import fold
@@ -23,6 +24,9 @@ NEWS = {
     "oracle": {"kind": "TopK", "k": 2},
     "items": ITEMS,
 }
+
+DOCUMENTED = Documented()
+"""Against which every answer is held."""
 
 
 class Hosted:
@@ -86,7 +90,9 @@ class Hosted:
     ) -> httpx.Response:
         if body is not None:
             options["content"] = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self.client.request(method, path, headers=headers, **options)
+        reply = await self.client.request(method, path, headers=headers, **options)
+        DOCUMENTED.require(method, path, reply)
+        return reply
 
     def done(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
         """What a request that is not refused is answered."""

@@ -56,7 +56,7 @@ def visit(host, name, learner, oracle, n):
     """Create, decide and learn."""
     items = {"items": list("abcdefghijkl"[:n]), "features": [[1.0, i / n] for i in range(n)]}
     host.create(name=name, learner=learner, oracle=oracle, items=items)
-    for weight in (0.0, 1.0):
+    for weight in (0.0, 1.0) * 4:
         made = host.decide(name)
         assert set(made["items"]) <= set(items["items"])
         host.observe(made, [weight] * len(made["items"]), name)
