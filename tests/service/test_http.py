@@ -2,7 +2,6 @@
 
 import io
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -11,8 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from hosted import ITEMS, NEWS, ROWS, Hosted, require_same
-from superarm import Agent, TopK
-from superarm.errors import DecisionError
 from superarm.service import learning, tables
 
 
@@ -313,67 +310,6 @@ def test_another_learner_learns_the_whole_log(host):
     play(host, "news", given[2:])
     play(host, "true", given[2:])
     require_same(host.belief("news"), host.belief("true"))
-
-
-# --- looking inside -------------------------------------------------------------------------------
-
-
-def test_explanations(host):
-    host.create(items=ITEMS | {"names": ["x", "y"]})
-    made = host.decide()
-    host.observe(made, [1.0, 1.0])
-    host.settle()
-    found = host.done("POST", "/v1/agents/news/explanations", {"items": ["c"], "draws": 100})
-    (one,) = found["items"]
-    assert one["score"] == pytest.approx(sum(one["contributions"].values()))
-    assert 0 <= one["chosen"] <= 1
-    assert len(host.done("POST", "/v1/agents/news/explanations", {"draws": 10})["items"]) == 2
-
-
-def test_another_learner_evaluated(host):
-    host.create()
-    for _ in range(15):
-        made = host.decide(draws=50)
-        host.observe(made, [1.0, 0.0])
-    body = {"learner": {"kind": "RandomChoice"}}
-    found = host.done("POST", "/v1/agents/news/evaluations", body)
-    assert found["decisions"] == 15
-    assert found["low"] <= found["value"] <= found["high"]
-    assert found["logged"] == 1.0
-
-
-def test_snapshots_are_files_of_agents(host, tmp_path):
-    host.create()
-    made = host.decide()
-    host.observe(made, [1.0, 0.0])
-    left = host.decide()
-    host.settle()
-    reply = host.ask("GET", "/v1/agents/news/snapshot")
-    path = tmp_path / "agent.npz"
-    path.write_bytes(reply.content)
-    agent = Agent.load(path, oracle=TopK(2))
-    belief = agent.snapshot().state.belief
-    require_same(
-        {name: np.asarray(value) for name, value in belief._asdict().items()},
-        {name: value for name, value in host.belief().items() if name != "Phi"},
-    )
-    full = host.done("GET", f"/v1/agents/news/decisions/{made['id']}")
-    record = replace(
-        agent.decide(),
-        id=made["id"],
-        items=tuple(made["items"]),
-        features=np.array(full["features"]),
-        time=made["time"],
-    )
-    with pytest.raises(DecisionError):
-        agent.observe(record, [1.0, 0.0])
-    host.done("POST", "/v1/agents", without_items() | {"name": "copy"})
-    shown = host.done("PUT", "/v1/agents/copy/snapshot", reply.content)
-    assert shown["items"] == 5
-    require_same(host.belief("copy"), host.belief("news"))
-    host.decide("copy")
-    assert host.ask("PATCH", "/v1/agents/copy", {"learner": {"kind": "Greedy"}}).status_code == 422
-    assert left["id"] != made["id"]
 
 
 # --- the right to be forgotten --------------------------------------------------------------------

@@ -9,12 +9,14 @@ import time
 
 import pytest
 import uvicorn
-from hosted import Hosted
 
+from hosted import Hosted
 from superarm.service.engine import Limits
 
 MUTATIONS = int(os.environ.get("SUPERARM_RAW", "150"))
 """Requests with some bytes changed; `make endurance` sends more."""
+
+WEBSOCKET = ("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13")
 
 
 class Server:
@@ -79,10 +81,15 @@ def post(key, body, *headers, path="/v1/agents/news/decisions"):
     return "\r\n".join([*lines, *headers, "", ""]).encode("latin-1") + body
 
 
+def get(path, *headers):
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode()
+
+
 def cases(key):
     """Requests, and the statuses that they may be answered with; none where the server closes."""
     length = "Content-Length: {}".format
     chunked = "Transfer-Encoding: chunked"
+    upgrade = ("Upgrade: websocket", "Connection: upgrade")
     endless = b"20000\r\n" + b"x" * 0x20000 + b"\r\n"
     return {
         "as meant": (post(key, b"{}", length(2)), {201}),
@@ -129,14 +136,8 @@ def cases(key):
         "bad host": (b"GET /v1/agents/ HTTP/1.1\r\nHost: [\r\nConnection: close\r\n\r\n", {404}),
         "old HTTP": (b"GET /healthz HTTP/1.0\r\n\r\n", {200}),
         "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", {400, 404}),
-        "upgrade": (
-            b"GET /healthz HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
-            {200, 400, 403, 404},
-        ),
-        "websocket": (
-            b"GET /v1/agents HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
-            {400, 401, 403, 404},
-        ),
+        "upgrade": (get("/healthz", *upgrade), {200, 400, 403, 404}),
+        "websocket": (get("/v1/agents", *upgrade, *WEBSOCKET), {400, 401, 403, 404}),
         "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100), {400}),
         "nothing": (b"", set()),
         "line ends": (b"\r\n" * 50, set()),

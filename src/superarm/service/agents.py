@@ -39,7 +39,7 @@ from superarm.service.events import (
 )
 from superarm.service.fold import Folded, Truth, applied
 from superarm.service.log import Entry
-from superarm.service.problems import TooLarge, Unfit
+from superarm.service.problems import Refused, TooLarge, Unfit
 from superarm.service.wire import (
     AgentInfo,
     ChangeAgent,
@@ -81,8 +81,7 @@ async def create(service: Service, body: CreateAgent) -> AgentInfo:
     trial = await asyncio.to_thread(trial_of, service.limits, None, event)
     put = None
     if body.items is not None:
-        put = await asyncio.to_thread(_items, service.limits, trial, body.items)
-        await asyncio.to_thread(trial_of, service.limits, trial, put)
+        put = await asyncio.to_thread(_first_items, service.limits, trial, body.items)
     else:
         oracle_of(event.oracle)
     position = await service.written(commits.create(event, put))
@@ -220,6 +219,18 @@ def _items(limits: Limits, folded: Folded, body: Items) -> ItemsPut:
         names = known
     oracle = None if body.oracle is None else limited(limits, body.oracle)
     return ItemsPut(ids, Matrix.of(rows), names, oracle)
+
+
+def _first_items(limits: Limits, folded: Folded, body: Items) -> ItemsPut:
+    """The items that an agent is created with, tried."""
+    try:
+        event = _items(limits, folded, body)
+        trial_of(limits, folded, event)
+    except Refused as error:
+        if error.field in ("/items", "/features", "/names"):
+            raise type(error)(error.detail, f"/items{error.field}") from error
+        raise
+    return event
 
 
 async def put_items(service: Service, name: str, body: Items) -> ItemsTaken:

@@ -14,6 +14,7 @@ from superarm.agent.record import record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
 from superarm.contexts import InContext
+from superarm.errors import ItemsError, MaskError
 from superarm.service import commits, log
 from superarm.service.asking import (
     checked_ids,
@@ -27,7 +28,7 @@ from superarm.service.asking import (
 from superarm.service.engine import Limits, Service
 from superarm.service.events import Decided
 from superarm.service.fold import Folded, features_to_keep
-from superarm.service.problems import TooLarge
+from superarm.service.problems import TooLarge, Unfit
 from superarm.service.wire import (
     Decide,
     Erased,
@@ -107,7 +108,10 @@ def asked_by(
     available = None
     if body.available is not None:
         available = checked_ids(body.available, folded, "/available")
-    return asked(state, features, available, oracle, alone=alone)
+    try:
+        return asked(state, features, available, oracle, alone=alone)
+    except (ItemsError, MaskError) as error:
+        raise Unfit(str(error), "/available") from error
 
 
 def require_draws(limits: Limits, call: Asked, draws: int) -> None:

@@ -5,6 +5,7 @@ for, and what is refused becomes problem details.
 import asyncio
 import hashlib
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -255,6 +256,8 @@ def _invalid(error: msgspec.ValidationError) -> Unfit:
     path = place.rstrip("`").removeprefix("$")
     known = path.replace("[...]", "")  # the key of an object is not told
     pointer = known.replace("[", "/").replace("]", "").replace(".", "/")
+    if odd := re.search(r" (?:unknown|required) field `(.*)`", text):
+        pointer += f"/{odd[1]}"[:100]
     return Unfit(text, pointer or None)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from superarm.agent.decisions import now
 from superarm.agent.state import State
 from superarm.decide import warm_up
-from superarm.errors import SuperarmError
+from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service.commits import Work
 from superarm.service.database import Database
 from superarm.service.fold import Folded
@@ -39,6 +39,8 @@ class Limits(NamedTuple):
 
 
 LIMITS = Limits()
+FIELDS = {FeaturesError: "/features", ItemsError: "/items"}
+"""The fields that the library's errors are about."""
 SLOW = 0.02
 """Seconds of a decision that must not be in the way of others."""
 FIRST = 1e-4
@@ -241,5 +243,5 @@ def as_refused(error: Exception) -> Exception:
     if isinstance(error, MemoryError):
         return TooLarge("this needs more memory than there is")
     if isinstance(error, SuperarmError) and not isinstance(error, Refused):
-        return Unfit(str(error), getattr(error, "field", None))
+        return Unfit(str(error), getattr(error, "field", FIELDS.get(type(error))))
     return error

@@ -44,9 +44,11 @@ def evaluate(connection: Connection, folded: Folded, state: State, body: Evaluat
     except SuperarmError as error:
         raise Unfit(str(error)) from error
     estimate = run.estimate
+    if not np.isfinite([estimate.value, estimate.low, estimate.high]).all():
+        raise Unfit("the weights of these decisions leave the range of float64, or are too few")
     return Evaluated(
         value=float(estimate.value),
-        se=float(estimate.se),
+        se=float(estimate.se) if np.isfinite(estimate.se) else None,
         low=float(estimate.low),
         high=float(estimate.high),
         logged=float(found.w.sum(axis=1).mean()),

@@ -37,6 +37,8 @@ def explain(service: Service, name: str, body: Explain) -> Explained:
         A = call.catalogue.positions(checked_ids(body.items, folded))
     require_draws(service.limits, call, body.draws)
     found = explain_items(call.learner, call.belief, call.problem, A, rng=rng, draws=body.draws)
+    if not all(np.isfinite(numbers).all() for numbers in found[1:7]):
+        raise Unfit("what is believed of these items leaves the range of float64")
     found = found._replace(items=call.ids(A), names=state.catalogue.names)
     listed = [_contribution(found, i) for i in range(len(A))]
     return Explained(items=listed, believed=folded.position)
