@@ -94,10 +94,12 @@ def tables_of_zeros():
     return found.getvalue()
 
 
-def test_draws_that_would_take_too_long(host, monkeypatch):
-    monkeypatch.setattr(decisions, "seconds_of_one", lambda call: 0.01)
+def test_draws_that_take_too_long(host):
+    host.decide(draws=1)
+    host.service.limits = LIMITS._replace(decide_seconds=0.01)
     for path in ("decisions", "explanations"):
         refused(host, "POST", f"/v1/agents/news/{path}", {"draws": 5000}, 413, "/draws")
+    host.service.limits = LIMITS
     assert host.decide(draws=100)["draws"] == 100
 
 

@@ -1,5 +1,6 @@
 """Why an item is chosen, or not: what is believed about it, and how often it is chosen."""
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +10,15 @@ from superarm.beliefs.changes import restricted
 from superarm.checks import find_fault, require_count
 from superarm.contracts import Learner, Problem, method_of
 from superarm.decide import decide
-from superarm.errors import FeaturesError, ItemsError
+from superarm.errors import FeaturesError, ItemsError, ParameterError
 from superarm.tables import Names
 
 SHOWN = 4
 """Contributions that a printed explanation shows per item."""
+
+
+class TooManyDraws(ParameterError):
+    """More draws than can be made in the time that there is."""
 
 
 class Explanation(NamedTuple):
@@ -58,12 +63,16 @@ def times_chosen(
     *,
     draws: int,
     rng: Rng,
+    seconds: float = np.inf,
 ) -> Array:
     """How often each item of a single problem is chosen, (L,), in `draws` decisions that are not
-    acted on.
+    acted on, and that must be made within some seconds.
     """
     times = np.zeros(problem.L)
-    for _ in range(draws):
+    end = time.perf_counter() + seconds
+    for i in range(draws):
+        if time.perf_counter() > end:
+            raise TooManyDraws(f"{i} of {draws} draws took {seconds:g} seconds: ask for fewer")
         A = decide(learner, belief, problem, rng)
         times[A[A >= 0]] += 1
     return times
@@ -77,6 +86,7 @@ def propensities(
     *,
     rng: Rng,
     draws: int = 1000,
+    seconds: float = np.inf,
 ) -> Array:
     """The propensities to log with a decision A that was made at this belief, from `draws` further
     ones: one per item of A.
@@ -98,7 +108,8 @@ def propensities(
     items = np.asarray(A, dtype=None if len(A) else np.int64)
     if fault := find_fault(items[items != -1], problem.L):
         raise ItemsError(fault)
-    p = (times_chosen(learner, belief, problem, draws=draws, rng=rng) + 1) / (draws + 1)
+    times = times_chosen(learner, belief, problem, draws=draws, rng=rng, seconds=seconds)
+    p = (times + 1) / (draws + 1)
     return np.where(items >= 0, p[items], 1.0)
 
 
@@ -110,6 +121,7 @@ def explain(
     *,
     rng: Rng,
     draws: int = 1000,
+    seconds: float = np.inf,
 ) -> Explanation:
     """The explanation of some items of a single problem, by `draws` decisions that are not acted
     on.
@@ -144,7 +156,8 @@ def explain(
     if model.per_item:
         deviation = method_of(model, "deviation")(own, part)
     std = method_of(model, "std")(own, part)
-    p = times_chosen(learner, belief, problem, draws=draws, rng=rng)[items] / draws
+    times = times_chosen(learner, belief, problem, draws=draws, rng=rng, seconds=seconds)
+    p = times[items] / draws
     return Explanation(
         items,
         score=linear + deviation,

@@ -19,12 +19,17 @@ def record(
     seed: int,
     rng: np.random.Generator,
     draws: int,
+    seconds: float = np.inf,
 ) -> Decision:
-    """The record of what was chosen in a call, with propensities from so many further draws."""
+    """The record of what was chosen in a call, with propensities from so many further draws, which
+    must be made within some seconds.
+    """
     A = chosen[chosen >= 0]
     propensity = None
     if draws:
-        p = propensities(call.learner, call.belief, call.problem, A, draws=draws, rng=rng)
+        p = propensities(
+            call.learner, call.belief, call.problem, A, draws=draws, rng=rng, seconds=seconds
+        )
         propensity = tuple(p.tolist())
     Phi = call.problem.Phi
     rows = take_rows(Phi, A)

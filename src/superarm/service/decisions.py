@@ -69,9 +69,7 @@ def _decided(service: Service, name: str, body: Decide, key: str | None) -> comm
     start = time.perf_counter()
     chosen = call.decided(rng)
     service.took(_whose(name, body), time.perf_counter() - start)
-    if body.draws:
-        require_draws(service.limits, call, body.draws)
-    made = record(call, chosen, seed, rng, body.draws)
+    made = record(call, chosen, seed, rng, body.draws, service.limits.decide_seconds)
     if len(made.items) > service.limits.chosen:
         raise TooLarge(f"a decision may be of {service.limits.chosen} items")
     Phi = made.features
@@ -112,17 +110,6 @@ def asked_by(
         return asked(state, features, available, oracle, alone=alone)
     except (ItemsError, MaskError) as error:
         raise Unfit(str(error), "/available") from error
-
-
-def require_draws(limits: Limits, call: Asked, draws: int) -> None:
-    """Refuse more draws than can be made in the time that there is."""
-    seconds = seconds_of_one(call)
-    if draws * seconds > limits.decide_seconds:
-        most = int(limits.decide_seconds / seconds)
-        raise TooLarge(
-            f"{draws} draws would take about {draws * seconds:.0f} seconds: ask for at most {most}",
-            "/draws",
-        )
 
 
 def seconds_of_one(call: Asked) -> float:

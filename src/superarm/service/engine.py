@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from superarm.agent.decisions import now
+from superarm.agent.explain import TooManyDraws
 from superarm.agent.state import State
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
@@ -242,6 +243,8 @@ def as_refused(error: Exception) -> Exception:
     """What the library refuses is a request that cannot be meant."""
     if isinstance(error, MemoryError):
         return TooLarge("this needs more memory than there is")
+    if isinstance(error, TooManyDraws):
+        return TooLarge(str(error), "/draws")
     if isinstance(error, SuperarmError) and not isinstance(error, Refused):
         return Unfit(str(error), getattr(error, "field", FIELDS.get(type(error))))
     return error

@@ -17,7 +17,7 @@ from superarm.contexts import KINDS, InContext, side_of
 from superarm.service import commits, evaluation
 from superarm.service.agents import trial_of
 from superarm.service.asking import checked_ids, info, ledger_of, names_of
-from superarm.service.decisions import asked_by, require_draws
+from superarm.service.decisions import asked_by
 from superarm.service.engine import Service
 from superarm.service.events import Loaded
 from superarm.service.fold import Folded, oracle_in_force
@@ -35,8 +35,15 @@ def explain(service: Service, name: str, body: Explain) -> Explained:
         A = A[A >= 0]
     else:
         A = call.catalogue.positions(checked_ids(body.items, folded))
-    require_draws(service.limits, call, body.draws)
-    found = explain_items(call.learner, call.belief, call.problem, A, rng=rng, draws=body.draws)
+    found = explain_items(
+        call.learner,
+        call.belief,
+        call.problem,
+        A,
+        rng=rng,
+        draws=body.draws,
+        seconds=service.limits.decide_seconds,
+    )
     if not all(np.isfinite(numbers).all() for numbers in found[1:7]):
         raise Unfit("what is believed of these items leaves the range of float64")
     found = found._replace(items=call.ids(A), names=state.catalogue.names)
