@@ -318,7 +318,7 @@ def _learned(folded: Folded, entry: Entry, look: Look, truth: Truth) -> Folded:
         state = faded
     try:
         belief = learned(state, found)
-    except SuperarmError:
+    except (SuperarmError, ArithmeticError, np.linalg.LinAlgError):
         return folded._replace(unfit=folded.unfit + 1)
     n = sum(len(one.places) for one in found)
     return folded._replace(
