@@ -129,20 +129,34 @@ def _run(database: Database, options: Options) -> None:
         lifespan="on",
         **options.uvicorn,
     )
-    app.router.lifespan_context = _lifespan(service, options)
-    uvicorn.Server(config).run()
+    app.router.lifespan_context = _until_closed(service)
+    _announced(uvicorn.Server(config)).run()
 
 
-def _lifespan(service: Service, options: Options) -> Any:
+def _until_closed(service: Service) -> Any:
     @asynccontextmanager
     async def around(app: Any) -> Any:
-        scheme = "https" if "ssl_certfile" in options.uvicorn else "http"
-        address = f"{scheme}://{options.host}:{options.port}"
-        print(f"serving at {address}, what there is at {address}/docs", flush=True)
         yield
         service.close()  # after the last answer: what waits is written, and a snapshot kept
 
     return around
+
+
+def _announced(server: Any) -> Any:
+    """The server, which says where it is as soon as it can be asked."""
+    start = server.startup
+
+    async def startup(sockets: Any = None) -> None:
+        await start(sockets)
+        for one in server.servers:
+            for socket in one.sockets:
+                host, port = socket.getsockname()[:2]
+                scheme = "https" if server.config.is_ssl else "http"
+                address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+                print(f"serving at {address}, what there is at {address}/docs", flush=True)
+
+    server.startup = startup
+    return server
 
 
 class JsonLines(logging.Formatter):
