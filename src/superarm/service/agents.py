@@ -112,7 +112,7 @@ def trial_of(limits: Limits, folded: Folded | None, event: Event) -> Folded:
     entry = Entry(position, position, as_time(now()), event)
     nothing = Truth({}, set(), None)
     try:
-        found = applied(folded, entry, _never, nothing)
+        found = applied(folded, [entry], _never, nothing)
     except SuperarmError as error:
         raise as_refused(error) from error
     _require_size(limits, found)

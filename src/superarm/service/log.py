@@ -5,7 +5,7 @@ Each event's digest goes into a chain of hashes, so that a log that was changed 
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -41,15 +41,19 @@ _places = msgspec.msgpack.Decoder(dict[int, Place])
 
 
 class Tail:
-    """The end of the log, inside a transaction that may append to it."""
+    """The end of the log, inside a transaction that may append to it.
+
+    All events of a transaction have its time, and no other has: it grows even where a clock is set
+    back.
+    """
 
     def __init__(self, tx: Connection, now: datetime) -> None:
         self.tx = tx
-        self.time = as_time(now)
-        (found,) = tx.execute("SELECT position, chain FROM head")
-        self.position: int = found[0]
-        self._chain: bytes = found[1]
-        self._start = self.position
+        ((position, time, chain),) = tx.execute("SELECT position, time, chain FROM head")
+        self.position: int = position
+        self.time = max(as_time(now), _next(time))
+        self._chain: bytes = chain
+        self._start = position
 
     def append(self, agent: int | None, event: events.Event, person: str | None = None) -> int:
         """Write an event; returns its position. An agent that is None begins here."""
@@ -73,7 +77,17 @@ class Tail:
     def finish(self) -> None:
         """Note where the log ends, before the transaction does."""
         if self.position > self._start:
-            self.tx.execute("UPDATE head SET position = ?, chain = ?", (self.position, self._chain))
+            self.tx.execute(
+                "UPDATE head SET position = ?, time = ?, chain = ?",
+                (self.position, self.time, self._chain),
+            )
+
+
+def _next(time: str) -> str:
+    """The first time after another one."""
+    if not time:
+        return ""
+    return as_time(datetime.fromisoformat(time) + timedelta(microseconds=1))
 
 
 def hashed(body: bytes) -> bytes:

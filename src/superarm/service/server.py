@@ -23,6 +23,10 @@ DATA = "superarm-data"
 """The folder of a service, if no other is given."""
 
 
+SWITCH = 0.0005
+"""Seconds after which a thread that learns or decides lets the others go on."""
+
+
 class Options(NamedTuple):
     """How to serve."""
 
@@ -116,6 +120,7 @@ def _run(database: Database, options: Options) -> None:
         lead=lead,
     )
     service.warm_up()
+    sys.setswitchinterval(SWITCH)
     app = application(service)
     config = uvicorn.Config(
         app,

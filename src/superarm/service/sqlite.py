@@ -137,7 +137,7 @@ def _prepare(connection: _Connection, path: Path) -> None:
             "upgrade superarm to open it"
         )
     connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
-    connection.execute("INSERT OR IGNORE INTO head VALUES (1, 0, ?)", (b"",))
+    connection.execute("INSERT OR IGNORE INTO head VALUES (1, 0, '', ?)", (b"",))
     connection.execute("COMMIT")
 
 
