@@ -129,6 +129,7 @@ def _run(database: Database, options: Options) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=30,
         timeout_keep_alive=75,
         lifespan="on",
