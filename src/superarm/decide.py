@@ -28,7 +28,7 @@ LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
 PART = 2**17
 """Items in a part."""
-USERS = 2**21
+USERS = 2**20
 """Numbers to hold for the users that are decided for at a time."""
 SCORES = 20
 """Numbers to hold for each score: the score itself, and what it is made from."""
@@ -152,6 +152,8 @@ def _stacked(found: list[Array]) -> Array:
 
 def _widened(A: Array, K: int) -> Array:
     more = K - A.shape[-1]
+    if not more:
+        return A
     return np.pad(A, ((0, 0), (0, more)), constant_values=-1)
 
 
