@@ -28,7 +28,7 @@ LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
 PART = 2**17
 """Items in a part."""
-USERS = 2**20
+USERS = 2**21
 """Numbers to hold for the users that are decided for at a time."""
 SCORES = 20
 """Numbers to hold for each score: the score itself, and what it is made from."""
@@ -87,12 +87,20 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
     n = problem.batch[0]
     step = _users_per_part(problem.Phi)
     found = []
+    _let_memory_be_reused()
     for start in range(0, n, step):
         part = slice(start, start + step)
         some = Problem(_features_of(problem.Phi, part), _oracle_of(problem.oracle, part))
         generators = rng[part] if isinstance(rng, Sequence) else rng
         found.append(_decide_some(learner, belief, some, generators))
     return _stacked(found)
+
+
+def _let_memory_be_reused() -> None:
+    """Free an array larger than those that come: from then on glibc keeps the memory of smaller
+    ones for the next part of the users, where it would be mapped anew, page by page.
+    """
+    np.empty(USERS)
 
 
 def _decide_some(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
