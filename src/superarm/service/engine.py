@@ -4,7 +4,7 @@ that waits at once; one learns. Whoever asks is answered after the commit.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from superarm.agent.decisions import now
 from superarm.agent.state import State
@@ -33,6 +33,9 @@ class Limits(NamedTuple):
 
 
 LIMITS = Limits()
+
+Deciding: TypeAlias = Callable[["Service", list[Any]], list[Work | Exception]]
+"""What decides for several that wait: for each, what writes its decision down, or an error."""
 
 
 class Service:
@@ -159,25 +162,31 @@ class Service:
 
     # --- deciding ---------------------------------------------------------------------------------
 
-    def decided(self, decide: Callable[[], Work]) -> "asyncio.Future[Any]":
+    def decided(self, decide: Deciding, wanted: Any) -> "asyncio.Future[Any]":
         """The result of work that a decision leads to, once that is on disk; `decide` runs in a
-        thread.
+        thread, for all that want the same of it at once.
         """
         self._refuse_if_busy()
-        decider = min(self.deciders, key=lambda worker: worker.waiting)
-        return decider.ask(decide)
+        # the first takes all, so that as many as can be are decided for together
+        free = [worker for worker in self.deciders if not worker.is_stuck]
+        decider = free[0] if free else min(self.deciders, key=lambda worker: worker.waiting)
+        return decider.ask((decide, wanted))
 
     def _decide(self, jobs: list[Job]) -> list[Job]:
-        """Decide one after the other, and hand each on to be written; returns those that failed."""
+        """Decide, and hand each decision on to be written; returns those that failed."""
         failed = []
+        by_way: dict[Deciding, list[Job]] = {}
         for job in jobs:
-            try:
-                job.work = job.work()
-            except Exception as error:
-                job.error = as_refused(error)
-                failed.append(job)
-                continue
-            self.writer.put(job)
+            by_way.setdefault(job.work[0], []).append(job)
+        for decide, some in by_way.items():
+            wanted = [job.work[1] for job in some]
+            for job, work in zip(some, decide(self, wanted), strict=True):
+                if isinstance(work, Exception):
+                    job.error = as_refused(work)
+                    failed.append(job)
+                else:
+                    job.work = work
+                    self.writer.put(job)
         return failed
 
     # --- what is believed -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
+from threadpoolctl import threadpool_limits
 
 from superarm.errors import FileError, ParameterError
 from superarm.service import keys
@@ -90,7 +92,10 @@ def is_loopback(host: str) -> bool:
 def serve(options: Options) -> None:
     """Serve until a signal says to stop."""
     _configure_logs(options.log_format)
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     with contextlib.ExitStack() as stack:
+        # small problems, many at a time: threads of BLAS would wait for each other
+        stack.enter_context(threadpool_limits(limits=1))
         if options.database is None:
             stack.enter_context(alone(options.data))
         database = opened(options.data, options.database)
