@@ -26,18 +26,21 @@ from superarm import (
     LaminarMatroid,
     Matroid,
     Milp,
+    Orienteering,
     PartitionMatroid,
     Quota,
     ShortestPath,
     SpanningTree,
     TopK,
     Tour,
+    VehicleRoutes,
 )
 from superarm.arrays import Array
 
 CHOSEN = "#d1495b"
 OTHER = "#c9d1d9"
 MAP = "YlGnBu"
+COLORS = (CHOSEN, "#00798c", "#edae49", "#30638e", "#7a5195")
 IMAGES = Path(__file__).parent / "images"
 
 
@@ -323,6 +326,43 @@ def tour(axes: Axes, rng: np.random.Generator) -> str:
     return "Tour(70): a short way through all cities; weight is minus length"
 
 
+def orienteering(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((51, 2)) * [1.6, 1]
+    xy[0] = [0.8, 0.5]
+    w = rng.random(50)
+    oracle = Orienteering(np.linalg.norm(xy[:, None] - xy, axis=-1), 3.5)
+    A = oracle(w)
+    A = A[A >= 0]
+    trip = xy[[0, *(A + 1), 0]]
+    length = np.linalg.norm(np.diff(trip, axis=0), axis=1).sum()
+    chosen = np.isin(np.arange(50), A)
+    x, y = xy[1:].T
+    axes.plot(*trip.T, color=CHOSEN, linewidth=2)
+    axes.scatter(x[~chosen], y[~chosen], s=120 * w[~chosen], color=OTHER, edgecolor="0.6", zorder=3)
+    axes.scatter(x[chosen], y[chosen], s=120 * w[chosen], color=CHOSEN, edgecolor="0.25", zorder=3)
+    axes.scatter(xy[0, 0], xy[0, 1], s=110, color="0.25", marker="s", zorder=4)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    return f"Orienteering(distances, 3.5): {len(A)} stops that pay, {length:.2f} on the way"
+
+
+def vehicle_routes(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((41, 2)) * [1.6, 1]
+    xy[0] = [0.8, 0.5]
+    demands = rng.integers(1, 10, 40)
+    oracle = VehicleRoutes(demands, [50] * 5)
+    i, j = oracle.items.T
+    routes = oracle.routes(oracle(-np.linalg.norm(xy[i] - xy[j], axis=1)))
+    for color, route in zip(COLORS, routes, strict=False):
+        axes.plot(*xy[[0, *route, 0]].T, color=color, linewidth=2)
+    loads = [demands[np.array(route) - 1].sum() for route in routes]
+    axes.scatter(xy[1:, 0], xy[1:, 1], s=12 * demands, color="white", edgecolor="0.25", zorder=3)
+    axes.scatter(xy[0, 0], xy[0, 1], s=110, color="0.25", marker="s", zorder=4)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    return f"VehicleRoutes(demands, [50] * 5): loads of {', '.join(map(str, loads))}"
+
+
 PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "topk": topk,
     "quota": quota,
@@ -342,6 +382,8 @@ PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "steiner-tree": steiner_tree,
     "intervals": intervals,
     "tour": tour,
+    "orienteering": orienteering,
+    "vehicle-routes": vehicle_routes,
 }
 
 

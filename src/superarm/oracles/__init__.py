@@ -11,6 +11,7 @@ from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
 from superarm.oracles.milp import Milp
 from superarm.oracles.overlapping import GroupLimits
 from superarm.oracles.path import DagPath, ShortestPath
+from superarm.oracles.routes import Orienteering, VehicleRoutes
 from superarm.oracles.slate import Slate
 from superarm.oracles.topk import Quota, TopK
 from superarm.oracles.tour import Tour
@@ -28,6 +29,7 @@ __all__ = [
     "LaminarMatroid",
     "Matroid",
     "Milp",
+    "Orienteering",
     "PartitionMatroid",
     "Quota",
     "ShortestPath",
@@ -35,6 +37,7 @@ __all__ = [
     "SpanningTree",
     "TopK",
     "Tour",
+    "VehicleRoutes",
     "brute_force",
     "minimize",
     "with_gap",
