@@ -22,6 +22,8 @@ PUBLIC = {
     "SpanningTree",
     "Tour",
     "Orienteering",
+    "network_flow",
+    "steiner_tree",
     "VehicleRoutes",
     "DagPath",
     "Decision",

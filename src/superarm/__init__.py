@@ -43,6 +43,8 @@ from superarm.oracles import (
     VehicleRoutes,
     brute_force,
     minimize,
+    network_flow,
+    steiner_tree,
     with_gap,
 )
 from superarm.oracles.base import as_oracle
@@ -118,7 +120,9 @@ __all__ = [
     "fit_scales",
     "mean_se",
     "minimize",
+    "network_flow",
     "simulate",
+    "steiner_tree",
     "warm_up",
     "with_gap",
 ]

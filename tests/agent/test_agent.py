@@ -33,6 +33,8 @@ from superarm import (
     files,
     gaussian,
     minimize,
+    network_flow,
+    steiner_tree,
     with_gap,
 )
 from superarm.contexts import Outer
@@ -134,6 +136,8 @@ ORACLES = {
     "Tour": (Tour(5), 10, 3),
     "Orienteering": (Orienteering(1 - np.eye(5), 3.0, iterations=10), 4, 1),
     "VehicleRoutes": (VehicleRoutes([1, 1], [2], iterations=10), 6, 1),
+    "steiner_tree": (steiner_tree(DIAMOND, [0, 3]), 5, 2),
+    "network_flow": (network_flow(DIAMOND, {0: 1, 3: -1}), 5, 2),
     "minimize": (minimize(TopK(2)), 5, 1),
     "with_gap": (with_gap(TopK(2), 0.2), 5, 1),
     "brute_force": (brute_force([(0, 1), (2, 3), (1, 3)]), 4, 0),

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 import superarm
-from kernels import FAMILIES, ON_ALL_CORES
-from superarm import Matroid, Milp, Orienteering, Slate, VehicleRoutes, minimize, with_gap
+from kernels import FAMILIES, FORWARD, ON_ALL_CORES
+from superarm import (
+    Matroid,
+    Milp,
+    Orienteering,
+    Slate,
+    VehicleRoutes,
+    minimize,
+    network_flow,
+    steiner_tree,
+    with_gap,
+)
 from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES
 from superarm.oracles.brute_force import brute_force
 
@@ -18,6 +28,8 @@ ORACLES = FAMILIES | {
     "Milp": lambda: (Milp(np.ones((1, 20)), [4.0]), 20),
     "Orienteering": lambda: (Orienteering(ROAD, 9.0, iterations=10), 8),
     "VehicleRoutes": lambda: (VehicleRoutes([2, 1, 1], [3, 3], iterations=10), 12),
+    "steiner_tree": lambda: (steiner_tree(FORWARD, [0, 4, 8]), 36),
+    "network_flow": lambda: (network_flow(FORWARD, {0: 2, 8: -2}, capacity=1), 36),
     "brute_force": lambda: (brute_force([(0, 1), (1, 2), (0, 3)]), 4),
     "minimize": lambda: (minimize(superarm.TopK(3)), 60),
     "with_gap": lambda: (with_gap(superarm.TopK(3), 0.2), 60),

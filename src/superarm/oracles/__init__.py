@@ -3,6 +3,7 @@
 from superarm.oracles.base import minimize, with_gap
 from superarm.oracles.brute_force import brute_force
 from superarm.oracles.budget import Budget
+from superarm.oracles.flows import network_flow, steiner_tree
 from superarm.oracles.grid import GridPath
 from superarm.oracles.intervals import Intervals
 from superarm.oracles.knapsack import Knapsack
@@ -40,5 +41,7 @@ __all__ = [
     "VehicleRoutes",
     "brute_force",
     "minimize",
+    "network_flow",
+    "steiner_tree",
     "with_gap",
 ]
