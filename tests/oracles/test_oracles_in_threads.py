@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import superarm
-from kernels import FAMILIES, FORWARD, ON_ALL_CORES
+from kernels import FAMILIES, ON_ALL_CORES
 from superarm import (
     Matroid,
     Milp,
@@ -21,6 +21,7 @@ from superarm import (
 from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES
 from superarm.oracles.brute_force import brute_force
 
+SQUARE = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 2)]
 ROAD = abs(np.arange(9)[:, None] - np.arange(9))
 ORACLES = FAMILIES | {
     "Slate": lambda: (Slate(3, examination=[0.5, 1.0, 0.3]), 60),
@@ -28,8 +29,8 @@ ORACLES = FAMILIES | {
     "Milp": lambda: (Milp(np.ones((1, 20)), [4.0]), 20),
     "Orienteering": lambda: (Orienteering(ROAD, 9.0, iterations=10), 8),
     "VehicleRoutes": lambda: (VehicleRoutes([2, 1, 1], [3, 3], iterations=10), 12),
-    "steiner_tree": lambda: (steiner_tree(FORWARD, [0, 4, 8]), 36),
-    "network_flow": lambda: (network_flow(FORWARD, {0: 2, 8: -2}, capacity=1), 36),
+    "steiner_tree": lambda: (steiner_tree(SQUARE, [0, 2, 3]), 5),
+    "network_flow": lambda: (network_flow(SQUARE, {0: 1, 3: -1}), 5),
     "brute_force": lambda: (brute_force([(0, 1), (1, 2), (0, 3)]), 4),
     "minimize": lambda: (minimize(superarm.TopK(3)), 60),
     "with_gap": lambda: (with_gap(superarm.TopK(3), 0.2), 60),

@@ -70,9 +70,9 @@ def test_orienteering_contract(kind):
 
 @pytest.mark.parametrize("kind", PLACES)
 def test_small_trips_fit_and_are_within_a_thousandth_of_the_best(kind):
-    for seed in range(8):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
-        n = 1 + seed % 7
+        n = 1 + seed
         d, most = PLACES[kind](rng, n)
         oracle = Orienteering(d, most)
         family = trips(d, most)
