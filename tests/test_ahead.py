@@ -91,7 +91,7 @@ def test_learners_are_compiled_for_many_users_too(monkeypatch):
 
 def test_each_oracle_with_kernels_is_among_the_examples():
     """What has none is named here."""
-    plain = {"Assignment", "Matroid", "Milp", "Slate"}
+    plain = {"Assignment", "Matroid", "Milp", "Orienteering", "Slate", "VehicleRoutes"}
     oracles = {name for name in superarm.oracles.__all__ if name[0].isupper()}
     assert oracles - plain <= set(EXAMPLES)
 

@@ -31,6 +31,7 @@ ORACLES = (
     "Knapsack",
     "LaminarMatroid",
     "Milp",
+    "Orienteering",
     "PartitionMatroid",
     "Quota",
     "ShortestPath",
@@ -38,6 +39,7 @@ ORACLES = (
     "SpanningTree",
     "TopK",
     "Tour",
+    "VehicleRoutes",
 )
 PER_ITEM = ("groups", "costs", "start", "end")
 """Parameters with one entry per item: lists in their order, or objects by id."""
