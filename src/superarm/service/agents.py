@@ -100,10 +100,8 @@ async def change(service: Service, name: str, body: ChangeAgent) -> AgentInfo:
 async def remove(service: Service, name: str) -> None:
     """Take an agent out of service."""
     folded = service.view(name)
-    await service.written(commits.remove(name, folded.created_at))
-    while name in service.learner.views and service.learner.leading:
-        service.learner.wake()
-        await asyncio.sleep(0.003)
+    position = await service.written(commits.remove(name, folded.created_at))
+    await service.published(position, name)
 
 
 def trial_of(limits: Limits, folded: Folded | None, event: Event) -> Folded:

@@ -79,11 +79,17 @@ class Connection(Protocol):
 class Database(Protocol):
     """A database with one writer at a time."""
 
+    shared: bool
+    """Whether other servers may work on it too, and follow what one of them learns."""
+
     def transaction(self) -> AbstractContextManager[Connection]:
         """Everything in it happens, and is on disk, or nothing does. No other writer is between."""
 
     def read(self) -> Connection:
         """A connection of this thread's own, to read by."""
+
+    def lead(self) -> int | None:
+        """The epoch in which this server is the one that learns; None if another one is."""
 
     def close(self) -> None:
         """Let go of everything."""

@@ -10,6 +10,7 @@ from superarm.agent.decisions import now
 from superarm.agent.state import State
 from superarm.decide import warm_up
 from superarm.errors import SuperarmError
+from superarm.service import log
 from superarm.service.commits import Work
 from superarm.service.database import Database
 from superarm.service.fold import Folded
@@ -45,7 +46,6 @@ class Service:
         database: where the log is.
         limits: how much may be asked for.
         snapshot_every: seconds between snapshots.
-        lead: whether this process learns; the others follow its snapshots.
 
     >>> import asyncio, tempfile
     >>> from superarm.service import agents, decisions
@@ -73,14 +73,13 @@ class Service:
         *,
         limits: Limits = LIMITS,
         snapshot_every: float = 10.0,
-        lead: Callable[[], bool] = lambda: True,
     ) -> None:
         self.database = database
         self.limits = limits
         self.aside = 0
         """Long requests that are worked on."""
         self.writer = Worker("superarm-writer", self._commit)
-        self.learner = Learner(database, self.writer, snapshot_every=snapshot_every, lead=lead)
+        self.learner = Learner(database, self.writer, snapshot_every=snapshot_every)
         self.learner.start()
         self.deciders = [
             Worker(f"superarm-decider-{i}", self._decide) for i in range(limits.deciders)
@@ -136,6 +135,8 @@ class Service:
                 job.error = None
                 try:
                     job.result = job.work(tail)
+                except Unavailable:  # the transaction is lost, and with it all that waits for it
+                    raise
                 except Refused as error:  # raised before anything was written
                     job.error = error
             tail.finish()
@@ -155,7 +156,7 @@ class Service:
             view = self.learner.views.get(name)
             if view is not None and view.position >= position:
                 return
-            if self.learner.position >= position and view is None and self.learner.leading:
+            if self.learner.position >= position and view is None:  # it is gone
                 return
             self.learner.wake()
             await asyncio.sleep(0.003)
@@ -194,9 +195,11 @@ class Service:
     def view(self, name: str) -> Folded:
         """What is believed now by an agent."""
         found = self.learner.views.get(name)
-        if found is None:
-            raise NotFound(f"there is no agent {name!r:.100}")
-        return found
+        if found is not None:
+            return found
+        if self.database.shared and name in log.agents(self.database.read()):
+            raise Unavailable(f"agent {name!r} was created just now elsewhere: try again")
+        raise NotFound(f"there is no agent {name!r:.100}")
 
     def ready(self, name: str) -> tuple[Folded, State]:
         """The same of an agent that has items."""

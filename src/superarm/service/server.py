@@ -117,12 +117,10 @@ def _run(database: Database, options: Options) -> None:
 
     from superarm.service.http import application
 
-    lead = getattr(database, "lead", lambda: True)
     service = Service(
         database,
         limits=options.limits,
         snapshot_every=options.snapshot_every,
-        lead=lead,
     )
     service.warm_up()
     sys.setswitchinterval(SWITCH)

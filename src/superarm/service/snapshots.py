@@ -140,9 +140,14 @@ def with_learner(created: Created, learner: dict[str, Any]) -> Created:
 # --- in the database ------------------------------------------------------------------------------
 
 
-def prepared(agent: int, folded: Folded, seen: int) -> Callable[[Tail], bool]:
-    """Work that keeps a snapshot, unless something after `seen` changed what it was folded from;
-    its result is whether it was kept.
+def prepared(
+    agent: int,
+    folded: Folded,
+    seen: int,
+    epoch: int | None = 0,
+) -> Callable[[Tail], bool]:
+    """Work that keeps a snapshot, unless something after `seen` changed what it was folded from, or
+    another server learns since then, in a later epoch; its result is whether it was kept.
     """
     belief = belief_body(folded)
     settings = config(folded.created)
@@ -150,7 +155,7 @@ def prepared(agent: int, folded: Folded, seen: int) -> Callable[[Tail], bool]:
 
     def work(tail: Tail) -> bool:
         tx = tail.tx
-        if _outdated(tx, agent, seen):
+        if _epoch(tx) != epoch or _outdated(tx, agent, seen):
             return False
         if not tx.execute("SELECT 1 FROM catalogues WHERE agent = ? AND position = ?", (agent, at)):
             items = catalogue_body(folded)
@@ -164,6 +169,12 @@ def prepared(agent: int, folded: Folded, seen: int) -> Callable[[Tail], bool]:
         return True
 
     return work
+
+
+def _epoch(tx: Connection) -> int:
+    """The epoch of the server that learns; 0 where there never was but one."""
+    found = tx.execute("SELECT epoch FROM leader")
+    return int(found[0][0]) if found else 0
 
 
 def _outdated(tx: Connection, agent: int, seen: int) -> bool:
@@ -228,9 +239,6 @@ def newest(connection: Connection, agent: int, before: int) -> Folded | None:
     return None
 
 
-def position(connection: Connection, agent: int) -> int:
-    """The position of the last snapshot; 0 if there is none."""
-    ((found,),) = connection.execute(
-        "SELECT max(position) FROM snapshots WHERE agent = ?", (agent,)
-    )
-    return found or 0
+def positions(connection: Connection) -> dict[int, int]:
+    """The position of the last snapshot, by agent."""
+    return dict(connection.execute("SELECT agent, max(position) FROM snapshots GROUP BY agent"))

@@ -62,6 +62,8 @@ class Sqlite:
     [(0,)]
     """
 
+    shared = False
+
     def __init__(
         self,
         path: PathLike,
@@ -104,6 +106,10 @@ class Sqlite:
             found = self._connected()
             self._mine.connection = found
         return found
+
+    def lead(self) -> int | None:
+        """The epoch in which this process learns: there is but one."""
+        return 0
 
     def backup(self, path: PathLike) -> None:
         """Write all that is committed to another file, while others go on writing."""
