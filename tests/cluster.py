@@ -56,8 +56,8 @@ class Cluster:
                 stderr=said,
             )
 
-    def start(self):
-        options = f"-k {self.folder} -c listen_addresses= -c fsync=on -c max_connections=200"
+    def start(self, fsync="on"):
+        options = f"-k {self.folder} -c listen_addresses= -c fsync={fsync} -c max_connections=200"
         log = str(self.folder / "log")
         self._run("pg_ctl", "start", "-w", "-s", "-l", log, "-o", options)
 

@@ -118,9 +118,9 @@ class _Session:
                     yield from cursor
         finally:
             self._streams -= 1
-            if not self._is_busy():
-                with suppress(Unavailable):
-                    self.execute("ROLLBACK")
+            if not self._is_busy() and self._psycopg is not None:
+                with suppress(psycopg.Error):  # it is lost, and what it read with it
+                    self._psycopg.execute("ROLLBACK")
 
     def begin(self) -> None:
         """Begin to write, alone: all others wait."""
@@ -302,7 +302,7 @@ def _make(connection: Any) -> None:
     tables = TABLES.format(bytes="BYTEA").replace("TEXT", 'TEXT COLLATE "C"')
     connection.execute(tables)
     connection.execute("INSERT INTO meta VALUES ('schema', %s)", (str(SCHEMA),))
-    connection.execute("INSERT INTO head VALUES (1, 0, %s)", (b"",))
+    connection.execute("INSERT INTO head VALUES (1, 0, '', %s)", (b"",))
 
 
 def _require_version(connection: Any) -> None:
