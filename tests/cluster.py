@@ -32,11 +32,20 @@ def someone():
     return words, user
 
 
+def memory():
+    """A folder in memory, where many small tests are quick; None if there is none."""
+    folder = Path("/dev/shm")
+    if not folder.is_dir() or shutil.disk_usage(folder).free < 2**30:
+        return None
+    return folder
+
+
 class Cluster:
     """A server on a socket in a folder, with fsync as it must be."""
 
     def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="sapg"))  # short: sockets have short names
+        # the name is short, as sockets need
+        self.folder = Path(tempfile.mkdtemp(prefix="sapg", dir=memory()))
         self._as, user = someone()
         if user is not None:
             os.chown(self.folder, user.pw_uid, user.pw_gid)

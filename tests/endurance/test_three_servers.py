@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from cluster import Cluster, programs
 from three_servers import killed
 

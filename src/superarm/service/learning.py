@@ -101,14 +101,18 @@ class Learner:
         self._wake.set()
 
     def _run(self) -> None:
+        waits = False
         while not self._stopping:
             self._wake.wait(POLL)
             self._wake.clear()
             try:
                 self.catch_up()
                 self._keep_house()
+                waits = False
             except Unavailable as error:
-                _logger.warning("learning waits: %s", error)
+                if not waits:
+                    _logger.warning("learning waits: %s (%s)", error, error.__cause__)
+                waits = True
                 time.sleep(POLL)
             except Exception:  # a learner that died would learn nothing more, in silence
                 _logger.exception("learning failed and is tried again")

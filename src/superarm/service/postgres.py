@@ -6,7 +6,6 @@ the commits, so that nothing is ever committed behind what was read already.
 
 import functools
 import itertools
-import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -44,7 +43,6 @@ MAKING = 7_263_481
 LEADING = 7_263_482
 """The advisory lock of who learns, beside the identity of the table `head`."""
 
-_logger = logging.getLogger("superarm.service")
 _names = itertools.count()
 
 
@@ -218,8 +216,7 @@ class Postgres:
                 self._epoch = self._taken()
             else:
                 self._leading.execute("SELECT 1")
-        except Unavailable as error:
-            _logger.warning("leadership is lost or cannot be had: %s", error)
+        except Unavailable:
             self._leading.close()
             self._epoch = None
         return self._epoch
@@ -318,8 +315,8 @@ def _require_version(connection: Any) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Errors of the database as what they mean to those who ask; who serves reads more in the log,
-    where no stranger reads along.
+    """Errors of the database as what they mean to those who ask. Postgres' own words, which tell of
+    hosts and users, are left to the log of the service.
     """
     try:
         yield
@@ -334,7 +331,5 @@ def _explained() -> Iterator[None]:
 
 
 def _unavailable(error: psycopg.Error) -> Unavailable:
-    _logger.warning("the database does not answer: %s", str(error).strip())
-    return Unavailable(
-        f"the database does not answer now ({type(error).__name__}): try again later"
-    )
+    kind = type(error).__name__
+    return Unavailable(f"the database does not answer now ({kind}): try again later")
