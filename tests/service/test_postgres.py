@@ -11,8 +11,9 @@ import pytest
 
 from cluster import Cluster, programs
 from superarm.agent.decisions import now
+from superarm.cli import main
 from superarm.errors import FileError, ParameterError
-from superarm.service import agents, decisions, keys, log, snapshots
+from superarm.service import agents, decisions, keys, log, postgres, snapshots
 from superarm.service.engine import Limits, Service
 from superarm.service.events import Removed
 from superarm.service.fold import fold
@@ -295,6 +296,13 @@ def test_a_commit_is_on_disk_also_where_the_database_says_off(url):
         assert tx.execute("SHOW synchronous_commit") == [("on",)]
 
 
+def test_keys_are_made_on_the_command_line(url, capsys):
+    assert main(["keys", "create", "--database", url, "--scope", "admin"]) == 0
+    key = capsys.readouterr().out.strip()
+    with opened(lambda: Postgres(url)) as (database,):
+        assert keys.find(database.read(), key).may("admin")
+
+
 # --- lost connections -----------------------------------------------------------------------------
 
 
@@ -323,6 +331,21 @@ def test_what_was_not_committed_when_the_connection_was_lost_did_not_happen(url)
             write(lambda tx: None)
         with database.transaction() as tx:
             assert tx.execute("SELECT * FROM leader") == []
+
+
+def test_a_server_that_hangs_in_the_middle_keeps_no_other_from_writing(url, monkeypatch):
+    monkeypatch.setattr(postgres, "PATIENCE", "SET idle_in_transaction_session_timeout = '100ms'")
+    with opened(lambda: Postgres(url), 2) as (hangs, writes):
+
+        def hang():
+            with hangs.transaction() as tx:
+                tx.execute("INSERT INTO leader VALUES (7, 7)")
+                keys.create(writes, ["admin"])  # waits for the lock until it is taken away
+
+        with pytest.raises(Unavailable, match="not known whether"):
+            hang()
+        assert len(keys.listed(hangs.read())) == 1
+        assert hangs.read().execute("SELECT * FROM leader") == []
 
 
 def test_a_stream_that_is_lost_is_not_taken_for_whole(url):
@@ -461,6 +484,9 @@ def test_what_is_asked_of_a_follower_holds_at_once(url):
             change = ChangeAgent(oracle={"kind": "TopK", "k": 4})
             await agents.change(follower, "news", change)
             assert len((await decisions.decide(follower, "news", Decide())).items) == 4
+            learner = {"kind": "CombLinTS", "sigma": 0.5}
+            await agents.change(follower, "news", ChangeAgent(learner=learner))
+            assert follower.view("news").state.learner.sigma == 0.5
             with pytest.raises(Conflict):
                 await agents.create(follower, NEWS)
             await agents.remove(follower, "news")
