@@ -203,12 +203,12 @@ def test_appends_of_many_leave_no_gap_and_no_late_one(place):
         for thread in threads:
             thread.start()
         seen = []
-        while len(seen) < 2 * n * len(threads):
+        alive = True
+        while alive:
+            alive = any(thread.is_alive() for thread in threads)
             last = seen[-1] if seen else 0
             sql = "SELECT position FROM events WHERE position > ? ORDER BY position"
             seen += [position for (position,) in reader.read().execute(sql, (last,))]
-        for thread in threads:
-            thread.join()
         assert seen == list(range(1, 2 * n * len(threads) + 1))
         assert list(log.verify(reader.read())) == []
 

@@ -172,12 +172,16 @@ class Postgres:
         self._leading = self._session(f"{SETTINGS};{PATIENCE}")
         self._epoch: int | None = None
         try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        try:
             _prepare(self._writer)
         except psycopg.Error as error:
             raise FileError(f"the database cannot be opened: {error}") from error
-        except FileError:
-            self.close()
-            raise
 
     def _session(self, settings: str = SETTINGS) -> _Session:
         found = _Session(self._given, settings)
@@ -289,7 +293,9 @@ def _require_care(connection: Any) -> None:
     )
     fsync, encoding = cursor.fetchone()
     if fsync != "on":
-        raise FileError("Postgres runs with fsync = off, and would forget in a power cut: turn on")
+        raise FileError(
+            "Postgres runs with fsync = off, and would forget in a power cut: turn it on"
+        )
     if encoding != "UTF8":
         raise FileError(f"the database has the encoding {encoding}: make one with UTF8")
 
@@ -306,9 +312,9 @@ def _require_version(connection: Any) -> None:
     found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
     if found is None:
         raise FileError("the database has tables that are not superarm's: give it one of its own")
-    if int(found[0]) > SCHEMA:
+    if found[0] not in map(str, range(1, SCHEMA + 1)):
         raise FileError(
-            f"the database has tables of version {found[0]}, this superarm knows {SCHEMA}: "
+            f"the database has tables of version {found[0]:.60}, this superarm knows {SCHEMA}: "
             "upgrade superarm to open it"
         )
 
