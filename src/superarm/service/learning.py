@@ -7,7 +7,7 @@ Decisions go by what was published last, and never wait.
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -73,6 +73,7 @@ class Learner:
         self._saved_at = time.monotonic()
         self._swept_at = 0.0
         self._purged_at = 0.0
+        self._failed: set[int] = set()  # agents to try again
         self.position = 0
         """All events up to here are folded, or followed."""
         self.views: Mapping[str, Folded] = {}
@@ -130,12 +131,13 @@ class Learner:
         names = {name: agent for name, agent in log.agents(connection).items() if agent <= end}
         agents = set(names.values())
         if self.leading:
-            for agent in self._stale(agents, end):
-                self._fold(agent, end)
+            self._each(self._fold, self._stale(agents, end), end)
         else:
-            self._follow(agents, end)
+            self._each(self._follow, self._behind(agents), end)
         self._past = {agent: past for agent, past in self._past.items() if agent in agents}
-        self.views = {name: self._past[agent][-1] for name, agent in names.items()}
+        self.views = {
+            name: self._past[agent][-1] for name, agent in names.items() if agent in self._past
+        }
         self.position = end
         self._caught_up = self._epoch
 
@@ -144,13 +146,25 @@ class Learner:
             _logger.info("this server %s", "follows" if epoch is None else f"learns, epoch {epoch}")
         self._epoch = epoch
 
+    def _each(self, advance: Callable[[int, int], None], agents: set[int], end: int) -> None:
+        """Bring agents to the end of the log; one that cannot learn is not in the way of others."""
+        self._failed = set()
+        for agent in agents:
+            try:
+                advance(agent, end)
+            except Unavailable:
+                raise
+            except Exception:
+                _logger.exception("learning of the agent at position %d failed", agent)
+                self._failed.add(agent)
+
     def _stale(self, agents: set[int], end: int) -> set[int]:
         """The agents that may have anything new to fold: all of them after another one led, whose
         last snapshots may be older than the events that were read.
         """
         if self._caught_up != self._epoch:
             return agents
-        return agents & (self._touched(end) | (agents - self._past.keys()))
+        return agents & (self._touched(end) | self._failed | (agents - self._past.keys()))
 
     def _touched(self, end: int) -> set[int]:
         """The agents with events since the last look."""
@@ -175,21 +189,25 @@ class Learner:
         elif not past:
             self._take(folded)
 
-    def _follow(self, agents: set[int], end: int) -> None:
-        """Take over the last snapshots of the one that learns. They are never older than what is
-        known: where a correction dropped some, newer ones come. An agent without any is folded.
+    def _behind(self, agents: set[int]) -> set[int]:
+        """The agents of which there is a newer snapshot, or of which nothing is known."""
+        newest = snapshots.positions(self._database.read())
+        return {agent for agent in agents if newest.get(agent, 0) > self._known(agent)}
+
+    def _known(self, agent: int) -> int:
+        """The position up to which an agent is known; -1 if it is not."""
+        past = self._past.get(agent)
+        return past[-1].position if past else -1
+
+    def _follow(self, agent: int, end: int) -> None:
+        """Take over the last snapshot of the one that learns, unless more is known already:
+        where a correction dropped some, newer ones come. An agent without any is folded.
         """
-        connection = self._database.read()
-        newest = snapshots.positions(connection)
-        for agent in agents:
-            known = self._past.get(agent)
-            if known and newest.get(agent, 0) <= known[-1].position:
-                continue
-            found = snapshots.newest(connection, agent, log.WHOLE)
-            if found is None:
-                self._fold(agent, end)
-            elif not known or found.position > known[-1].position:
-                self._take(found)
+        found = snapshots.newest(self._database.read(), agent, log.WHOLE)
+        if found is None:
+            self._fold(agent, end)
+        elif found.position > self._known(agent):
+            self._take(found)
 
     def _take(self, snapshot: Folded) -> None:
         """Go on from a snapshot."""
