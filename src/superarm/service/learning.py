@@ -59,6 +59,7 @@ class Learner:
         self._past: dict[int, list[Folded]] = {}  # by agent, the newest last
         self._saved: dict[int, int] = {}  # by agent, the position of its last snapshot
         self._saved_at = time.monotonic()
+        self._swept_at = 0.0
         self._purged_at = 0.0
         self.leading = False
         self.position = 0
@@ -106,11 +107,11 @@ class Learner:
         self.leading = self._lead()
         connection = self._database.read()
         end, _ = log.head(connection)
-        names = log.agents(connection)
+        names = {name: at for name, at in log.agents(connection).items() if at <= end}
         stale = {agent for agent in names.values() if agent not in self._past}
         if not self.leading:
             stale = set(names.values())  # whose snapshots come after the events
-        elif end > self.position:
+        elif end > self.position > 0:
             stale |= self._touched(end)
         views = {}
         for name, agent in names.items():
@@ -168,7 +169,9 @@ class Learner:
         if moment - self._saved_at >= self._every:
             self._snapshot()
             self._saved_at = time.monotonic()
-        self._sweep(now())
+        if moment - self._swept_at >= POLL:
+            self._swept_at = moment
+            self._sweep(now())
         if moment - self._purged_at > 3600:
             self._purged_at = moment
             self._purge(now() - timedelta(days=7))
