@@ -1,9 +1,9 @@
 """How long a service takes to restart on a log of a million events, from its last snapshot.
 
 The log is written event by event through what the service writes by, many in one transaction. Then
-a real process is started, with as much feedback after the snapshot as ten seconds may bring. To
-fold a long log takes minutes and changes nothing about a restart. So the snapshot is of the first events
-alone, noted as if it were of all; `--whole` folds them all.
+a real process is started, with as much feedback after the snapshot as ten seconds may bring. A fold
+over a long log takes minutes and changes nothing about a restart. So the snapshot is of the first
+events alone, noted as if it were of all; `--whole` folds them all.
 """
 
 import argparse
