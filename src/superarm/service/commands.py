@@ -35,7 +35,9 @@ examples:
     )
     _add_data(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="port (default: 8000)")
+    parser.add_argument(
+        "--port", type=int, default=8000, help="port, 0 for a free one (default: 8000)"
+    )
     parser.add_argument(
         "--expose",
         action="store_true",

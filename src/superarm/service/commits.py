@@ -4,6 +4,7 @@ All are called by the one thread that writes, with the end of the log. What they
 log as it was.
 """
 
+import itertools
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -316,16 +317,12 @@ def sweep(name: str, agent: int, weight: float, before: str, most: int = 200) ->
         rows = tail.tx.execute("SELECT swept FROM agents WHERE name = ?", (name,))
         if not rows:
             return False
-        due = tail.tx.execute(
-            "SELECT position, body FROM events WHERE position > ? AND agent = ? "
-            "AND kind = 'decided' AND time < ? ORDER BY position LIMIT ?",
-            (rows[0][0], agent, before, most),
-        )
+        due = _until(tail, rows[0][0], before, most)
         if not due:
             return False
         found = _Feedback(tail, agent, correct=False)
-        for position, body in due:
-            if body is None:
+        for position, of_agent, kind, body in due:
+            if of_agent != agent or kind != "decided" or body is None:
                 continue
             decision = decoded(body)
             known = log.seen(tail.tx, position)
@@ -341,6 +338,16 @@ def sweep(name: str, agent: int, weight: float, before: str, most: int = 200) ->
         return len(due) == most
 
     return work
+
+
+def _until(tail: Tail, after: int, before: str, most: int) -> list[Any]:
+    """The events after a position that happened before a time, up to the first that did not."""
+    rows = tail.tx.rows(
+        "SELECT position, agent, kind, body, time FROM events WHERE position > ? "
+        "ORDER BY position LIMIT ?",
+        (after, most),
+    )
+    return [row[:4] for row in itertools.takewhile(lambda row: row[4] < before, rows)]
 
 
 # --- the right to be forgotten --------------------------------------------------------------------

@@ -78,6 +78,8 @@ class Service:
         self.limits = limits
         self.aside = 0
         """Long requests that are worked on."""
+        self.trouble: Unavailable | None = None
+        """Why the last transaction failed; None if it did not."""
         self.writer = Worker("superarm-writer", self._commit)
         self.learner = Learner(database, self.writer, snapshot_every=snapshot_every)
         self.learner.start()
@@ -112,13 +114,13 @@ class Service:
         try:
             self._attempt(jobs)
         except Unavailable as error:
+            self.trouble = error
             for job in jobs:
                 job.error = error
         except Exception:
             # one of them failed after it had written: each gets a transaction of its own
             for job in jobs:
                 self._alone(job)
-        self.learner.wake()
         return jobs
 
     def _alone(self, job: Job) -> None:
@@ -140,11 +142,27 @@ class Service:
                 except Refused as error:  # raised before anything was written
                     job.error = error
             tail.finish()
+        if tail.appended:
+            self.trouble = None
+            self.learner.wake()
 
     async def written(self, work: Work) -> Any:
         """The result of work that is done in the next transaction, once that is on disk."""
         self._refuse_if_busy()
         return await self.writer.ask(work)
+
+    async def require_writable(self) -> None:
+        """Raise if nothing can be written now.
+
+        After a failure something is written that takes new room, and removed again: a service that
+        gets no requests because it is not ready would not notice that there is room again.
+        """
+        if self.trouble is None:
+            await self.written(_look)
+            return
+        await self.written(_fill)
+        await self.written(_clear)
+        self.trouble = None
 
     def _refuse_if_busy(self) -> None:
         if self.waiting >= self.limits.waiting:
@@ -208,6 +226,21 @@ class Service:
         if state is None:
             raise Unfit(f"agent {name!r} has no items yet: put some first")
         return folded, state
+
+
+def _look(tail: Tail) -> None:
+    """Work that only sees whether there is somebody to do it."""
+
+
+def _fill(tail: Tail) -> None:
+    """Take as much room as many events do."""
+    _clear(tail)
+    tail.tx.execute("INSERT INTO meta VALUES ('room', ?)", ("." * 2**18,))
+
+
+def _clear(tail: Tail) -> None:
+    """Give it back."""
+    tail.tx.execute("DELETE FROM meta WHERE name = 'room'")
 
 
 def as_refused(error: Exception) -> Exception:

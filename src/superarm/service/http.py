@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
-from superarm.service import agents, decisions, log, looking, openapi, tables
+from superarm.service import agents, decisions, looking, openapi, tables
 from superarm.service.door import BYTES, Call, Door, Route, problem
 from superarm.service.engine import Service
 from superarm.service.metrics import Metrics
@@ -143,10 +143,12 @@ async def show_health(call: Call) -> Health:
 async def show_readiness(call: Call) -> Health:
     """Whether the service can decide and write: 503 if not."""
     learner = call.service.learner
-    position, _ = await asyncio.to_thread(log.head, call.service.database.read())
-    await call.service.written(lambda tail: tail.position)
+    await call.service.require_writable()
     return Health(
-        status="ok", position=position, agents=len(learner.views), leading=learner.leading
+        status="ok",
+        position=learner.position,
+        agents=len(learner.views),
+        leading=learner.leading,
     )
 
 

@@ -4,7 +4,7 @@ Each event's digest goes into a chain of hashes, so that a log that was changed 
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,8 +13,10 @@ import msgspec
 from superarm.agent.decisions import as_time
 from superarm.service import events
 from superarm.service.database import Connection
-from superarm.service.problems import NotFound
+from superarm.service.problems import NotFound, Unavailable
 
+HASH = 16
+"""Bytes of a hash."""
 WHOLE = 2**62
 """A position beyond all others."""
 
@@ -53,7 +55,7 @@ class Tail:
         self.position: int = position
         self.time = max(as_time(now), _next(time))
         self._chain: bytes = chain
-        self._start = position
+        self._start: int = position
 
     def append(self, agent: int | None, event: events.Event, person: str | None = None) -> int:
         """Write an event; returns its position. An agent that is None begins here."""
@@ -74,9 +76,14 @@ class Tail:
         self.tx.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", given)
         return self.position
 
+    @property
+    def appended(self) -> bool:
+        """Whether there is anything new."""
+        return self.position > self._start
+
     def finish(self) -> None:
         """Note where the log ends, before the transaction does."""
-        if self.position > self._start:
+        if self.appended:
             self.tx.execute(
                 "UPDATE head SET position = ?, time = ?, chain = ?",
                 (self.position, self.time, self._chain),
@@ -92,7 +99,7 @@ def _next(time: str) -> str:
 
 def hashed(body: bytes) -> bytes:
     """What tells a body from others."""
-    return hashlib.blake2b(body, digest_size=16).digest()
+    return hashlib.blake2b(body, digest_size=HASH).digest()
 
 
 def linked(chain: bytes, row: Sequence[Any], digest: bytes) -> bytes:
@@ -172,8 +179,20 @@ class Fault(NamedTuple):
     what: str
 
 
-def verify(connection: Connection) -> Iterable[Fault]:
-    """All that is wrong with a log: events missing, changed, or out of order."""
+def verify(connection: Connection) -> Iterator[Fault]:
+    """All that is wrong with a log: events missing, changed, or out of order, or a file in which
+    they cannot be found.
+    """
+    damage = getattr(connection, "damage", list)
+    for what in damage():
+        yield Fault(0, f"the file is damaged: {what}")
+    try:
+        yield from _faults(connection)
+    except (Unavailable, TypeError, ValueError, OverflowError) as error:  # of values of other types
+        yield Fault(0, f"the log cannot be read: {error}")
+
+
+def _faults(connection: Connection) -> Iterator[Fault]:
     chain = base_chain(connection)
     expected = base(connection) + 1
     erased: set[int] = set()
@@ -185,16 +204,13 @@ def verify(connection: Connection) -> Iterable[Fault]:
         if position != expected:
             yield Fault(position, f"event {expected} is missing")
         expected = position + 1
-        chain = linked(chain, (position, agent, kind, time), bytes(digest))
-        if body is None:
+        chain = linked(chain, (position, agent, kind, time), digest)
+        if body is None or hashed(body) != digest:
             missing.add(position)
-            continue
-        event = events.decoded(body)
-        if isinstance(event, events.Forgotten):
+        elif kind == "forgotten":
+            event = events.decoded(body)
             erased.update(event.decisions)
             erased.update(event.observed)
-        if hashed(bytes(body)) != bytes(digest):
-            missing.add(position)
     for position in sorted(missing - erased):
         yield Fault(position, "its content was changed")
     end, wanted = head(connection)

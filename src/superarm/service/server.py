@@ -4,7 +4,9 @@ import contextlib
 import ipaddress
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 from threadpoolctl import threadpool_limits
 
+from superarm.disk import sync
 from superarm.errors import FileError, ParameterError
 from superarm.service import keys
 from superarm.service.database import Database
@@ -51,14 +54,22 @@ def opened(data: Path, database: str | None = None) -> Database:
         return Postgres(database)
     from superarm.service.sqlite import FILE, Sqlite
 
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(data)
     return Sqlite(data / FILE)
+
+
+def make_folder(data: Path) -> None:
+    """Make the folder of a service, if it is not there; after a return it survives a power cut."""
+    made = [folder for folder in (data, *data.parents) if not folder.exists()]
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in made:
+        sync(folder.parent)
 
 
 @contextmanager
 def alone(data: Path) -> Iterator[None]:
     """Hold the folder of a service: a second process on it is refused."""
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(data)
     with (data / "lock").open("a") as file:
         if not _locked(file):
             raise FileError(f"another process serves {data} already: stop it, or give --data")
@@ -139,7 +150,22 @@ def _run(database: Database, options: Options) -> None:
         **options.uvicorn,
     )
     app.router.lifespan_context = _until_closed(service)
-    _announced(uvicorn.Server(config)).run()
+    server = _announced(uvicorn.Server(config))
+    _stop_by_signals(server)
+    server.run()
+
+
+def _stop_by_signals(server: Any) -> None:
+    """Let SIGTERM and SIGINT end the process with the code 0: uvicorn raises them again once it has
+    stopped, and these handlers take them.
+    """
+
+    def stop(*_: Any) -> None:
+        server.should_exit = True
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
 
 
 def _until_closed(service: Service) -> Any:

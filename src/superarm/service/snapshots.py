@@ -4,6 +4,7 @@ The items are kept apart from the belief, which changes far more often.
 """
 
 import hashlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +16,18 @@ from superarm.contexts import InContext
 from superarm.service.database import Connection
 from superarm.service.events import Created, Id, ItemsPut, Matrix
 from superarm.service.fold import Folded, begun
-from superarm.service.log import Tail
+from superarm.service.log import HASH, Tail, hashed
 
 FOLD = 1
 """The version of the arithmetic: beliefs that were folded by another one are folded anew."""
 KEPT = 2
 """Snapshots that are kept of each age: of ages that double."""
+
+_logger = logging.getLogger("superarm.service")
+
+
+class Damaged(Exception):
+    """A snapshot that is not what was kept."""
 
 
 class Catalogue(msgspec.Struct, frozen=True):
@@ -79,14 +86,14 @@ def belief_body(folded: Folded) -> bytes:
         created_at=folded.created_at,
         began=folded.began,
     )
-    return msgspec.msgpack.encode(found)
+    return _sealed(msgspec.msgpack.encode(found))
 
 
 def catalogue_body(folded: Folded) -> bytes:
     """The items, as bytes."""
     state = folded.state
     if state is None:
-        return msgspec.msgpack.encode(Catalogue([], Matrix.of(np.empty((0, 0))), None))
+        return _sealed(msgspec.msgpack.encode(Catalogue([], Matrix.of(np.empty((0, 0))), None)))
     Phi = state.problem.Phi
     names = state.catalogue.names
     if isinstance(Phi, InContext):
@@ -94,13 +101,26 @@ def catalogue_body(folded: Folded) -> bytes:
         Phi = Phi.rows
     listed = None if names is None else list(names)
     found = Catalogue(state.catalogue.ids.tolist(), Matrix.of(Phi), listed)
-    return msgspec.msgpack.encode(found)
+    return _sealed(msgspec.msgpack.encode(found))
+
+
+def _sealed(content: bytes) -> bytes:
+    """Bytes after their hash."""
+    return hashed(content) + content
+
+
+def _unsealed(body: bytes) -> bytes:
+    """What was sealed; raises if it was changed."""
+    content = body[HASH:]
+    if body[:HASH] != hashed(content):
+        raise Damaged("the snapshot was changed")
+    return content
 
 
 def restored(position: int, catalogue_at: int, belief: bytes, catalogue: bytes) -> Folded:
     """What was folded up to a position, bit by bit."""
-    kept = _beliefs.decode(belief)
-    items = _catalogues.decode(catalogue)
+    kept = _beliefs.decode(_unsealed(belief))
+    items = _catalogues.decode(_unsealed(catalogue))
     folded = Folded(
         created=kept.created,
         created_at=kept.created_at,
@@ -234,7 +254,11 @@ def newest(connection: Connection, agent: int, before: int) -> Folded | None:
         (agent, before),
     )
     for position, at, settings, body, items in rows:
-        found = restored(position, at, bytes(body), bytes(items))
+        try:
+            found = restored(position, at, bytes(body), bytes(items))
+        except Damaged:
+            _logger.warning("a snapshot at position %d is damaged: an older one is used", position)
+            return newest(connection, agent, position)
         return found if bytes(settings) == config(found.created) else None
     return None
 
