@@ -30,6 +30,7 @@ from superarm import (
     Knapsack,
     LaminarMatroid,
     Milp,
+    Orienteering,
     PartitionMatroid,
     Quota,
     RandomChoice,
@@ -38,8 +39,11 @@ from superarm import (
     SpanningTree,
     TopK,
     Tour,
+    VehicleRoutes,
     learners,
     minimize,
+    network_flow,
+    steiner_tree,
     with_gap,
 )
 from superarm.agent import specs
@@ -88,6 +92,10 @@ ORACLES = {
         4,
     ),
     "Tour": (Tour(5), 10),
+    "Orienteering": (Orienteering(1 - np.eye(5), 3.0, iterations=10), 4),
+    "VehicleRoutes": (VehicleRoutes([1, 1], [2], iterations=10), 6),
+    "steiner_tree": (steiner_tree(DIAMOND, [0, 3]), 5),
+    "network_flow": (network_flow(DIAMOND, {0: 1, 3: -1}), 5),
     "minimize": (minimize(TopK(2)), 5),
     "minimize, ShortestPath": (minimize(ShortestPath(DIAMOND, 0, 3)), 5),
 }
