@@ -87,8 +87,15 @@ def change(name: str, agent: int, event: Event, seen: int) -> Work:
         )
         if newer:
             raise Conflict("the agent was changed by somebody else just now: try again")
+        other_learner = getattr(event, "learner", None) is not None
+        if other_learner and agent <= tail.base:
+            raise Conflict(
+                "the log of this agent was compacted, so that another learner could not learn from "
+                "its beginning: create another agent",
+                "/learner",
+            )
         position = tail.append(agent, event)
-        if getattr(event, "learner", None) is not None:
+        if other_learner:
             snapshots.drop(tail.tx, agent, agent)
         return position
 
@@ -172,6 +179,7 @@ class _Feedback:
     def add(self, given: Given, pointer: str) -> None:
         """One decision's."""
         decision = find_decision(self.tail.tx, self.agent, given.decision)
+        log.require_kept(decision.position, self.tail.base)
         values = values_of(given, decision.event, pointer)
         places = self.known.get(decision.position)
         if places is None:
@@ -380,7 +388,7 @@ def _forget(tail: Tail, agent: int, decisions: list[int]) -> int:
     for decision in decisions:
         known = log.seen(tx, decision)
         observed += len(known)
-        touched.update(place.position for place in known.values())
+        touched.update(x.position for x in known.values() if x.position > tail.base)
     rows = tx.execute(
         "SELECT position FROM events WHERE agent = ? AND kind <> 'decided' "
         "AND kind = 'corrected' AND position > ?",

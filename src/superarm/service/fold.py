@@ -107,6 +107,8 @@ def fold(
     agent: int,
     start: Folded | None = None,
     upto: int = log.WHOLE,
+    *,
+    knowing: int | None = None,
 ) -> Folded:
     """The agent after the events up to a position.
 
@@ -115,9 +117,10 @@ def fold(
         agent: the position where it was created.
         start: what was folded before; all corrections since must be of feedback after it.
         upto: the last position to read.
+        knowing: the last position whose corrections count; by default `upto`.
     """
     after = agent - 1 if start is None else start.position
-    truth = truth_of(connection, agent, after, upto)
+    truth = truth_of(connection, agent, after, upto if knowing is None else knowing)
 
     @functools.lru_cache(maxsize=4096)
     def look(position: int) -> Entry:

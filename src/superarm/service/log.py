@@ -3,6 +3,7 @@
 Each event's digest goes into a chain of hashes, so that a log that was changed or cut is noticed.
 """
 
+import functools
 import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ import msgspec
 from superarm.agent.decisions import as_time
 from superarm.service import events
 from superarm.service.database import Connection
-from superarm.service.problems import NotFound, Unavailable
+from superarm.service.problems import Gone, NotFound, Unavailable
 
 HASH = 16
 """Bytes of a hash."""
@@ -56,6 +57,11 @@ class Tail:
         self.time = max(as_time(now), _next(time))
         self._chain: bytes = chain
         self._start: int = position
+
+    @functools.cached_property
+    def base(self) -> int:
+        """The position before the first event that is kept."""
+        return base(self.tx)
 
     def append(self, agent: int | None, event: events.Event, person: str | None = None) -> int:
         """Write an event; returns its position. An agent that is None begins here."""
@@ -121,6 +127,7 @@ def decision(connection: Connection, position: int) -> Entry:
         (position,),
     )
     if not found:
+        require_kept(position, base(connection))
         raise NotFound(f"there is no decision at position {position}")
     agent, time, body = found[0]
     if body is None:
@@ -198,7 +205,9 @@ def _faults(connection: Connection) -> Iterator[Fault]:
     erased: set[int] = set()
     missing: set[int] = set()
     rows = connection.rows(
-        "SELECT position, agent, kind, time, digest, body FROM events ORDER BY position"
+        "SELECT position, agent, kind, time, digest, body FROM events "
+        "WHERE position > ? ORDER BY position",
+        (expected - 1,),
     )
     for position, agent, kind, time, digest, body in rows:
         if position != expected:
@@ -218,6 +227,16 @@ def _faults(connection: Connection) -> Iterator[Fault]:
         yield Fault(end, f"the log ends at {expected - 1}, not at {end}")
     elif chain != wanted:
         yield Fault(end, "the chain of hashes is broken")
+
+
+def require_kept(decision: int, base: int) -> None:
+    """Refuse a decision of the part of the log that is no longer kept."""
+    if 0 < decision <= base:
+        raise Gone(
+            "this decision is older than what the log keeps since it was compacted: nothing more "
+            "can be learned of it",
+            "/decision",
+        )
 
 
 def base(connection: Connection) -> int:

@@ -16,7 +16,7 @@ from superarm.contexts import InContext
 from superarm.service.database import Connection
 from superarm.service.events import Created, Id, ItemsPut, Matrix
 from superarm.service.fold import Folded, begun
-from superarm.service.log import HASH, Tail, hashed
+from superarm.service.log import HASH, Tail, base, hashed
 
 FOLD = 1
 """The version of the arithmetic: beliefs that were folded by another one are folded anew."""
@@ -210,7 +210,7 @@ def _thin(tx: Connection, agent: int) -> None:
     """Keep few old snapshots: the older, the farther apart; and the items of those alone."""
     rows = tx.execute("SELECT position FROM snapshots WHERE agent = ?", (agent,))
     positions = [position for (position,) in rows]
-    for position in sorted(set(positions) - set(thinned(positions))):
+    for position in sorted(set(positions) - {base(tx), *thinned(positions)}):
         tx.execute("DELETE FROM snapshots WHERE agent = ? AND position = ?", (agent, position))
     tx.execute(
         "DELETE FROM catalogues WHERE agent = ? AND position NOT IN "
@@ -239,13 +239,18 @@ def thinned(positions: list[int]) -> list[int]:
 
 
 def drop(tx: Connection, agent: int, since: int) -> None:
-    """Throw away the snapshots that a change of the feedback since a position makes wrong."""
-    tx.execute("DELETE FROM snapshots WHERE agent = ? AND position >= ?", (agent, since))
+    """Throw away the snapshots that a change of the feedback since a position makes wrong; not that
+    from which the log begins.
+    """
+    tx.execute(
+        "DELETE FROM snapshots WHERE agent = ? AND position >= ? AND position <> ?",
+        (agent, since, base(tx)),
+    )
 
 
 def newest(connection: Connection, agent: int, before: int) -> Folded | None:
-    """The last snapshot before a position whose settings are still in force; None if there is
-    none.
+    """The last snapshot before a position whose settings are still in force, or that from which the
+    log begins; None if there is none.
     """
     rows = connection.execute(
         "SELECT s.position, s.catalogue, s.config, s.body, c.body FROM snapshots s "
@@ -259,7 +264,9 @@ def newest(connection: Connection, agent: int, before: int) -> Folded | None:
         except Damaged:
             _logger.warning("a snapshot at position %d is damaged: an older one is used", position)
             return newest(connection, agent, position)
-        return found if bytes(settings) == config(found.created) else None
+        if bytes(settings) == config(found.created) or position == base(connection):
+            return found
+        return newest(connection, agent, position)
     return None
 
 

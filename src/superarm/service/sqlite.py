@@ -138,11 +138,34 @@ class Sqlite:
         """Write all that is committed to another file, while others go on writing."""
         target = apsw.Connection(str(path))
         try:
-            with _explained(), target.backup("main", self.read().apsw, "main") as copy:
+            # without one transaction that sees the same all the time, every commit of another
+            # process would let the copy begin again
+            with (
+                self.steady() as source,
+                _explained(),
+                target.backup("main", source.apsw, "main") as copy,
+            ):
                 while not copy.done:
                     copy.step(1000)
         finally:
             target.close()
+
+    @contextmanager
+    def steady(self) -> Iterator[_Connection]:
+        """A connection to read by that sees one moment, whatever others write."""
+        connection = self.read()
+        connection.execute("BEGIN")
+        try:
+            connection.execute("SELECT position FROM head")
+            yield connection
+        finally:
+            connection.execute("ROLLBACK")
+
+    def shrink(self) -> None:
+        """Give room that is not used back to the disk."""
+        with self._writing:
+            self._writer.execute("VACUUM")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Let go of the file."""
