@@ -34,10 +34,10 @@ class Users(NamedTuple):
 
 
 def dense(n: int, L: int, d: int, dtype: Any) -> Users:
-    """Features (n, L, d) with nothing in common: to read them once takes most of the time."""
+    """Features (n, L, d) with nothing in common: to read them once takes half of the time."""
     Phi: Array = np.random.default_rng(0).standard_normal((n, L, d), dtype)
     name = f"dense {np.dtype(dtype)}, d={d}"
-    return Users(name, "", Phi, lambda i: Phi[i])
+    return Users(name, "at most 1/5", Phi, lambda i: Phi[i])
 
 
 def outer(n: int, L: int, d_i: int, d_u: int) -> Users:
@@ -49,7 +49,9 @@ def outer(n: int, L: int, d_i: int, d_u: int) -> Users:
     return Users(name, "at most 1/5", features(x), lambda i: features(x[i]))
 
 
-def ratios(learner: Learner, users: Users, repeats: int, k: int = 10) -> Row:
+def ratios(
+    learner: Learner, users: Users, repeats: int, method: str = "choose", k: int = 10
+) -> Row:
     """The time per user of a call for all beside that of a call for each."""
     n = users.together.shape[0]
     rng = np.random.default_rng(1)
@@ -59,17 +61,19 @@ def ratios(learner: Learner, users: Users, repeats: int, k: int = 10) -> Row:
         chosen = agent.choose(features)
         agent.observe(chosen, SIGMA * rng.standard_normal(k), features=features)
 
+    call = getattr(agent, method)
+
     def together() -> Any:
-        return agent.choose(users.together)
+        return call(users.together)
 
     def one_by_one() -> None:
         for i in range(min(n, ALONE)):
-            agent.choose(users.alone(i))
+            call(users.alone(i))
 
     taken = interleaved({"together": together, "alone": one_by_one}, repeats)
     each = taken["together"] / n
     alone = taken["alone"] / min(n, ALONE)
-    name = f"{type(learner).__name__}, {users.name}, L={agent.problem.L:,}, {n:,} users"
+    name = f"{method}, {type(learner).__name__}, {users.name}, L={agent.problem.L:,}, {n:,} users"
     return Row(name, each, "one by one", each / alone, users.asked)
 
 
@@ -84,6 +88,7 @@ def rows(n: int, L: int, d: int, repeats: int) -> Iterator[Row]:
     for users in kinds:
         for learner in LEARNERS:
             yield ratios(learner, users, repeats)
+        yield ratios(LEARNERS[0], users, repeats, "decide")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

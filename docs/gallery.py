@@ -26,18 +26,23 @@ from superarm import (
     LaminarMatroid,
     Matroid,
     Milp,
+    Orienteering,
     PartitionMatroid,
     Quota,
     ShortestPath,
     SpanningTree,
     TopK,
     Tour,
+    VehicleRoutes,
+    network_flow,
+    steiner_tree,
 )
 from superarm.arrays import Array
 
 CHOSEN = "#d1495b"
 OTHER = "#c9d1d9"
 MAP = "YlGnBu"
+COLORS = (CHOSEN, "#00798c", "#edae49", "#30638e", "#7a5195")
 IMAGES = Path(__file__).parent / "images"
 
 
@@ -271,29 +276,27 @@ def milp(axes: Axes, rng: np.random.Generator) -> str:
     return "Milp(A, b): the most weight within four resources"
 
 
-def steiner_tree(axes: Axes, rng: np.random.Generator) -> str:
+def connected_places(axes: Axes, rng: np.random.Generator) -> str:
     xy = rng.random((30, 2)) * [1.6, 1]
     edges = near_pairs(xy, 0.45)
-    E = len(edges)
     cost = np.linalg.norm(xy[edges[:, 0]] - xy[edges[:, 1]], axis=1)
-    root, *others = np.argsort(xy[:, 0])[[0, 8, 15, 22, 29]]
-    into = np.zeros((30, E))
-    into[edges[:, 1], np.arange(E)] = 1
-    into[edges[:, 0], np.arange(E)] = -1
-    inner = np.arange(30) != root
+    places = np.argsort(xy[:, 0])[[0, 8, 15, 22, 29]]
+    network(axes, xy, edges, -cost, steiner_tree(edges, places.tolist())(-cost))
+    axes.scatter(xy[places, 0], xy[places, 1], s=90, color="0.25", zorder=4)
+    return "steiner_tree(edges, places): the cheapest that connects five"
 
-    # a unit of flow y reaches each of the others, along chosen edges x only
-    each = np.eye(len(others))
-    arrives = np.kron(each, np.hstack([-into, into])[inner])
-    along = np.kron(each, np.hstack([np.eye(E), np.eye(E)]))
-    chosen = np.tile(-np.eye(E), (len(others), 1))
-    A = np.block([[np.zeros((len(arrives), E)), arrives], [chosen, along]])
-    asked = (np.arange(30) == np.array(others)[:, None])[:, inner]
-    b = np.append(-1.0 * asked.ravel(), np.zeros(len(along)))
-    network(axes, xy, edges, -cost, Milp(A, b, helpers=arrives.shape[1])(-cost))
-    houses = xy[[root, *others]]
-    axes.scatter(houses[:, 0], houses[:, 1], s=90, color="0.25", zorder=4)
-    return "Milp(A, b, helpers=...): the cheapest way to connect five places"
+
+def flow(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((24, 2)) * [1.6, 1]
+    pairs = near_pairs(xy, 0.45)
+    arcs = np.where(xy[pairs[:, :1], 0] < xy[pairs[:, 1:], 0], pairs, pairs[:, ::-1])
+    cost = np.linalg.norm(xy[arcs[:, 0]] - xy[arcs[:, 1]], axis=1)
+    works, *houses = np.argsort(xy[:, 0])[[3, 15, 18, 20, 22]].tolist()
+    supply = {works: 4, **dict.fromkeys(houses, -1)}
+    network(axes, xy, arcs, -cost, network_flow(arcs, supply, capacity=2)(-cost), arrows=True)
+    axes.scatter(xy[works, 0], xy[works, 1], s=110, color="0.25", marker="s", zorder=4)
+    axes.scatter(xy[houses, 0], xy[houses, 1], s=90, color="0.25", zorder=4)
+    return "network_flow(arcs, supply, capacity=2): four are supplied by one"
 
 
 def intervals(axes: Axes, rng: np.random.Generator) -> str:
@@ -323,6 +326,43 @@ def tour(axes: Axes, rng: np.random.Generator) -> str:
     return "Tour(70): a short way through all cities; weight is minus length"
 
 
+def orienteering(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((51, 2)) * [1.6, 1]
+    xy[0] = [0.8, 0.5]
+    w = rng.random(50)
+    oracle = Orienteering(np.linalg.norm(xy[:, None] - xy, axis=-1), 3.5)
+    A = oracle(w)
+    A = A[A >= 0]
+    trip = xy[[0, *(A + 1), 0]]
+    length = np.linalg.norm(np.diff(trip, axis=0), axis=1).sum()
+    chosen = np.isin(np.arange(50), A)
+    x, y = xy[1:].T
+    axes.plot(*trip.T, color=CHOSEN, linewidth=2)
+    axes.scatter(x[~chosen], y[~chosen], s=120 * w[~chosen], color=OTHER, edgecolor="0.6", zorder=3)
+    axes.scatter(x[chosen], y[chosen], s=120 * w[chosen], color=CHOSEN, edgecolor="0.25", zorder=3)
+    axes.scatter(xy[0, 0], xy[0, 1], s=110, color="0.25", marker="s", zorder=4)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    return f"Orienteering(distances, 3.5): {len(A)} stops that pay, {length:.2f} on the way"
+
+
+def vehicle_routes(axes: Axes, rng: np.random.Generator) -> str:
+    xy = rng.random((41, 2)) * [1.6, 1]
+    xy[0] = [0.8, 0.5]
+    demands = rng.integers(1, 10, 40)
+    oracle = VehicleRoutes(demands, [50] * 5)
+    i, j = oracle.items.T
+    routes = oracle.routes(oracle(-np.linalg.norm(xy[i] - xy[j], axis=1)))
+    for color, route in zip(COLORS, routes, strict=False):
+        axes.plot(*xy[[0, *route, 0]].T, color=color, linewidth=2)
+    loads = [demands[np.array(route) - 1].sum() for route in routes]
+    axes.scatter(xy[1:, 0], xy[1:, 1], s=12 * demands, color="white", edgecolor="0.25", zorder=3)
+    axes.scatter(xy[0, 0], xy[0, 1], s=110, color="0.25", marker="s", zorder=4)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    return f"VehicleRoutes(demands, [50] * 5): loads of {', '.join(map(str, loads))}"
+
+
 PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "topk": topk,
     "quota": quota,
@@ -339,9 +379,12 @@ PICTURES: dict[str, Callable[[Axes, np.random.Generator], str]] = {
     "knapsack": knapsack,
     "budget": budget,
     "milp": milp,
-    "steiner-tree": steiner_tree,
+    "steiner-tree": connected_places,
+    "network-flow": flow,
     "intervals": intervals,
     "tour": tour,
+    "orienteering": orienteering,
+    "vehicle-routes": vehicle_routes,
 }
 
 

@@ -226,6 +226,10 @@ class Generator:
             "conflicts": [[0, 1]],
             "max_items": 2,
             "minimize": True,
+            "distances": [[float(i != j) for j in range(6)] for i in range(6)],
+            "max_length": 3.0,
+            "demands": [1, 1],
+            "iterations": 10,
         }
         wanted = WANTED.get(kind, ())
         found = {name: parameters[name] for name in wanted}
@@ -298,6 +302,7 @@ WANTED = {
     "Knapsack": ("costs", "budget"),
     "LaminarMatroid": ("L", "sets", "capacities"),
     "Milp": ("A", "b"),
+    "Orienteering": ("distances", "max_length", "iterations"),
     "PartitionMatroid": ("groups", "capacities"),
     "Quota": ("groups", "counts"),
     "ShortestPath": ("edges", "source", "target"),
@@ -305,4 +310,5 @@ WANTED = {
     "SpanningTree": ("edges",),
     "TopK": ("k",),
     "Tour": ("n_cities",),
+    "VehicleRoutes": ("demands", "capacities", "iterations"),
 }

@@ -19,6 +19,7 @@ from superarm import (
 )
 from superarm.ahead import EXAMPLES, compile_all
 from superarm.arrays.compiled import compiled
+from superarm.arrays.dots import are_many
 from superarm.errors import InfeasibleError, ParameterError
 
 
@@ -77,9 +78,20 @@ def test_examples_are_compiled_one_after_the_other():
         compile_all(["TopK", "Milp"])
 
 
+def test_learners_are_compiled_for_many_users_too(monkeypatch):
+    decided = []
+
+    def decide_each(learner, belief, problem, rng):
+        decided.append(are_many(problem.Phi, problem.Phi[:, 0]))
+
+    monkeypatch.setattr(superarm.decide, "decide_each", decide_each)
+    list(compile_all(["CombLinTS with scales", "CombTS"]))
+    assert decided == [True]
+
+
 def test_each_oracle_with_kernels_is_among_the_examples():
     """What has none is named here."""
-    plain = {"Assignment", "Matroid", "Milp", "Slate"}
+    plain = {"Assignment", "Matroid", "Milp", "Orienteering", "Slate", "VehicleRoutes"}
     oracles = {name for name in superarm.oracles.__all__ if name[0].isupper()}
     assert oracles - plain <= set(EXAMPLES)
 

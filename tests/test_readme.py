@@ -12,6 +12,8 @@ PAGES = (
     "CONTRIBUTING",
     *sorted(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")),
 )
+ELSEWHERE = ("docs/service",)
+"""Pages whose code needs a server, and runs in tests of its own."""
 STORIES = ("docs/agent", "docs/offline", "docs/tutorial")
 """Pages whose blocks build on each other, and run as one."""
 
@@ -28,7 +30,7 @@ def run(code, name, namespace, capsys):
 ALONE = [
     pytest.param(code, id=f"{page}-{i}")
     for page in PAGES
-    if page not in STORIES
+    if page not in STORIES + ELSEWHERE
     for i, code in enumerate(blocks(page))
 ]
 

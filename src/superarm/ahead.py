@@ -11,7 +11,8 @@ import numpy as np
 
 from superarm import decide
 from superarm.arrays.compiled import ahead
-from superarm.contracts import Learner, Oracle, Problem
+from superarm.arrays.dots import MANY
+from superarm.contracts import Learner, Oracle, Problem, features_stay
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.learners import (
     CombGaussianTS,
@@ -123,6 +124,7 @@ def _compiled(name: str) -> Compiled:
             _solve(example, _size(example))
         else:
             _decide(example, TopK(2), 3)
+            _decide_for_many(example)
     return Compiled(name, time.perf_counter() - start)
 
 
@@ -150,3 +152,16 @@ def _decide(learner: Learner, oracle: Oracle, L: int) -> None:
     Phi = np.random.default_rng(0).standard_normal((L, 3))
     problem = Problem(Phi, oracle)
     decide.warm_up(learner, learner.model.prior(problem), problem)
+
+
+def _decide_for_many(learner: Learner) -> None:
+    """Decide for so many users that what is fastest for them is used, if they may have features of
+    their own.
+    """
+    if features_stay(learner.model) or not learner.model.uses_features:
+        return
+    L = d = 2**4
+    Phi = np.random.default_rng(0).standard_normal((MANY // (L * d), L, d))
+    problem = Problem(Phi[0], TopK(2))
+    users = decide.in_contexts(learner, problem, Phi)
+    decide.decide_each(learner, learner.model.prior(problem), users, np.random.default_rng(0))

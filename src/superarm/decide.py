@@ -87,12 +87,20 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
     n = problem.batch[0]
     step = _users_per_part(problem.Phi)
     found = []
+    _let_memory_be_reused()
     for start in range(0, n, step):
         part = slice(start, start + step)
         some = Problem(_features_of(problem.Phi, part), _oracle_of(problem.oracle, part))
         generators = rng[part] if isinstance(rng, Sequence) else rng
         found.append(_decide_some(learner, belief, some, generators))
     return _stacked(found)
+
+
+def _let_memory_be_reused() -> None:
+    """Free an array larger than those that come: from then on glibc keeps the memory of smaller
+    ones for the next part of the users, where it would be mapped anew, page by page.
+    """
+    np.empty(USERS)
 
 
 def _decide_some(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
@@ -152,6 +160,8 @@ def _stacked(found: list[Array]) -> Array:
 
 def _widened(A: Array, K: int) -> Array:
     more = K - A.shape[-1]
+    if not more:
+        return A
     return np.pad(A, ((0, 0), (0, more)), constant_values=-1)
 
 

@@ -65,7 +65,7 @@ def replace(
         if not _LOCKS:
             file.close()  # Windows renames no open file
         partial.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
     finally:
         with suppress(OSError):  # a full disk refuses what is buffered once more
             file.close()
@@ -119,7 +119,7 @@ def _remove_unlocked(partial: Path) -> None:
         os.close(fd)
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     """Bring the names in a folder to the disk, where the system can."""
     if sys.platform == "win32":
         return

@@ -11,7 +11,8 @@ SuperarmError
 ├── OracleError      (RuntimeError)     an oracle returned no set of available items
 ├── NumericalError   (ArithmeticError)  numbers too large for float64
 ├── FileError        (ValueError)       a file that is truncated, foreign or newer than this version
-└── DataError        (OSError)          a data set that is missing or not what it should be
+├── DataError        (OSError)          a data set that is missing or not what it should be
+└── ServiceError     (RuntimeError)     a service refused a request, or did not answer
 """
 
 
@@ -61,3 +62,27 @@ class FileError(SuperarmError, ValueError):
 
 class DataError(SuperarmError, OSError):
     """A data set that is missing or not what it should be."""
+
+
+class ServiceError(SuperarmError, RuntimeError):
+    """A service refused a request, or did not answer.
+
+    Args:
+        detail: what is wrong, and what to change.
+        status: of HTTP; None if there was no answer.
+        field: what is wrong in the request, as a JSON pointer, if it is one field.
+
+    >>> from superarm.errors import ServiceError
+    >>> print(ServiceError("there is no agent 'news'", 404))
+    there is no agent 'news' (404)
+    """
+
+    def __init__(self, detail: str, status: int | None = None, field: str | None = None) -> None:
+        super().__init__(detail, status, field)
+        self.detail = detail
+        self.status = status
+        self.field = field
+
+    def __str__(self) -> str:
+        known = [str(one) for one in (self.status, self.field) if one is not None]
+        return f"{self.detail} ({', '.join(known)})" if known else self.detail

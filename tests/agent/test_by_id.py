@@ -24,6 +24,8 @@ from superarm import (
     Quota,
     ShortestPath,
     TopK,
+    Tour,
+    VehicleRoutes,
     minimize,
     with_gap,
 )
@@ -184,6 +186,17 @@ def test_edges_are_aligned_by_what_they_are():
     with pytest.raises(ItemsError, match=r"says nothing of item \('x', 'y'\)"):
         Agent(CombTS(), features=np.eye(5), items=[("x", "y"), *edges[1:]], oracle=other)
     Agent(CombTS(), features=np.eye(5), items=[(e,) for e in range(5)], oracle=other)  # by position
+
+
+@pytest.mark.parametrize("oracle", [Tour(5), VehicleRoutes([1, 1, 1], [2, 2], iterations=10)])
+def test_edges_of_an_array_are_aligned_too(oracle):
+    """Whatever is drawn, each city is left and entered as it should be."""
+    edges = [tuple(edge) for edge in oracle.items.tolist()]
+    agent = Agent(LEARNER, features=np.eye(oracle.L), items=edges[::-1], oracle=oracle, seed=0)
+    for _ in range(5):
+        ends = np.array(agent.choose().tolist())
+        visits = np.bincount(ends.ravel())
+        assert (visits[1:] == 2).all()
 
 
 def test_a_function_sees_the_weights_of_the_items_there_are():

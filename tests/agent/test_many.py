@@ -18,6 +18,7 @@ from superarm import (
     TopK,
     gaussian,
 )
+from superarm.arrays.dots import MANY
 from superarm.contexts import Concatenated, InContext, Outer
 from superarm.errors import (
     DecisionError,
@@ -54,6 +55,31 @@ def test_each_user_gets_what_they_would_get_alone(learner):
         np.testing.assert_array_equal(alone.features, decision.features)
     assert len({decision.seed for decision in decisions}) == N
     assert len({decision.id for decision in decisions}) == N
+
+
+@pytest.mark.parametrize("at_most", [False, True])
+def test_so_many_users_that_a_kernel_scores_them(at_most):
+    n = -(-MANY // (L * D))
+    many = np.random.default_rng(5).standard_normal((n, L, D))
+    agent = Agent(
+        CombLinTS(lam=1.0, sigma=0.5), features=FEATURES, oracle=TopK(K, at_most=at_most), seed=0
+    )
+    decisions = agent.decide(features=many)
+    assert len(decisions) == n
+    sizes = {len(decision.items) for decision in decisions}
+    assert (len(sizes) > 1) == at_most
+    for i in (0, 1, n // 2, n - 1):
+        alone = agent.decide(features=many[i], seed=decisions[i].seed)
+        assert alone.items == decisions[i].items
+        np.testing.assert_array_equal(alone.features, decisions[i].features)
+    chosen = agent.choose(features=many)
+    assert {len(items) for items in chosen} == sizes
+    assert all(len(set(items)) == len(items) for items in chosen)
+
+
+def test_the_record_of_one_user_does_not_keep_those_of_all_in_memory():
+    decision = learned(CombLinTS(), FEATURES).decide(features=DENSE)[0]
+    assert decision.features.base is None
 
 
 @pytest.mark.parametrize("kind", [Outer, Concatenated])

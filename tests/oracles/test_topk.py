@@ -106,6 +106,30 @@ def test_large_ground_sets_against_sorting():
         assert chosen.tolist() == members[np.argsort(-w[members], kind="stable")[:50]].tolist()
 
 
+@pytest.mark.parametrize("available", [1.0, 0.1])
+def test_many_items_with_ties_against_sorting(available):
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        L = rng.integers(256, 700)
+        k = rng.integers(2, 64)
+        w = np.round(rng.standard_normal(L) * rng.integers(1, 9))
+        w[rng.random(L) > available] = -np.inf
+        order = np.argsort(-w, kind="stable")[:k]
+        positive = order[w[order] > 0].tolist()
+        assert TopK(k, at_most=True)(w).tolist() == positive + [-1] * (k - len(positive))
+        if (w > -np.inf).sum() >= k:
+            assert TopK(k)(w).tolist() == order.tolist()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [0, 200, 299])
+def test_bad_weights_among_many_items(bad, place):
+    w = np.random.default_rng(0).standard_normal(300)
+    w[place] = bad
+    with pytest.raises(WeightsError, match=str(place)):
+        TopK(10)(w)
+
+
 def test_weights_may_be_strided_or_integers():
     w = np.arange(20)[::2]
     assert TopK(2)(w).tolist() == [9, 8]

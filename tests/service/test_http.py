@@ -334,7 +334,7 @@ def test_a_user_is_forgotten(host, tmp_path):
             host.observe(made, {"a": 1.0})
         if i == 20:
             host.settle()
-            host.service.learner._snapshot()
+            host.service.learner._snapshot(everything=True)
     key = {"idempotency-key": f"for {user}"}
     host.done("POST", "/v1/agents/news/decisions", {"user": user}, headers=key)
     for _ in kept:

@@ -17,6 +17,7 @@ LEARNER = {
     "RandomChoice": {},
 }
 DIAMOND = [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]]
+UNIT = [[float(i != j) for j in range(5)] for i in range(5)]  # distances
 GROUPS = dict(zip("abcd", "xxyy", strict=True))
 COSTS = dict(zip("abcd", [1.0, 2.0, 3.0, 1.0], strict=True))
 ORACLE = {
@@ -30,6 +31,7 @@ ORACLE = {
     "Knapsack": ({"costs": COSTS, "budget": 3.0}, 4),
     "LaminarMatroid": ({"L": 6, "sets": [[0, 1, 2]], "capacities": [1]}, 6),
     "Milp": ({"A": [[1.0, 1.0, 1.0, 1.0]], "b": [2.0]}, 4),
+    "Orienteering": ({"distances": UNIT, "max_length": 3.0, "iterations": 10}, 4),
     "PartitionMatroid": ({"groups": GROUPS, "capacities": {"x": 1, "y": 2}}, 4),
     "Quota": ({"groups": GROUPS, "counts": {"x": 1, "y": 1}}, 4),
     "ShortestPath": ({"edges": DIAMOND, "source": 0, "target": 3, "clip": True}, 5),
@@ -37,6 +39,7 @@ ORACLE = {
     "SpanningTree": ({"edges": DIAMOND, "minimize": True}, 5),
     "TopK": ({"k": 2}, 4),
     "Tour": ({"n_cities": 5}, 10),
+    "VehicleRoutes": ({"demands": [1, 1], "capacities": [2], "iterations": 10}, 6),
 }
 
 

@@ -13,13 +13,14 @@ from superarm.agent.decisions import REMEMBERED, Ledger
 from superarm.agent.explain import Explanation, explain
 from superarm.agent.fields import MOST_SEEDS
 from superarm.agent.kept import Kept
-from superarm.agent.record import record
+from superarm.agent.record import record, records
 from superarm.agent.state import started, with_features, with_items, without_items
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Learner, require_learner
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ParameterError
 from superarm.files import PathLike
+from superarm.oracles.base import is_full
 
 
 class Agent(Kept):
@@ -101,7 +102,10 @@ class Agent(Kept):
         A = call.decided(self.rng, self._drawing)
         if call.users is None:
             return call.ids(A[A >= 0])
-        return [call.ids(row[row >= 0]) for row in A]
+        ids = call.ids(A)
+        if is_full(A):
+            return list(ids)
+        return [row[there] for row, there in zip(ids, A >= 0, strict=True)]
 
     def decide(
         self,
@@ -137,11 +141,7 @@ class Agent(Kept):
         seeds = self._seeds(call.users)
         rngs = [np.random.default_rng(drawn) for drawn in seeds]
         chosen = call.decided(rngs)
-        made = []
-        for i, (drawn, rng) in enumerate(zip(seeds, rngs, strict=True)):
-            found = record(call.of_user(i), chosen[i], drawn, rng, draws)
-            made.append(self._signed(found))
-        return made
+        return [self._signed(made) for made in records(call, chosen, seeds, rngs, draws)]
 
     def explain(
         self,

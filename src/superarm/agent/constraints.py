@@ -79,8 +79,9 @@ def _edges(oracle: Oracle, catalogue: Catalogue) -> Catalogue | None:
     edges = getattr(oracle, "items", None)
     if edges is None or catalogue.kind != "tuples":
         return None
+    listed = edges.tolist() if isinstance(edges, np.ndarray) else edges
     try:
-        known = Catalogue(objects(list(edges)))
+        known = Catalogue(objects([tuple(edge) for edge in listed]))
     except ItemsError:  # parallel edges, or nodes that are no ids
         return None
     if all(known.get(item) < 0 for item in catalogue.ids.tolist()):

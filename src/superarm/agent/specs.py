@@ -8,6 +8,7 @@
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from superarm.contracts import Learner, Oracle
 from superarm.errors import ParameterError, SuperarmError
 from superarm.oracles import minimize
 from superarm.oracles.base import BaseOracle
+from superarm.tables import index_of
 
 LEARNERS = tuple(learners.__all__)
 ORACLES = (
@@ -31,6 +33,7 @@ ORACLES = (
     "Knapsack",
     "LaminarMatroid",
     "Milp",
+    "Orienteering",
     "PartitionMatroid",
     "Quota",
     "ShortestPath",
@@ -38,6 +41,7 @@ ORACLES = (
     "SpanningTree",
     "TopK",
     "Tour",
+    "VehicleRoutes",
 )
 PER_ITEM = ("groups", "costs", "start", "end")
 """Parameters with one entry per item: lists in their order, or objects by id."""
@@ -125,7 +129,12 @@ def of_oracle(oracle: Any) -> dict[str, Any]:
         raise ParameterError(f"a service has the oracles {', '.join(ORACLES)}, not {oracle!r:.100}")
     given, named = oracle.arguments
     bound = inspect.signature(type(oracle)).bind(*given, **named)
-    return {"kind": kind} | {name: _plain(value) for name, value in bound.arguments.items()}
+    found = {"kind": kind}
+    for name, value in bound.arguments.items():
+        by_key = name in PER_ITEM + PER_GROUP
+        in_order = not by_key and index_of(value) is not None and not hasattr(value, "columns")
+        found[name] = _plain(value.to_numpy() if in_order else value)
+    return found
 
 
 def _parts(spec: Any, what: str, allowed: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
@@ -187,24 +196,37 @@ def _labels(groups: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for label in values if isinstance(values, Collection) else ():
         for one in label if isinstance(label, list) else [label]:
-            if isinstance(one, int | float) and not isinstance(one, bool):
-                found[str(one)] = one
+            if isinstance(one, int | float):
+                found[json.dumps(one)] = one
     return found
 
 
 def _plain(value: Any) -> Any:
     """A value in terms of JSON."""
-    if hasattr(value, "to_dict") and hasattr(value, "index"):  # a pandas Series goes by its index
-        value = value.to_dict()
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
     if hasattr(value, "toarray"):
-        return value.toarray().tolist()
+        value = value.toarray()
+    elif index_of(value) is not None and not hasattr(value, "columns"):
+        value = value.to_dict()  # a pandas Series goes by its index
+    elif hasattr(value, "to_numpy") and not hasattr(value, "columns"):
+        value = value.to_numpy()
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(_plain(key)): _plain(one) for key, one in value.items()}
+        found = {_key(key): _plain(one) for key, one in value.items()}
+        if len(found) < len(value):
+            raise ParameterError(f"two keys of {value!r:.100} are the same in JSON: rename one")
+        return found
     if isinstance(value, list | tuple | set | frozenset):
         listed = value if isinstance(value, list | tuple) else sorted(value, key=str)
         return [_plain(one) for one in listed]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ParameterError(f"{value!r:.100} cannot be sent to a service: only numbers and text can")
+
+
+def _key(key: Any) -> str:
+    """The key of an object of JSON's: text as it is, numbers and truth values as JSON has them."""
+    plain = _plain(key)
+    if isinstance(plain, list | dict):
+        raise ParameterError(f"{key!r:.100} cannot be sent to a service: ids are numbers or text")
+    return plain if isinstance(plain, str) else json.dumps(plain)

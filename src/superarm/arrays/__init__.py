@@ -23,6 +23,7 @@ from superarm.arrays.columns import (
     joined_stats as joined_stats,
     with_rows_counted as with_rows_counted,
 )
+from superarm.arrays.dots import are_many, dots
 from superarm.arrays.draws import (
     beta as beta,
     normal as normal,
@@ -144,6 +145,8 @@ def matvec(M: Features | Selection, v: Array) -> Array:
     one = only_one(M)
     if one is not None:
         return v @ one.T
+    if are_many(M, v):
+        return dots(M, np.ascontiguousarray(v))
     product: Array = M @ v[..., None]
     return product[..., 0]
 

@@ -55,6 +55,17 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     It may call other compiled functions by their names. If it loops with `prange` over the rows of
     its first argument, and these are large enough together, it runs on all cores.
     """
+    return _compiled(function, in_order=True)
+
+
+def compiled_sums(function: Callable[P, T]) -> Callable[P, T]:
+    """As `compiled`, but its sums may be added up in any order, as in vector registers: so they
+    round as sums of BLAS do, from machine to machine in different ways.
+    """
+    return _compiled(function, in_order=False)
+
+
+def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
     assert isinstance(function, types.FunctionType)
     scope = function.__globals__
     code = function.__code__
@@ -71,7 +82,12 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
         # Numba's cache tells functions apart by their name, not by how they were compiled
         suffix = "_parallel" if parallel else ""
         source.__qualname__ = function.__qualname__ + suffix
-        compile_ = functools.partial(numba.njit, nogil=True, parallel=parallel)
+        compile_ = functools.partial(
+            numba.njit,
+            nogil=True,
+            parallel=parallel,
+            fastmath=set() if in_order else {"reassoc"},
+        )
         try:
             jitted: Callable[..., Any] = compile_(cache=True)(source)
         except RuntimeError:  # no folder to cache in can be written

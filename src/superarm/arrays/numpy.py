@@ -21,7 +21,7 @@ from superarm.arrays.kinds import (
 )
 from superarm.errors import NumericalError
 
-PART = 2**18
+PART = 2**16
 """Numbers in a part of the features that stays in the cache."""
 
 

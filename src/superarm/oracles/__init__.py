@@ -3,6 +3,7 @@
 from superarm.oracles.base import minimize, with_gap
 from superarm.oracles.brute_force import brute_force
 from superarm.oracles.budget import Budget
+from superarm.oracles.flows import network_flow, steiner_tree
 from superarm.oracles.grid import GridPath
 from superarm.oracles.intervals import Intervals
 from superarm.oracles.knapsack import Knapsack
@@ -11,6 +12,7 @@ from superarm.oracles.matroid import LaminarMatroid, Matroid, PartitionMatroid
 from superarm.oracles.milp import Milp
 from superarm.oracles.overlapping import GroupLimits
 from superarm.oracles.path import DagPath, ShortestPath
+from superarm.oracles.routes import Orienteering, VehicleRoutes
 from superarm.oracles.slate import Slate
 from superarm.oracles.topk import Quota, TopK
 from superarm.oracles.tour import Tour
@@ -28,6 +30,7 @@ __all__ = [
     "LaminarMatroid",
     "Matroid",
     "Milp",
+    "Orienteering",
     "PartitionMatroid",
     "Quota",
     "ShortestPath",
@@ -35,7 +38,10 @@ __all__ = [
     "SpanningTree",
     "TopK",
     "Tour",
+    "VehicleRoutes",
     "brute_force",
     "minimize",
+    "network_flow",
+    "steiner_tree",
     "with_gap",
 ]

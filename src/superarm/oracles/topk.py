@@ -16,6 +16,8 @@ from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, 
 from superarm.tables import named
 
 BLOCK = 64  # items looked at together
+LONG = 4 * BLOCK  # items from which on it pays to look for a higher floor first
+MANY = 64 * BLOCK  # items that are enough to find one
 FEW = 16  # groups whose lowest bar is worth knowing
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -54,6 +56,29 @@ def _any_above(block: Array, bar: float) -> bool:
 
 
 @compiled
+def _raised(w: Array, k: int, floor: float) -> float:
+    """The floor, or a higher one if k weights are found to exceed it: then fewer enter the heap.
+
+    Weights that are BLOCK apart are in one lane. Where the largest of k lanes exceed that of
+    another, so do k weights. Without branches, as in `_any_above`.
+    """
+    most = np.full(BLOCK, floor)
+    for begin in range(0, min(len(w), MANY) - BLOCK + 1, BLOCK):
+        block = w[begin : begin + BLOCK]
+        for i in range(BLOCK):
+            most[i] = block[i] if block[i] > most[i] else most[i]
+
+    for i in range(BLOCK):
+        x = most[i]
+        above = 0
+        for j in range(BLOCK):
+            above += most[j] > x
+        if above >= k and x > floor:
+            floor = x
+    return floor
+
+
+@compiled
 def _least(bar: Array) -> float:
     """The least of the bars; NumPy's own takes a second to compile."""
     least = np.inf
@@ -67,6 +92,8 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
     """Fill `item` with the best of each group; False if a weight is NaN or +inf."""
     L = len(w)
     G = len(start) - 1
+    if G == 1 and 1 < len(item) < BLOCK and L >= LONG:
+        floor = _raised(w, len(item), floor)
     value = np.empty(len(item))
     for i in range(len(item)):
         value[i] = floor
@@ -82,6 +109,8 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
         if end - begin == BLOCK and G <= FEW and not _any_above(w[begin:end], lowest):
             continue
         for e in range(begin, end):
+            if w[e] <= lowest:
+                continue
             g = group[e] if len(group) else 0
             if w[e] <= bar[g]:
                 continue

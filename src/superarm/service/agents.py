@@ -113,16 +113,8 @@ async def change(service: Service, name: str, body: ChangeAgent) -> AgentInfo:
 async def remove(service: Service, name: str) -> None:
     """Take an agent out of service."""
     folded = service.view(name)
-    await service.written(commits.remove(name, folded.created_at))
-    while service.learner.leading and _is_served(service, name, folded.created_at):
-        service.learner.wake()
-        await asyncio.sleep(0.003)
-
-
-def _is_served(service: Service, name: str, created_at: int) -> bool:
-    """Whether an agent is still there; not another one that has its name by now."""
-    found = service.learner.views.get(name)
-    return found is not None and found.created_at == created_at
+    position = await service.written(commits.remove(name, folded.created_at))
+    await service.published(position, name)
 
 
 def trial_of(limits: Limits, folded: Folded | None, event: Event) -> Folded:
@@ -131,7 +123,7 @@ def trial_of(limits: Limits, folded: Folded | None, event: Event) -> Folded:
     entry = Entry(position, position, as_time(now()), event)
     nothing = Truth({}, set(), None)
     try:
-        found = applied(folded, entry, _never, nothing)
+        found = applied(folded, [entry], _never, nothing)
     except SuperarmError as error:
         raise as_refused(error) from error
     _require_size(limits, found)
@@ -191,7 +183,7 @@ def _try_learner(service: Service, folded: Folded, learner: dict[str, Any]) -> N
         if isinstance(entry.event, Observed):
             continue
         try:
-            trial = applied(trial, entry, _never, truth)
+            trial = applied(trial, [entry], _never, truth)
         except SuperarmError as error:
             raise Unfit(str(error), "/learner") from error
 

@@ -24,8 +24,10 @@ from superarm.service.wire import AgentInfo, Default, GiveFeedback, Seen
 
 NESTED = 6
 """How deep lists and objects lie in the description of a learner or an oracle."""
-SET_HERE = ("effort", "kicks", "restarts", "rounds")
-"""Parameters of oracles that say how long to search."""
+SET_HERE = ("effort", "rounds")
+"""Parameters of oracles that say how long to search, and are left at their defaults."""
+SEARCHED = {"iterations": 300, "kicks": 2, "restarts": 1}
+"""Others, and how much of each is allowed."""
 SIZES = (
     "L",
     "edges",
@@ -157,6 +159,9 @@ def limited(limits: Limits, spec: dict[str, Any]) -> dict[str, Any]:
     for name in SET_HERE:
         if name in found:
             raise Unfit(f"{name} is set by the service: leave it out", f"/oracle/{name}")
+    for name, at_most in SEARCHED.items():
+        if _largest(found.get(name)) > at_most:
+            raise TooLarge(f"{name} may be {at_most} at most", f"/oracle/{name}")
     for name in SIZES:
         if _largest(found.get(name)) > 2 * limits.items:  # so many ends has a graph of them
             raise TooLarge(f"{name} may go up to {2 * limits.items}", f"/oracle/{name}")

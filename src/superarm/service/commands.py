@@ -15,6 +15,8 @@ def add(commands: Any) -> None:
     """Add the commands of the service to those of superarm."""
     _add_serve(commands)
     _add_keys(commands)
+    _add_log(commands)
+    _add_backup(commands)
 
 
 def _add_serve(commands: Any) -> None:
@@ -35,7 +37,9 @@ examples:
     )
     _add_data(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="port (default: 8000)")
+    parser.add_argument(
+        "--port", type=int, default=8000, help="port, 0 for a free one (default: 8000)"
+    )
     parser.add_argument(
         "--expose",
         action="store_true",
@@ -81,6 +85,91 @@ def _add_keys(commands: Any) -> None:
     revoke.add_argument("id", help="as in the list")
     _add_data(revoke)
     revoke.set_defaults(command=_revoke_key, after="")
+
+
+def _add_log(commands: Any) -> None:
+    parser = commands.add_parser(
+        "log",
+        help="verify, export or compact the log of a service",
+        description="The log of a service: all that was decided, observed and changed.",
+        epilog="""\
+examples:
+  superarm log verify superarm-data
+  superarm log export superarm-data --out log.jsonl
+  superarm log export superarm-data --format parquet --out log --agent news
+  superarm log compact superarm-data --before 90d""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    verify = actions.add_parser(
+        "verify",
+        help="look for events that are missing or were changed",
+        description="Read the whole log, and compare each event with the chain of hashes. A "
+        "service may run meanwhile. Ends with the code 2 if anything is wrong.",
+    )
+    _add_folder(verify)
+    verify.set_defaults(command=_verify_log, after="")
+    export = actions.add_parser(
+        "export",
+        help="write it as JSON Lines or Parquet",
+        description="""\
+Write what the log holds, as of one moment; a service may run meanwhile.
+  jsonl    all events, one JSON object per line, to a file or to the terminal
+  parquet  a folder with decisions.parquet (items, features, context, propensities, user) and
+           feedback.parquet (one row per weight)""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_folder(export)
+    export.add_argument("--format", choices=["jsonl", "parquet"], default="jsonl")
+    export.add_argument("--out", type=Path, metavar="PATH", help="a new file, or folder of Parquet")
+    export.add_argument("--agent", metavar="NAME", help="the events of this agent alone")
+    export.set_defaults(command=_export_log, after=" Nothing was written.")
+    _add_compact(actions)
+
+
+def _add_compact(actions: Any) -> None:
+    compact = actions.add_parser(
+        "compact",
+        help="drop what is not needed any more; no service may run meanwhile",
+        description="""\
+Drop answers to requests of more than 7 days ago and old snapshots, and give the room back to the
+disk. With --before, events from before a time are dropped too, and what was learned by then is kept
+as the beginning of the log. What agents believe stays the same, bit by bit. But decisions from
+before take no more feedback or corrections, and other learners cannot learn from them; what was
+learned from a user's decisions from before stays learned. Export the log first to keep them.""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_folder(compact)
+    compact.add_argument(
+        "--before",
+        metavar="TIME",
+        help="a time ago such as 90d or 12h, or a date such as 2026-01-31 (UTC)",
+    )
+    compact.set_defaults(command=_compact_log, after=" The log is as it was.")
+
+
+def _add_backup(commands: Any) -> None:
+    parser = commands.add_parser(
+        "backup",
+        help="copy the log of a service, which may run meanwhile",
+        description="Copy all that a service keeps to one file, as of one moment. The copy is "
+        "verified, and on the disk before it gets its name. To serve it, put it as superarm.db "
+        "into a folder of its own.",
+        epilog="example: superarm backup --data superarm-data backup.db",
+    )
+    parser.add_argument("target", type=Path, metavar="FILE", help="a new file")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path("superarm-data"),
+        metavar="DIR",
+        help="the folder of the service (default: superarm-data)",
+    )
+    parser.set_defaults(command=_backup, after=" Nothing was written.")
+
+
+def _add_folder(parser: Any) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the service")
 
 
 def _add_data(parser: Any) -> None:
@@ -161,3 +250,38 @@ def _revoke_key(arguments: argparse.Namespace) -> None:
     database = server.opened(arguments.data, arguments.database)
     keys.revoke(database, arguments.id)
     database.close()
+
+
+def _verify_log(arguments: argparse.Namespace) -> None:
+    _require_extra()
+    from superarm.service import upkeep
+
+    print(upkeep.verify(arguments.folder))
+
+
+def _export_log(arguments: argparse.Namespace) -> None:
+    _require_extra()
+    from superarm.service import exporting
+
+    done = exporting.export(
+        arguments.folder,
+        arguments.format,
+        arguments.out,
+        arguments.agent,
+    )
+    if done:
+        print(done)
+
+
+def _compact_log(arguments: argparse.Namespace) -> None:
+    _require_extra()
+    from superarm.service import upkeep
+
+    print(upkeep.compact(arguments.folder, arguments.before))
+
+
+def _backup(arguments: argparse.Namespace) -> None:
+    _require_extra()
+    from superarm.service import upkeep
+
+    print(upkeep.backup(arguments.data, arguments.target))

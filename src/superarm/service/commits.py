@@ -87,8 +87,15 @@ def change(name: str, agent: int, event: Event, seen: int) -> Work:
         )
         if newer:
             raise Conflict("the agent was changed by somebody else just now: try again")
+        other_learner = getattr(event, "learner", None) is not None
+        if other_learner and agent <= tail.base:
+            raise Conflict(
+                "the log of this agent was compacted, so that another learner could not learn from "
+                "its beginning: create another agent",
+                "/learner",
+            )
         position = tail.append(agent, event)
-        if getattr(event, "learner", None) is not None:
+        if other_learner:
             snapshots.drop(tail.tx, agent, agent)
         return position
 
@@ -172,6 +179,7 @@ class _Feedback:
     def add(self, given: Given, pointer: str) -> None:
         """One decision's."""
         decision = find_decision(self.tail.tx, self.agent, given.decision)
+        log.require_kept(decision.position, self.tail.base)
         values = values_of(given, decision.event, pointer)
         places = self.known.get(decision.position)
         if places is None:
@@ -327,18 +335,12 @@ def sweep(name: str, agent: int, weight: float, before: str, most: int = 200) ->
         rows = tail.tx.execute("SELECT swept FROM agents WHERE name = ?", (name,))
         if not rows:
             return False
-        later = tail.tx.execute(
-            "SELECT position, time, body FROM events WHERE position > ? AND agent = ? "
-            "AND kind = 'decided' ORDER BY position LIMIT ?",
-            (rows[0][0], agent, most),
-        )
-        # a clock that was set back must not let a decision be passed over
-        due = list(itertools.takewhile(lambda row: row[1] < before, later))
+        due = _until(tail, rows[0][0], before, most)
         if not due:
             return False
         found = _Feedback(tail, agent, correct=False)
-        for position, _, body in due:
-            if body is None:
+        for position, of_agent, kind, body in due:
+            if of_agent != agent or kind != "decided" or body is None:
                 continue
             decision = decoded(body)
             known = log.seen(tail.tx, position)
@@ -354,6 +356,16 @@ def sweep(name: str, agent: int, weight: float, before: str, most: int = 200) ->
         return len(due) == most
 
     return work
+
+
+def _until(tail: Tail, after: int, before: str, most: int) -> list[Any]:
+    """The events after a position that happened before a time, up to the first that did not."""
+    rows = tail.tx.rows(
+        "SELECT position, agent, kind, body, time FROM events WHERE position > ? "
+        "ORDER BY position LIMIT ?",
+        (after, most),
+    )
+    return [row[:4] for row in itertools.takewhile(lambda row: row[4] < before, rows)]
 
 
 # --- the right to be forgotten --------------------------------------------------------------------
@@ -386,7 +398,7 @@ def _forget(tail: Tail, agent: int, decisions: list[int]) -> int:
     for decision in decisions:
         known = log.seen(tx, decision)
         observed += len(known)
-        touched.update(place.position for place in known.values())
+        touched.update(x.position for x in known.values() if x.position > tail.base)
     rows = tx.execute(
         "SELECT position FROM events WHERE agent = ? AND kind <> 'decided' "
         "AND kind = 'corrected' AND position > ?",

@@ -15,7 +15,7 @@ SCHEMA = 1
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS head (
-    one BIGINT PRIMARY KEY, position BIGINT NOT NULL, chain {bytes} NOT NULL
+    one BIGINT PRIMARY KEY, position BIGINT NOT NULL, time TEXT NOT NULL, chain {bytes} NOT NULL
 );
 CREATE TABLE IF NOT EXISTS events (
     position BIGINT PRIMARY KEY,
@@ -79,11 +79,17 @@ class Connection(Protocol):
 class Database(Protocol):
     """A database with one writer at a time."""
 
+    shared: bool
+    """Whether other servers may work on it too, and follow what one of them learns."""
+
     def transaction(self) -> AbstractContextManager[Connection]:
         """Everything in it happens, and is on disk, or nothing does. No other writer is between."""
 
     def read(self) -> Connection:
         """A connection of this thread's own, to read by."""
+
+    def lead(self) -> int | None:
+        """The epoch in which this server is the one that learns; None if another one is."""
 
     def close(self) -> None:
         """Let go of everything."""

@@ -1,20 +1,23 @@
 """Decisions, and feedback on them."""
 
 import asyncio
+import itertools
 import secrets
 import time
-from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from superarm.agent import Decision
 from superarm.agent.asked import Asked, asked
 from superarm.agent.fields import MOST_SEEDS
 from superarm.agent.record import record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
+from superarm.arrays import repeated
 from superarm.contexts import InContext
-from superarm.errors import ItemsError, MaskError
+from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log
 from superarm.service.asking import (
     checked_ids,
@@ -25,6 +28,7 @@ from superarm.service.asking import (
     needs_fractions,
     require_fractions,
 )
+from superarm.service.commits import Work
 from superarm.service.engine import Limits, Service
 from superarm.service.events import Decided
 from superarm.service.fold import Folded, features_to_keep
@@ -49,35 +53,101 @@ async def decide(service: Service, name: str, body: Decide, key: str | None = No
         body: what is asked for.
         key: with the same key, the same decision is made but once.
     """
-    work = partial(_decided, service, name, body, key)
-    made: Made = await service.decided(work, _whose(name, body), 1 + body.draws)
+    wanted = Wanted(name, body, key)
+    made: Made = await service.decided(decide_all, wanted, wanted.whose, 1 + body.draws)
     return made
 
 
-def _whose(name: str, body: Decide) -> str:
-    """Of what decisions take about as long: an agent, with its oracle or one of today."""
-    kind = None if body.oracle is None else body.oracle.get("kind")
-    return f"{name} {kind!r:.60}"
+class Wanted(NamedTuple):
+    """A decision that is waited for."""
+
+    name: str
+    body: Decide
+    key: str | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it can be made together with others: items, constraints and all else are the
+        agent's own.
+        """
+        body = self.body
+        return body.available is None and body.oracle is None and not body.draws
+
+    @property
+    def whose(self) -> str:
+        """Of what decisions take about as long: an agent, with its oracle or one of today."""
+        kind = None if self.body.oracle is None else self.body.oracle.get("kind")
+        return f"{self.name} {kind!r:.60}"
 
 
-def _decided(service: Service, name: str, body: Decide, key: str | None) -> commits.Work:
-    """Decide by what is believed now; what comes back writes it down."""
-    folded, state = service.ready(name)
-    call = asked_by(service.limits, folded, state, body)
-    seed = secrets.randbelow(MOST_SEEDS)
-    rng = np.random.default_rng(seed)
-    start = time.perf_counter()
-    chosen = call.decided(rng)
-    service.took(_whose(name, body), time.perf_counter() - start)
-    made = record(call, chosen, seed, rng, body.draws, service.limits.decide_seconds)
-    if len(made.items) > service.limits.chosen:
-        raise TooLarge(f"a decision may be of {service.limits.chosen} items")
+def decide_all(service: Service, wanted: list[Wanted]) -> list[Work | Exception]:
+    """Decide for all that wait, by what is believed now: what writes each decision down."""
+    found: list[Work | Exception] = []
+    for name, group in itertools.groupby(wanted, lambda one: one.name if one.is_plain else None):
+        some = list(group)
+        if name is None or len(some) == 1:
+            found += [_decided(service, one) for one in some]
+        else:
+            found += _decided_together(service, name, some)
+    return found
+
+
+def _decided(service: Service, wanted: Wanted) -> Work | Exception:
+    """One decision."""
+    try:
+        folded, state = service.ready(wanted.name)
+        call = asked_by(service.limits, folded, state, wanted.body)
+        seed = secrets.randbelow(MOST_SEEDS)
+        rng = np.random.default_rng(seed)
+        start = time.perf_counter()
+        chosen = call.decided(rng)
+        service.took(wanted.whose, time.perf_counter() - start)
+        seconds = service.limits.decide_seconds
+        made = record(call, chosen, seed, rng, wanted.body.draws, seconds)
+        return _work(service.limits, folded, wanted, made)
+    except Exception as error:  # who waits is told, and the others are decided for
+        return error
+
+
+def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list[Work | Exception]:
+    """Decisions of one agent, of which all read the features at once."""
+    try:
+        folded, state = service.ready(name)
+        calls = [asked_by(service.limits, folded, state, one.body) for one in wanted]
+        seeds = [secrets.randbelow(MOST_SEEDS) for _ in wanted]
+        rngs = [np.random.default_rng(seed) for seed in seeds]
+        start = time.perf_counter()
+        chosen = asked(state, _shared(calls), None, None).decided(rngs)
+        service.took(wanted[0].whose, (time.perf_counter() - start) / len(wanted))
+        works: list[Work | Exception] = []
+        for i, call in enumerate(calls):
+            made = record(call, chosen[i], seeds[i], rngs[i], 0)
+            works.append(_work(service.limits, folded, wanted[i], made))
+        return works
+    except SuperarmError:  # of one of them, or of a learner whose features stay
+        return [_decided(service, one) for one in wanted]
+
+
+def _shared(calls: list[Asked]) -> Any:
+    """The features of several calls as one: the same items, each in its own context if any."""
+    Phi: Any = calls[0].problem.Phi
+    if isinstance(Phi, InContext):
+        each: list[Any] = [call.problem.Phi for call in calls]
+        return Phi.of(np.stack([one.x for one in each]))
+    return repeated(Phi, len(calls))
+
+
+def _work(limits: Limits, folded: Folded, wanted: Wanted, made: Decision) -> Work:
+    """What writes a decision down."""
+    if len(made.items) > limits.chosen:
+        raise TooLarge(f"a decision may be of {limits.chosen} items")
+    body = wanted.body
     Phi = made.features
     event = Decided(
         token=commits.token(),
         items=list(made.items),
         features=features_to_keep(made),
-        seed=seed,
+        seed=made.seed,
         believed=folded.position,
         context=Phi.x.tolist() if isinstance(Phi, InContext) else None,
         propensity=None if made.propensity is None else list(made.propensity),
@@ -87,7 +157,7 @@ def _decided(service: Service, name: str, body: Decide, key: str | None) -> comm
         oracle=body.oracle,
     )
     work = commits.decide(folded.created_at, event)
-    return commits.once(key, digest_of(name, body), work)
+    return commits.once(wanted.key, digest_of(wanted.name, body), work)
 
 
 def asked_by(

@@ -4,13 +4,14 @@ that waits at once; one learns. Whoever asks is answered after the commit.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from superarm.agent.decisions import now
 from superarm.agent.explain import TooManyDraws
 from superarm.agent.state import State
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
+from superarm.service import log
 from superarm.service.commits import Work
 from superarm.service.database import Database
 from superarm.service.fold import Folded
@@ -47,6 +48,9 @@ SLOW = 0.02
 FIRST = 1e-4
 """Seconds that a decision of an agent takes that has made none yet, by a guess."""
 
+Deciding: TypeAlias = Callable[["Service", list[Any]], list[Work | Exception]]
+"""What decides for several that wait: for each, what writes its decision down, or an error."""
+
 
 class Service:
     """Agents over a log.
@@ -55,7 +59,6 @@ class Service:
         database: where the log is.
         limits: how much may be asked for.
         snapshot_every: seconds between snapshots.
-        lead: whether this process learns; the others follow its snapshots.
 
     >>> import asyncio, tempfile
     >>> from superarm.service import agents, decisions
@@ -83,14 +86,15 @@ class Service:
         *,
         limits: Limits = LIMITS,
         snapshot_every: float = 10.0,
-        lead: Callable[[], bool] = lambda: True,
     ) -> None:
         self.database = database
         self.limits = limits
         self.aside = 0
         """Long requests that are worked on."""
+        self.trouble: Unavailable | None = None
+        """Why the last transaction failed; None if it did not."""
         self.writer = Worker("superarm-writer", self._commit)
-        self.learner = Learner(database, self.writer, snapshot_every=snapshot_every, lead=lead)
+        self.learner = Learner(database, self.writer, snapshot_every=snapshot_every)
         self.learner.start()
         self._seconds: dict[str, float] = {}  # that the last decision took, by whose
         self.deciders = self._workers("decider", limits.deciders)
@@ -126,13 +130,13 @@ class Service:
         try:
             self._attempt(jobs)
         except Unavailable as error:
+            self.trouble = error
             for job in jobs:
                 job.error = error
         except Exception:
             # one of them failed after it had written: each gets a transaction of its own
             for job in jobs:
                 self._alone(job)
-        self.learner.wake()
         return jobs
 
     def _alone(self, job: Job) -> None:
@@ -149,14 +153,32 @@ class Service:
                 job.error = None
                 try:
                     job.result = job.work(tail)
+                except Unavailable:  # the transaction is lost, and with it all that waits for it
+                    raise
                 except Refused as error:  # raised before anything was written
                     job.error = error
             tail.finish()
+        if tail.appended:
+            self.trouble = None
+            self.learner.wake()
 
     async def written(self, work: Work) -> Any:
         """The result of work that is done in the next transaction, once that is on disk."""
         self._refuse_if_busy()
         return await self.writer.ask(work)
+
+    async def require_writable(self) -> None:
+        """Raise if nothing can be written now.
+
+        After a failure something is written that takes new room, and removed again: a service that
+        gets no requests because it is not ready would not notice that there is room again.
+        """
+        if self.trouble is None:
+            await self.written(_look)
+            return
+        await self.written(_fill)
+        await self.written(_clear)
+        self.trouble = None
 
     def _refuse_if_busy(self) -> None:
         if self.waiting >= self.limits.waiting:
@@ -168,7 +190,7 @@ class Service:
             view = self.learner.views.get(name)
             if view is not None and view.position >= position:
                 return
-            if self.learner.position >= position and view is None and self.learner.leading:
+            if self.learner.position >= position and view is None:  # it is gone
                 return
             self.learner.wake()
             await asyncio.sleep(0.003)
@@ -177,26 +199,31 @@ class Service:
 
     def decided(
         self,
-        decide: Callable[[], Work],
+        decide: Deciding,
+        wanted: Any,
         whose: str,
         times: int,
     ) -> "asyncio.Future[Any]":
         """The result of work that a decision leads to, once that is on disk; `decide` runs in a
-        thread, where quick ones do not wait for slow ones.
+        thread, for all that want the same of it at once, where quick ones do not wait for slow
+        ones.
 
         Args:
-            decide: makes the decision.
+            decide: makes decisions.
+            wanted: what it is given.
             whose: decisions with the same word take about as long.
-            times: how often it decides.
+            times: how often it decides for this.
         """
         self._refuse_if_busy()
-        workers = self.deciders
         if times * self._seconds.get(whose, FIRST) > SLOW:
-            workers = self.slow_deciders
-            if _waiting(workers) >= self.limits.slow_waiting:
+            if _waiting(self.slow_deciders) >= self.limits.slow_waiting:
                 raise Busy("too many decisions wait that take long: try again later")
-        decider = min(workers, key=lambda worker: worker.waiting)
-        return decider.ask(decide)
+            decider = min(self.slow_deciders, key=lambda worker: worker.waiting)
+            return decider.ask((decide, wanted))
+        # the first takes all, so that as many as can be are decided for together
+        free = [worker for worker in self.deciders if not worker.is_stuck]
+        decider = free[0] if free else min(self.deciders, key=lambda worker: worker.waiting)
+        return decider.ask((decide, wanted))
 
     def took(self, whose: str, seconds: float) -> None:
         """Note how long a decision took."""
@@ -205,16 +232,20 @@ class Service:
         self._seconds[whose] = seconds
 
     def _decide(self, jobs: list[Job]) -> list[Job]:
-        """Decide one after the other, and hand each on to be written; returns those that failed."""
+        """Decide, and hand each decision on to be written; returns those that failed."""
         failed = []
+        by_way: dict[Deciding, list[Job]] = {}
         for job in jobs:
-            try:
-                job.work = job.work()
-            except Exception as error:
-                job.error = as_refused(error)
-                failed.append(job)
-                continue
-            self.writer.put(job)
+            by_way.setdefault(job.work[0], []).append(job)
+        for decide, some in by_way.items():
+            wanted = [job.work[1] for job in some]
+            for job, work in zip(some, decide(self, wanted), strict=True):
+                if isinstance(work, Exception):
+                    job.error = as_refused(work)
+                    failed.append(job)
+                else:
+                    job.work = work
+                    self.writer.put(job)
         return failed
 
     # --- what is believed -------------------------------------------------------------------------
@@ -222,9 +253,11 @@ class Service:
     def view(self, name: str) -> Folded:
         """What is believed now by an agent."""
         found = self.learner.views.get(name)
-        if found is None:
-            raise NotFound(f"there is no agent {name!r:.100}")
-        return found
+        if found is not None:
+            return found
+        if self.database.shared and name in log.agents(self.database.read()):
+            raise Unavailable(f"agent {name!r} was created just now elsewhere: try again")
+        raise NotFound(f"there is no agent {name!r:.100}")
 
     def ready(self, name: str) -> tuple[Folded, State]:
         """The same of an agent that has items."""
@@ -237,6 +270,21 @@ class Service:
 
 def _waiting(workers: list[Worker]) -> int:
     return sum(worker.waiting for worker in workers)
+
+
+def _look(tail: Tail) -> None:
+    """Work that only sees whether there is somebody to do it."""
+
+
+def _fill(tail: Tail) -> None:
+    """Take as much room as many events do."""
+    _clear(tail)
+    tail.tx.execute("INSERT INTO meta VALUES ('room', ?)", ("." * 2**18,))
+
+
+def _clear(tail: Tail) -> None:
+    """Give it back."""
+    tail.tx.execute("DELETE FROM meta WHERE name = 'room'")
 
 
 def as_refused(error: Exception) -> Exception:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.service.problems import Unavailable
 
 Id = int | str
 """The id of an item: a whole number, or text."""
@@ -171,7 +172,10 @@ def encoded(event: Event) -> bytes:
 
 def decoded(body: bytes) -> Any:
     """The event that `encoded` wrote."""
-    return _decoder.decode(body)
+    try:
+        return _decoder.decode(body)
+    except (msgspec.DecodeError, TypeError) as error:  # TypeError: it is no bytes at all
+        raise Unavailable(f"the log is damaged ({error}): restore a backup of it") from error
 
 
 def kind_of(event: Event) -> str:

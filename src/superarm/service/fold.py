@@ -6,7 +6,7 @@ unlearns the old value exactly, as what was forgotten at a user's wish is unlear
 
 import functools
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +55,9 @@ from superarm.service.events import (
 from superarm.service.log import Entry
 from superarm.service.problems import NotFound
 from superarm.tables import Table
+
+UNFIT = (SuperarmError, ArithmeticError, np.linalg.LinAlgError)
+"""What models raise of feedback that they cannot learn from; left out, as learning would stop."""
 
 
 class Folded(NamedTuple):
@@ -107,6 +110,8 @@ def fold(
     agent: int,
     start: Folded | None = None,
     upto: int = log.WHOLE,
+    *,
+    knowing: int | None = None,
 ) -> Folded:
     """The agent after the events up to a position.
 
@@ -115,17 +120,18 @@ def fold(
         agent: the position where it was created.
         start: what was folded before; all corrections since must be of feedback after it.
         upto: the last position to read.
+        knowing: the last position whose corrections count; by default `upto`.
     """
     after = agent - 1 if start is None else start.position
-    truth = truth_of(connection, agent, after, upto)
+    truth = truth_of(connection, agent, after, upto if knowing is None else knowing)
 
     @functools.lru_cache(maxsize=4096)
     def look(position: int) -> Entry:
         return log.decision(connection, position)
 
     folded = start
-    for entry in log.folded(connection, agent, after, upto):
-        folded = applied(folded, entry, look, truth)
+    for entries in committed(log.folded(connection, agent, after, upto)):
+        folded = applied(folded, entries, look, truth)
     if folded is None:
         raise LookupError(f"there is no agent at position {agent}")
     return folded
@@ -165,9 +171,25 @@ def earliest(entries: Iterable[Entry]) -> int:
     return found
 
 
-def applied(folded: Folded | None, entry: Entry, look: Look, truth: Truth) -> Folded:
-    """The agent after one more event."""
-    position, _, time, event = entry
+def committed(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Feedback that was committed together, to be learned in one update; other events alone."""
+    together: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry.event, Observed) and (not together or together[0].time == entry.time):
+            together.append(entry)
+            continue
+        if together:
+            yield together
+        together = [entry] if isinstance(entry.event, Observed) else []
+        if not together:
+            yield [entry]
+    if together:
+        yield together
+
+
+def applied(folded: Folded | None, entries: list[Entry], look: Look, truth: Truth) -> Folded:
+    """The agent after one more event, or after feedback that was committed together."""
+    position, _, time, event = entries[-1]
     if isinstance(event, Created):
         learner = truth.learner or event.learner
         created = msgspec.structs.replace(event, learner=learner)
@@ -175,7 +197,7 @@ def applied(folded: Folded | None, entry: Entry, look: Look, truth: Truth) -> Fo
     if folded is None:
         raise LookupError("an agent begins with its creation")
     if isinstance(event, Observed):
-        return _learned(folded, entry, look, truth)._replace(position=position)
+        return _learned(folded, entries, look, truth)._replace(position=position)
     if isinstance(event, Corrected | Forgotten):
         return folded._replace(position=position)
     changed = _changed(folded, event, time)
@@ -301,31 +323,49 @@ def _state(folded: Folded) -> State:
 # --- feedback -------------------------------------------------------------------------------------
 
 
-def _learned(folded: Folded, entry: Entry, look: Look, truth: Truth) -> Folded:
-    """The agent after feedback, in one update. What the model refuses is left out, always."""
+def _learned(folded: Folded, entries: list[Entry], look: Look, truth: Truth) -> Folded:
+    """The agent after feedback, in one update."""
     state = folded.state
     if state is None:
         return folded
-    found = [one for seen in entry.event.seen for one in _observed(state, seen, look, truth)]
+    found = []
+    for entry in entries:
+        for seen in entry.event.seen:
+            found += _observed(state, seen, look, truth)
     if not found:
         return folded
-    moment = datetime.fromisoformat(entry.time)
-    half_life = folded.half_life
-    time = folded.time
-    if half_life is not None:
-        faded = aged(state, moment - datetime.fromisoformat(time), half_life)
-        time = time if faded is state else entry.time
-        state = faded
+    folded = _faded(folded, entries[-1].time)
     try:
-        belief = learned(state, found)
-    except (SuperarmError, ArithmeticError, np.linalg.LinAlgError):
-        return folded._replace(unfit=folded.unfit + 1)
+        return _after(folded, found)
+    except UNFIT:
+        return _after_each(folded, found)
+
+
+def _faded(folded: Folded, time: str) -> Folded:
+    """The agent when what it learned has faded until a time."""
+    if folded.half_life is None:
+        return folded
+    state = folded.at(datetime.fromisoformat(time))
+    return folded if state is folded.state else folded._replace(state=state, time=time)
+
+
+def _after(folded: Folded, found: list[by_decision.Observed]) -> Folded:
+    state = _state(folded)
+    belief = learned(state, found)
     n = sum(len(one.places) for one in found)
-    return folded._replace(
-        state=state._replace(belief=belief),
-        time=time,
-        learned=folded.learned + n,
-    )
+    return folded._replace(state=state._replace(belief=belief), learned=folded.learned + n)
+
+
+def _after_each(folded: Folded, found: list[by_decision.Observed]) -> Folded:
+    """The agent after feedback, one decision at a time: what the model refuses is left out,
+    always.
+    """
+    for one in found:
+        try:
+            folded = _after(folded, [one])
+        except UNFIT:
+            folded = folded._replace(unfit=folded.unfit + 1)
+    return folded
 
 
 def learned(state: State, found: list[by_decision.Observed]) -> Any:

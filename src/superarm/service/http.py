@@ -144,9 +144,12 @@ async def show_health(call: Call) -> Health:
 async def show_readiness(call: Call) -> Health:
     """Whether the service can decide and write: 503 if not."""
     learner = call.service.learner
-    position = await call.service.written(lambda tail: tail.position)
+    await call.service.require_writable()
     return Health(
-        status="ok", position=position, agents=len(learner.views), leading=learner.leading
+        status="ok",
+        position=learner.position,
+        agents=len(learner.views),
+        leading=learner.leading,
     )
 
 
@@ -167,7 +170,9 @@ async def aside(call: Call, work: Callable[..., Any], *given: Any) -> Any:
 
 
 A = "/v1/agents/{agent}"
-ROUTES = (
+ROUTES = (  # those that are asked for most come first, as addresses are compared one by one
+    Route("POST", f"{A}/decisions", "decide", make_decision, Decide, Made, 201, once=True),
+    Route("POST", f"{A}/feedback", "feedback", give_feedback, GiveFeedback, Taken, once=True),
     Route("GET", "/v1/agents", "read", list_agents, reply=AgentList),
     Route("POST", "/v1/agents", "admin", create_agent, CreateAgent, AgentInfo, 201),
     Route("GET", A, "read", show_agent, reply=AgentInfo),
@@ -184,9 +189,7 @@ ROUTES = (
         media=(tables.CSV, tables.PARQUET, tables.ARROW),
     ),
     Route("DELETE", f"{A}/items", "admin", remove_items, RemoveItems, ItemsGone),
-    Route("POST", f"{A}/decisions", "decide", make_decision, Decide, Made, 201, once=True),
     Route("GET", f"{A}/decisions/{{decision}}", "read", show_decision, reply=FullDecision),
-    Route("POST", f"{A}/feedback", "feedback", give_feedback, GiveFeedback, Taken, once=True),
     Route("POST", f"{A}/explanations", "read", explain_items, Explain, Explained),
     Route("POST", f"{A}/evaluations", "read", evaluate_learner, Evaluate, Evaluated),
     Route("GET", f"{A}/snapshot", "admin", download_snapshot, reply=bytes),

@@ -3,9 +3,10 @@
 Each event's digest goes into a chain of hashes, so that a log that was changed or cut is noticed.
 """
 
+import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,8 +14,10 @@ import msgspec
 from superarm.agent.decisions import as_time
 from superarm.service import events
 from superarm.service.database import Connection
-from superarm.service.problems import NotFound
+from superarm.service.problems import Gone, NotFound, Unavailable
 
+HASH = 16
+"""Bytes of a hash."""
 WHOLE = 2**62
 """A position beyond all others."""
 
@@ -41,15 +44,24 @@ _places = msgspec.msgpack.Decoder(dict[int, Place])
 
 
 class Tail:
-    """The end of the log, inside a transaction that may append to it."""
+    """The end of the log, inside a transaction that may append to it.
+
+    All events of a transaction have its time, and no other has: it grows even where a clock is set
+    back.
+    """
 
     def __init__(self, tx: Connection, now: datetime) -> None:
         self.tx = tx
-        self.time = as_time(now)
-        (found,) = tx.execute("SELECT position, chain FROM head")
-        self.position: int = found[0]
-        self._chain: bytes = found[1]
-        self._start = self.position
+        ((position, time, chain),) = tx.execute("SELECT position, time, chain FROM head")
+        self.position: int = position
+        self.time = max(as_time(now), _next(time))
+        self._chain: bytes = chain
+        self._start: int = position
+
+    @functools.cached_property
+    def base(self) -> int:
+        """The position before the first event that is kept."""
+        return base(self.tx)
 
     def append(self, agent: int | None, event: events.Event, person: str | None = None) -> int:
         """Write an event; returns its position. An agent that is None begins here."""
@@ -70,15 +82,30 @@ class Tail:
         self.tx.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", given)
         return self.position
 
+    @property
+    def appended(self) -> bool:
+        """Whether there is anything new."""
+        return self.position > self._start
+
     def finish(self) -> None:
         """Note where the log ends, before the transaction does."""
-        if self.position > self._start:
-            self.tx.execute("UPDATE head SET position = ?, chain = ?", (self.position, self._chain))
+        if self.appended:
+            self.tx.execute(
+                "UPDATE head SET position = ?, time = ?, chain = ?",
+                (self.position, self.time, self._chain),
+            )
+
+
+def _next(time: str) -> str:
+    """The first time after another one."""
+    if not time:
+        return ""
+    return as_time(datetime.fromisoformat(time) + timedelta(microseconds=1))
 
 
 def hashed(body: bytes) -> bytes:
     """What tells a body from others."""
-    return hashlib.blake2b(body, digest_size=16).digest()
+    return hashlib.blake2b(body, digest_size=HASH).digest()
 
 
 def linked(chain: bytes, row: Sequence[Any], digest: bytes) -> bytes:
@@ -100,6 +127,7 @@ def decision(connection: Connection, position: int) -> Entry:
         (position,),
     )
     if not found:
+        require_kept(position, base(connection))
         raise NotFound(f"there is no decision at position {position}")
     agent, time, body = found[0]
     if body is None:
@@ -158,29 +186,40 @@ class Fault(NamedTuple):
     what: str
 
 
-def verify(connection: Connection) -> Iterable[Fault]:
-    """All that is wrong with a log: events missing, changed, or out of order."""
+def verify(connection: Connection) -> Iterator[Fault]:
+    """All that is wrong with a log: events missing, changed, or out of order, or a file in which
+    they cannot be found.
+    """
+    damage = getattr(connection, "damage", list)
+    for what in damage():
+        yield Fault(0, f"the file is damaged: {what}")
+    try:
+        yield from _faults(connection)
+    except (Unavailable, TypeError, ValueError, OverflowError) as error:  # of values of other types
+        yield Fault(0, f"the log cannot be read: {error}")
+
+
+def _faults(connection: Connection) -> Iterator[Fault]:
     chain = base_chain(connection)
     expected = base(connection) + 1
     erased: set[int] = set()
     missing: set[int] = set()
     rows = connection.rows(
-        "SELECT position, agent, kind, time, digest, body FROM events ORDER BY position"
+        "SELECT position, agent, kind, time, digest, body FROM events "
+        "WHERE position > ? ORDER BY position",
+        (expected - 1,),
     )
     for position, agent, kind, time, digest, body in rows:
         if position != expected:
             yield Fault(position, f"event {expected} is missing")
         expected = position + 1
-        chain = linked(chain, (position, agent, kind, time), bytes(digest))
-        if body is None:
+        chain = linked(chain, (position, agent, kind, time), digest)
+        if body is None or hashed(body) != digest:
             missing.add(position)
-            continue
-        event = events.decoded(body)
-        if isinstance(event, events.Forgotten):
+        elif kind == "forgotten":
+            event = events.decoded(body)
             erased.update(event.decisions)
             erased.update(event.observed)
-        if hashed(bytes(body)) != bytes(digest):
-            missing.add(position)
     for position in sorted(missing - erased):
         yield Fault(position, "its content was changed")
     end, wanted = head(connection)
@@ -188,6 +227,16 @@ def verify(connection: Connection) -> Iterable[Fault]:
         yield Fault(end, f"the log ends at {expected - 1}, not at {end}")
     elif chain != wanted:
         yield Fault(end, "the chain of hashes is broken")
+
+
+def require_kept(decision: int, base: int) -> None:
+    """Refuse a decision of the part of the log that is no longer kept."""
+    if 0 < decision <= base:
+        raise Gone(
+            "this decision is older than what the log keeps since it was compacted: nothing more "
+            "can be learned of it",
+            "/decision",
+        )
 
 
 def base(connection: Connection) -> int:

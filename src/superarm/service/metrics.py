@@ -36,10 +36,18 @@ class Metrics:
         collector: Any = self
         self._registry.register(collector)
 
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answer."""
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(method, route).observe(seconds)
+        found = self._children.get((method, route, status))
+        if found is None:
+            counter = self._requests.labels(method, route, str(status))
+            found = counter, self._seconds.labels(method, route)
+            self._children[method, route, status] = found
+        counter, histogram = found
+        counter.inc()
+        histogram.observe(seconds)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """What can be read off the service."""

@@ -5,6 +5,7 @@ Refused (400)
 ├── Forbidden (403)      a key without the scope that is needed
 ├── NotFound (404)       an agent or a decision that is not there
 ├── Conflict (409)       a name that is taken, feedback that says something else than before
+├── Gone (410)           a decision of the part of the log that is no longer kept
 ├── TooLarge (413)       a body, a catalogue or a request beyond its limit
 ├── Unsupported (415)    a body of another type than those that are read
 ├── Unfit (422)          a body that is read but cannot be meant
@@ -69,6 +70,12 @@ class Conflict(Refused):
     """It contradicts what is there."""
 
     status = 409
+
+
+class Gone(Refused):
+    """It was there, but is no longer kept."""
+
+    status = 410
 
 
 class TooLarge(Refused):

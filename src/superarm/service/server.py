@@ -3,14 +3,19 @@
 import contextlib
 import ipaddress
 import logging
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
+from threadpoolctl import threadpool_limits
 
+from superarm.disk import sync
 from superarm.errors import FileError, ParameterError
 from superarm.service import keys
 from superarm.service.database import Database
@@ -21,6 +26,10 @@ if sys.platform != "win32":
 
 DATA = "superarm-data"
 """The folder of a service, if no other is given."""
+
+
+SWITCH = 0.0005
+"""Seconds after which a thread that learns or decides lets the others go on."""
 
 
 class Options(NamedTuple):
@@ -45,14 +54,22 @@ def opened(data: Path, database: str | None = None) -> Database:
         return Postgres(database)
     from superarm.service.sqlite import FILE, Sqlite
 
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(data)
     return Sqlite(data / FILE)
+
+
+def make_folder(data: Path) -> None:
+    """Make the folder of a service, if it is not there; after a return it survives a power cut."""
+    made = [folder for folder in (data, *data.parents) if not folder.exists()]
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in made:
+        sync(folder.parent)
 
 
 @contextmanager
 def alone(data: Path) -> Iterator[None]:
     """Hold the folder of a service: a second process on it is refused."""
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(data)
     with (data / "lock").open("a") as file:
         if not _locked(file):
             raise FileError(f"another process serves {data} already: stop it, or give --data")
@@ -86,7 +103,10 @@ def is_loopback(host: str) -> bool:
 def serve(options: Options) -> None:
     """Serve until a signal says to stop."""
     _configure_logs(options.log_format)
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     with contextlib.ExitStack() as stack:
+        # small problems, many at a time: threads of BLAS would wait for each other
+        stack.enter_context(threadpool_limits(limits=1))
         if options.database is None:
             stack.enter_context(alone(options.data))
         database = opened(options.data, options.database)
@@ -108,14 +128,13 @@ def _run(database: Database, options: Options) -> None:
 
     from superarm.service.http import application
 
-    lead = getattr(database, "lead", lambda: True)
     service = Service(
         database,
         limits=options.limits,
         snapshot_every=options.snapshot_every,
-        lead=lead,
     )
     service.warm_up()
+    sys.setswitchinterval(SWITCH)
     app = application(service)
     config = uvicorn.Config(
         app,
@@ -124,25 +143,55 @@ def _run(database: Database, options: Options) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=30,
         timeout_keep_alive=75,
         lifespan="on",
         **options.uvicorn,
     )
-    app.router.lifespan_context = _lifespan(service, options)
-    uvicorn.Server(config).run()
+    app.router.lifespan_context = _until_closed(service)
+    server = _announced(uvicorn.Server(config))
+    _stop_by_signals(server)
+    server.run()
 
 
-def _lifespan(service: Service, options: Options) -> Any:
+def _stop_by_signals(server: Any) -> None:
+    """Let SIGTERM and SIGINT end the process with the code 0: uvicorn raises them again once it has
+    stopped, and these handlers take them.
+    """
+
+    def stop(*_: Any) -> None:
+        server.should_exit = True
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+
+
+def _until_closed(service: Service) -> Any:
     @asynccontextmanager
     async def around(app: Any) -> Any:
-        scheme = "https" if "ssl_certfile" in options.uvicorn else "http"
-        address = f"{scheme}://{options.host}:{options.port}"
-        print(f"serving at {address}, what there is at {address}/docs", flush=True)
         yield
         service.close()  # after the last answer: what waits is written, and a snapshot kept
 
     return around
+
+
+def _announced(server: Any) -> Any:
+    """The server, which says where it is as soon as it can be asked."""
+    start = server.startup
+
+    async def startup(sockets: Any = None) -> None:
+        await start(sockets)
+        for one in server.servers:
+            for socket in one.sockets:
+                host, port = socket.getsockname()[:2]
+                scheme = "https" if server.config.is_ssl else "http"
+                address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+                print(f"serving at {address}, what there is at {address}/docs", flush=True)
+
+    server.startup = startup
+    return server
 
 
 class JsonLines(logging.Formatter):

@@ -4,6 +4,7 @@ The items are kept apart from the belief, which changes far more often.
 """
 
 import hashlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +16,18 @@ from superarm.contexts import InContext
 from superarm.service.database import Connection
 from superarm.service.events import Created, Id, ItemsPut, Matrix
 from superarm.service.fold import Folded, begun
-from superarm.service.log import Tail
+from superarm.service.log import HASH, Tail, base, hashed
 
 FOLD = 1
 """The version of the arithmetic: beliefs that were folded by another one are folded anew."""
 KEPT = 2
 """Snapshots that are kept of each age: of ages that double."""
+
+_logger = logging.getLogger("superarm.service")
+
+
+class Damaged(Exception):
+    """A snapshot that is not what was kept."""
 
 
 class Catalogue(msgspec.Struct, frozen=True):
@@ -79,14 +86,14 @@ def belief_body(folded: Folded) -> bytes:
         created_at=folded.created_at,
         began=folded.began,
     )
-    return msgspec.msgpack.encode(found)
+    return _sealed(msgspec.msgpack.encode(found))
 
 
 def catalogue_body(folded: Folded) -> bytes:
     """The items, as bytes."""
     state = folded.state
     if state is None:
-        return msgspec.msgpack.encode(Catalogue([], Matrix.of(np.empty((0, 0))), None))
+        return _sealed(msgspec.msgpack.encode(Catalogue([], Matrix.of(np.empty((0, 0))), None)))
     Phi = state.problem.Phi
     names = state.catalogue.names
     if isinstance(Phi, InContext):
@@ -94,13 +101,26 @@ def catalogue_body(folded: Folded) -> bytes:
         Phi = Phi.rows
     listed = None if names is None else list(names)
     found = Catalogue(state.catalogue.ids.tolist(), Matrix.of(Phi), listed)
-    return msgspec.msgpack.encode(found)
+    return _sealed(msgspec.msgpack.encode(found))
+
+
+def _sealed(content: bytes) -> bytes:
+    """Bytes after their hash."""
+    return hashed(content) + content
+
+
+def _unsealed(body: bytes) -> bytes:
+    """What was sealed; raises if it was changed."""
+    content = body[HASH:]
+    if body[:HASH] != hashed(content):
+        raise Damaged("the snapshot was changed")
+    return content
 
 
 def restored(position: int, catalogue_at: int, belief: bytes, catalogue: bytes) -> Folded:
     """What was folded up to a position, bit by bit."""
-    kept = _beliefs.decode(belief)
-    items = _catalogues.decode(catalogue)
+    kept = _beliefs.decode(_unsealed(belief))
+    items = _catalogues.decode(_unsealed(catalogue))
     folded = Folded(
         created=kept.created,
         created_at=kept.created_at,
@@ -140,9 +160,14 @@ def with_learner(created: Created, learner: dict[str, Any]) -> Created:
 # --- in the database ------------------------------------------------------------------------------
 
 
-def prepared(agent: int, folded: Folded, seen: int) -> Callable[[Tail], bool]:
-    """Work that keeps a snapshot, unless something after `seen` changed what it was folded from;
-    its result is whether it was kept.
+def prepared(
+    agent: int,
+    folded: Folded,
+    seen: int,
+    epoch: int | None = 0,
+) -> Callable[[Tail], bool]:
+    """Work that keeps a snapshot, unless something after `seen` changed what it was folded from, or
+    another server learns since then, in a later epoch; its result is whether it was kept.
     """
     belief = belief_body(folded)
     settings = config(folded.created)
@@ -150,7 +175,7 @@ def prepared(agent: int, folded: Folded, seen: int) -> Callable[[Tail], bool]:
 
     def work(tail: Tail) -> bool:
         tx = tail.tx
-        if _outdated(tx, agent, seen):
+        if _epoch(tx) != epoch or _outdated(tx, agent, seen):
             return False
         if not tx.execute("SELECT 1 FROM catalogues WHERE agent = ? AND position = ?", (agent, at)):
             items = catalogue_body(folded)
@@ -166,6 +191,12 @@ def prepared(agent: int, folded: Folded, seen: int) -> Callable[[Tail], bool]:
     return work
 
 
+def _epoch(tx: Connection) -> int:
+    """The epoch of the server that learns; 0 where there never was but one."""
+    found = tx.execute("SELECT epoch FROM leader")
+    return int(found[0][0]) if found else 0
+
+
 def _outdated(tx: Connection, agent: int, seen: int) -> bool:
     found = tx.execute(
         "SELECT 1 FROM events WHERE agent = ? AND position > ? AND kind <> 'decided' "
@@ -179,7 +210,7 @@ def _thin(tx: Connection, agent: int) -> None:
     """Keep few old snapshots: the older, the farther apart; and the items of those alone."""
     rows = tx.execute("SELECT position FROM snapshots WHERE agent = ?", (agent,))
     positions = [position for (position,) in rows]
-    for position in sorted(set(positions) - set(thinned(positions))):
+    for position in sorted(set(positions) - {base(tx), *thinned(positions)}):
         tx.execute("DELETE FROM snapshots WHERE agent = ? AND position = ?", (agent, position))
     tx.execute(
         "DELETE FROM catalogues WHERE agent = ? AND position NOT IN "
@@ -208,13 +239,18 @@ def thinned(positions: list[int]) -> list[int]:
 
 
 def drop(tx: Connection, agent: int, since: int) -> None:
-    """Throw away the snapshots that a change of the feedback since a position makes wrong."""
-    tx.execute("DELETE FROM snapshots WHERE agent = ? AND position >= ?", (agent, since))
+    """Throw away the snapshots that a change of the feedback since a position makes wrong; not that
+    from which the log begins.
+    """
+    tx.execute(
+        "DELETE FROM snapshots WHERE agent = ? AND position >= ? AND position <> ?",
+        (agent, since, base(tx)),
+    )
 
 
 def newest(connection: Connection, agent: int, before: int) -> Folded | None:
-    """The last snapshot before a position whose settings are still in force; None if there is
-    none.
+    """The last snapshot before a position whose settings are still in force, or that from which the
+    log begins; None if there is none.
     """
     rows = connection.execute(
         "SELECT s.position, s.catalogue, s.config, s.body, c.body FROM snapshots s "
@@ -223,14 +259,17 @@ def newest(connection: Connection, agent: int, before: int) -> Folded | None:
         (agent, before),
     )
     for position, at, settings, body, items in rows:
-        found = restored(position, at, bytes(body), bytes(items))
-        return found if bytes(settings) == config(found.created) else None
+        try:
+            found = restored(position, at, bytes(body), bytes(items))
+        except Damaged:
+            _logger.warning("a snapshot at position %d is damaged: an older one is used", position)
+            return newest(connection, agent, position)
+        if bytes(settings) == config(found.created) or position == base(connection):
+            return found
+        return newest(connection, agent, position)
     return None
 
 
-def position(connection: Connection, agent: int) -> int:
-    """The position of the last snapshot; 0 if there is none."""
-    ((found,),) = connection.execute(
-        "SELECT max(position) FROM snapshots WHERE agent = ?", (agent,)
-    )
-    return found or 0
+def positions(connection: Connection) -> dict[int, int]:
+    """The position of the last snapshot, by agent."""
+    return dict(connection.execute("SELECT agent, max(position) FROM snapshots GROUP BY agent"))

@@ -19,6 +19,8 @@ from superarm.service.problems import Unavailable
 
 FILE = "superarm.db"
 """The name of the file in the folder of a service."""
+MARK = 0x73617231
+"""The application id of the file, by which it is known to be ours: sar1."""
 _PATIENCE = 5000
 """Milliseconds to wait for another process that writes."""
 
@@ -29,10 +31,19 @@ class _Connection:
     def __init__(self, path: str, options: dict[str, Any], synchronous: str) -> None:
         self.apsw = apsw.Connection(path, **options)
         self.apsw.set_busy_timeout(_PATIENCE)
-        self.execute("PRAGMA journal_mode = WAL")
-        self.execute(f"PRAGMA synchronous = {synchronous}")
-        self.execute("PRAGMA cache_size = -65536")
-        self.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
+        try:
+            self.execute(f"PRAGMA synchronous = {synchronous}")
+            self.execute("PRAGMA fullfsync = ON")  # macOS writes no more than its cache without it
+            self.execute("PRAGMA cache_size = -65536")
+            self.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with suppress(apsw.Error):  # all that was acknowledged is on disk already
+            self.apsw.close(True)
 
     def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
         """All rows of the answer."""
@@ -43,6 +54,14 @@ class _Connection:
         """The rows of the answer, one after the other."""
         with _explained():
             yield from self.apsw.execute(sql, given)
+
+    def damage(self) -> list[str]:
+        """What is wrong with the file itself."""
+        try:
+            found = [text for (text,) in self.execute("PRAGMA integrity_check(20)")]
+        except Unavailable as error:
+            return [error.detail]
+        return [] if found == ["ok"] else found
 
 
 class Sqlite:
@@ -63,6 +82,8 @@ class Sqlite:
     [(0,)]
     """
 
+    shared = False
+
     def __init__(
         self,
         path: PathLike,
@@ -77,7 +98,11 @@ class Sqlite:
         self._all: list[_Connection] = []
         self._writing = threading.Lock()
         self._writer = self._connected()
-        _prepare(self._writer, self.path)
+        try:
+            _prepare(self._writer, self.path)
+        except BaseException:
+            self.close()
+            raise
 
     def _connected(self) -> _Connection:
         with _explained():
@@ -106,6 +131,10 @@ class Sqlite:
             self._mine.connection = found
         return found
 
+    def lead(self) -> int | None:
+        """The epoch in which this process learns: there is but one."""
+        return 0
+
     def clean(self) -> None:
         """Let what was erased be gone from the disk too, as far as those who read now allow it."""
         with self._writing, suppress(Unavailable):
@@ -115,42 +144,68 @@ class Sqlite:
         """Write all that is committed to another file, while others go on writing."""
         target = apsw.Connection(str(path))
         try:
-            with _explained(), target.backup("main", self.read().apsw, "main") as copy:
+            # without one transaction that sees the same all the time, every commit of another
+            # process would let the copy begin again
+            with (
+                self.steady() as source,
+                _explained(),
+                target.backup("main", source.apsw, "main") as copy,
+            ):
                 while not copy.done:
                     copy.step(1000)
         finally:
             target.close()
 
+    @contextmanager
+    def steady(self) -> Iterator[_Connection]:
+        """A connection to read by that sees one moment, whatever others write."""
+        connection = self.read()
+        connection.execute("BEGIN")
+        try:
+            connection.execute("SELECT position FROM head")
+            yield connection
+        finally:
+            connection.execute("ROLLBACK")
+
+    def shrink(self) -> None:
+        """Give room that is not used back to the disk."""
+        with self._writing:
+            self._writer.execute("VACUUM")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Let go of the file."""
         for connection in self._all:
-            connection.apsw.close(True)
+            connection.close()
 
 
 def _prepare(connection: _Connection, path: Path) -> None:
-    """Make the tables; refuse a file that is none of ours, or of a newer version."""
-    if _is_foreign(connection):
+    """Make the tables; refuse a file that is none of ours, or of a newer version, as it is."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    ((mark,),) = connection.execute("PRAGMA application_id")
+    if (names or mark) and mark != MARK:
         raise FileError(f"{path} is not a database of superarm's: give another --data")
+    if "meta" in names:
+        _refuse_newer(connection, path)
+    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
-    for statement in TABLES.format(bytes="BLOB").split(";"):
+    connection.execute(f"PRAGMA application_id = {MARK}")
+    tables = TABLES.format(bytes="BLOB").replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY")
+    for statement in tables.split(";"):  # by INTEGER, and no other word, rows are found at once
         if statement.strip():
             connection.execute(statement)
-    found = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
-    if found and int(found[0][0]) > SCHEMA:
-        connection.execute("ROLLBACK")
-        raise FileError(
-            f"{path} has tables of version {found[0][0]}, this superarm knows {SCHEMA}: "
-            "upgrade superarm to open it"
-        )
     connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
-    connection.execute("INSERT OR IGNORE INTO head VALUES (1, 0, ?)", (b"",))
+    connection.execute("INSERT OR IGNORE INTO head VALUES (1, 0, '', ?)", (b"",))
     connection.execute("COMMIT")
 
 
-def _is_foreign(connection: _Connection) -> bool:
-    """Whether there are tables, but not ours."""
-    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-    return bool(names) and "events" not in names
+def _refuse_newer(connection: _Connection, path: Path) -> None:
+    found = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
+    if found and found[0][0] not in map(str, range(1, SCHEMA + 1)):
+        raise FileError(
+            f"{path} has tables of version {found[0][0]!r:.60}, this superarm knows {SCHEMA}: "
+            "upgrade superarm to open it"
+        )
 
 
 @contextmanager
@@ -162,11 +217,16 @@ def _explained() -> Iterator[None]:
         raise Unavailable("the disk is full: nothing was written; try again later") from error
     except apsw.NotADBError as error:
         raise FileError(f"this is not a database of superarm's ({error})") from error
+    except (apsw.CorruptError, UnicodeDecodeError) as error:
+        raise Unavailable(f"the log is damaged ({error}): restore a backup of it") from error
     except (
         apsw.BusyError,
         apsw.CantOpenError,
         apsw.IOError,
         apsw.LockedError,
+        apsw.NoMemError,
+        apsw.PermissionsError,
+        apsw.ProtocolError,
         apsw.ReadOnlyError,
     ) as error:
         raise Unavailable(f"the log cannot be written or read now ({error})") from error

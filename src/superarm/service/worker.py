@@ -1,8 +1,10 @@
 """A thread that takes all that waits for it at once: the more there is, the less each costs."""
 
 import asyncio
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -10,6 +12,8 @@ from typing import Any
 
 MOST = 512
 """Jobs that are taken at once."""
+LONG = 0.01
+"""Seconds that jobs taken at once usually do not need."""
 
 
 class Job:
@@ -62,6 +66,7 @@ class Worker:
         self._process = process
         self._limit = limit
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._busy_since = math.inf
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -69,6 +74,11 @@ class Worker:
     def full(self) -> bool:
         """Whether so much waits that more should be refused."""
         return self._queue.qsize() >= self._limit
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it has been busy for so long that others should take what comes."""
+        return time.monotonic() - self._busy_since > LONG
 
     @property
     def waiting(self) -> int:
@@ -103,7 +113,9 @@ class Worker:
         while True:
             jobs, ends = self._taken()
             if jobs:
+                self._busy_since = time.monotonic()
                 deliver(self._done(jobs))
+                self._busy_since = math.inf
             if ends:
                 return
 

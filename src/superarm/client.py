@@ -1,1 +1,0 @@
-"""A client of the service, with the words of `Agent`."""

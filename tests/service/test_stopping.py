@@ -1,0 +1,81 @@
+"""SIGTERM and SIGINT under load: what was begun is answered, and a snapshot is kept."""
+
+import asyncio
+import json
+import signal
+import sys
+
+import pytest
+from serving import Line, Lost, Server, admin_key
+from visitors import AGENTS, Said, Visitor, create, faults, require_same_folds
+
+from superarm.service import log, snapshots
+from superarm.service.server import opened
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="of systems with signals")
+
+
+class Closed(Exception):
+    """There is no service any more."""
+
+
+async def visit(visitor):
+    try:
+        while True:
+            await visitor.go_on()
+    except Closed:
+        return
+
+
+async def stopped(data, said, number):
+    """Let visitors come until a signal; returns the exit code."""
+    key = admin_key(data)
+    server = Server(data).wait()
+    first = Line(server.port, key)
+    for name in AGENTS:
+        assert (await first.ask("POST", "/v1/agents", create(name)))[0] == 201
+    first.close()
+    lines = []
+
+    def sender():
+        line = Line(server.port, key)
+        lines.append(line)
+
+        async def send(path, body, once):
+            try:
+                status, content = await line.ask("POST", path, body, once)
+            except Lost as error:
+                raise Closed from error
+            return status, json.loads(content)
+
+        return send
+
+    visitors = [Visitor(name, i, sender(), said) for name in AGENTS for i in range(6)]
+    tasks = [asyncio.create_task(visit(visitor)) for visitor in visitors]
+    await asyncio.sleep(0.3)
+    server.signal(number)
+    await asyncio.gather(*tasks)
+    code = await asyncio.to_thread(server.ended)
+    for line in lines:
+        line.close()
+    return code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_when_all_are_answered(tmp_path, number):
+    """So all that is in the log was acknowledged, not only the other way round."""
+    data = tmp_path / "data"
+    said = Said()
+    assert asyncio.run(stopped(data, said, number)) == 0
+    assert sorted(file.name for file in data.iterdir()) == ["lock", "superarm.db"]
+    database = opened(data)
+    connection = database.read()
+    assert faults(connection, said) == []
+    require_same_folds(connection)
+    count = "SELECT count(*) FROM events WHERE kind = 'decided'"
+    assert connection.execute(count) == [(len(said.decisions),)]
+    assert connection.execute("SELECT count(*) FROM requests") == [(len(said.replies),)]
+    assert len(said) > 20
+    for agent in log.agents(connection).values():
+        assert snapshots.position(connection, agent) > agent + 1
+    database.close()

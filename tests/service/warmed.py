@@ -1,0 +1,16 @@
+"""Imported by the process that forks servers: what a start and a first decision need is there."""
+
+import numpy as np
+import uvicorn.lifespan.on
+import uvicorn.loops.uvloop
+import uvicorn.protocols.http.httptools_impl  # noqa: F401
+
+import superarm.cli
+import superarm.service.http
+import superarm.service.sqlite  # noqa: F401
+from superarm import CombLinTS, CombUCB1, Problem, TopK
+from superarm.decide import warm_up
+
+for learner in (CombLinTS(), CombUCB1()):
+    problem = Problem(np.eye(3), TopK(2))
+    warm_up(learner, learner.model.prior(problem), problem)
