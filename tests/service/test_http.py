@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hosted import ITEMS, NEWS, ROWS, Hosted, require_same
-from superarm.service import learning, tables
+from superarm.service import fold, learning, tables
 
 
 @pytest.fixture
@@ -412,3 +412,23 @@ def test_how_far_learning_is_behind_can_be_seen(host):
     host.service.learner.position -= 3
     assert "superarm_behind 3.0" in host.ask("GET", "/metrics").text
     host.service.learner.position += 3
+
+
+def test_feedback_that_cannot_be_computed_with_is_counted_and_left_out(monkeypatch, host):
+    """An error of arithmetic in a model must not stop the learning of all that comes after it."""
+    host.create()
+    plain = fold.learned
+
+    def learned(state, found):
+        if any(5.0 in one.w for one in found):
+            raise ZeroDivisionError("division by zero")
+        return plain(state, found)
+
+    monkeypatch.setattr(fold, "learned", learned)
+    made = [host.decide() for _ in range(3)]
+    host.observe(made[0], [1.0, 0.0])
+    host.observe(made[1], [5.0, 5.0])
+    host.observe(made[2], [1.0, 0.0])
+    shown = host.settle()
+    assert (shown.learned, shown.unfit) == (4, 1)
+    host.require_sound()

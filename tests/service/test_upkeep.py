@@ -244,7 +244,7 @@ def test_snapshots_that_come_later_keep_the_first(folder):
             made = visit.decide("numbers")
             visit.observe("numbers", made, [0.5, i / 40])
             visit.do(visit.service.published(log.head(visit.service.database.read())[0], "numbers"))
-            visit.service.learner._snapshot()
+            visit.service.learner._snapshot(everything=True)
         kept = visit.service.database.read().execute(
             "SELECT position FROM snapshots WHERE agent = 3 ORDER BY position"
         )
