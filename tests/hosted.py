@@ -12,6 +12,7 @@ import numpy as np
 from documented import Documented
 from superarm.service import keys, log
 from superarm.service.engine import LIMITS, Limits, Service
+from superarm.service.events import Observed, decoded
 from superarm.service.fold import fold
 from superarm.service.http import application
 from superarm.service.sqlite import Sqlite
@@ -136,13 +137,25 @@ class Hosted:
         """Where the log ends, and the hash of all of it."""
         return log.head(self.database.read())
 
+    def is_untouched(self, before: tuple[int, bytes]) -> bool:
+        """Whether nothing was written since, but feedback that was taken for granted."""
+        if self.head == before:
+            return True
+        rows = self.database.read().execute(
+            "SELECT body FROM events WHERE position > ?", (before[0],)
+        )
+        events = [decoded(body) for (body,) in rows]
+        return all(isinstance(event, Observed) and event.by_default for event in events)
+
     def require_sound(self) -> None:
         """The log is whole, and what is served is what it says."""
         connection = self.database.read()
+        connection.execute("BEGIN")  # what is written meanwhile is not seen
         assert list(log.verify(connection)) == []
+        connection.execute("COMMIT")
         for name, agent in log.agents(connection).items():
             served = self.settle(name)
-            folded = fold(connection, agent)
+            folded = fold(connection, agent, None, served.position)
             assert (served.learned, served.unfit) == (folded.learned, folded.unfit)
             require_same(numbers(served), numbers(folded))
 

@@ -77,5 +77,5 @@ def test_a_signal_ends_it_when_all_are_answered(tmp_path, number):
     assert connection.execute("SELECT count(*) FROM requests") == [(len(said.replies),)]
     assert len(said) > 20
     for agent in log.agents(connection).values():
-        assert snapshots.position(connection, agent) > agent + 1
+        assert snapshots.positions(connection)[agent] > agent + 1
     database.close()

@@ -10,6 +10,7 @@ import numpy as np
 from serving import Lost
 
 from superarm.service import log, snapshots
+from superarm.service.door import hidden
 from superarm.service.events import Corrected, Decided, Observed, decoded
 from superarm.service.fold import fold
 
@@ -201,7 +202,7 @@ def faults(connection, said):
     replies = dict(connection.execute("SELECT key, reply FROM requests"))
     kept = {key.rpartition(":")[2]: json.loads(reply) for key, reply in replies.items()}
     for key, (_, _, reply) in said.replies.items():
-        if kept.get(key) != reply:
+        if kept.get(key, kept.get(hidden(key))) != reply:
             found.append(("answer lost", key))
     return found
 

@@ -223,9 +223,12 @@ def _named(key: keys.Key | None, route: Route, given: list[str]) -> str | None:
     wanted = given[0]
     if not 1 <= len(wanted) <= 200 or not wanted.isprintable():
         raise Unfit("an Idempotency-Key has 1 to 200 printable characters")
-    # hashed, as it may say whose request it is
-    named = f"{key.id}:{route.path}:{wanted}"
-    return hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
+    return f"{key.id}:{route.path}:{hidden(wanted)}"
+
+
+def hidden(wanted: str) -> str:
+    """An idempotency key as it is kept: it may say whose request it is."""
+    return hashlib.blake2b(wanted.encode(), digest_size=16).hexdigest()
 
 
 def _decoded(route: Route, decoder: Any, request: Request, content: bytes) -> Any:
