@@ -25,7 +25,7 @@ from superarm.arrays.normals import next_bits
 # `_first_edges`, the one that is called most, is one kernel.
 
 PARTS = 9  # of a chain, at most
-FAR = 90  # cities in each of the three parts that the first kicks exchange, at most
+FAR = 100  # cities in each of the three parts that the first kicks exchange, at most
 CLOSE = 5  # in those of the last ones: long parts take long to mend, and leave less to gain
 HEAT = 0.05  # of the first kicks, in mean edges of the tour they change
 
