@@ -47,6 +47,7 @@ endurance: .venv/installed
 bench: .venv/installed
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/oracles.py
+	$(BIN)/python benchmarks/tours.py --seeds 1
 
 gallery: .venv/installed
 	$(BIN)/python docs/gallery.py
