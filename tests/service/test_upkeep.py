@@ -280,6 +280,7 @@ def test_answers_and_room_are_given_back(tmp_path, monkeypatch):
     assert compacted(tmp_path).answers == 100
     assert path.stat().st_size < size
     assert compacted(tmp_path, now()).events == 102
+    assert upkeep.verify(tmp_path) == "sound: no events after 102"
     assert path.stat().st_size < 0.6 * size
 
 

@@ -67,7 +67,7 @@ def verify(folder: Path) -> str:
         found = "\n".join(lines)
         raise FileError(f"the log in {folder} is damaged:\n{found}\nrestore a backup of it")
     if position < first:
-        return "sound: the log is empty"
+        return f"sound: no events after {position:,}"
     return f"sound: events {first:,} to {position:,}, hash {chain.hex()}"
 
 
