@@ -244,7 +244,7 @@ def test_snapshots_that_come_later_keep_the_first(folder):
             made = visit.decide("numbers")
             visit.observe("numbers", made, [0.5, i / 40])
             visit.do(visit.service.published(log.head(visit.service.database.read())[0], "numbers"))
-            visit.service.learner._snapshot()
+            visit.service.learner._snapshot(everything=True)
         kept = visit.service.database.read().execute(
             "SELECT position FROM snapshots WHERE agent = 3 ORDER BY position"
         )
@@ -332,6 +332,23 @@ def test_a_changed_decision_before_the_beginning_is_found(folder):
     database.close()
     assert kept
     with pytest.raises(FileError, match=f"event {kept[0][0]}: its content was changed"):
+        upkeep.verify(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("UPDATE snapshots SET body = zeroblob(99) WHERE agent = 1", "begins from is damaged"),
+        ("DELETE FROM snapshots WHERE agent = 3", "'numbers' begins from is missing"),
+    ],
+)
+def test_a_changed_beginning_is_found(folder, change, message):
+    compacted(folder, last_feedback(folder))
+    database = Sqlite(folder / FILE)
+    with database.transaction() as tx:
+        tx.execute(change)
+    database.close()
+    with pytest.raises(FileError, match=message):
         upkeep.verify(folder)
 
 
