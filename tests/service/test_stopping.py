@@ -82,8 +82,8 @@ def test_a_signal_ends_it_when_all_are_answered(tmp_path, number):
     assert connection.execute(count) == [(len(said.decisions),)]
     assert connection.execute("SELECT count(*) FROM requests") == [(len(said.replies),)]
     assert len(said) > 20
-    for agent in log.agents(connection).values():
-        assert snapshots.position(connection, agent) > agent + 1
+    kept = snapshots.positions(connection)
+    assert all(kept[agent] > agent + 1 for agent in log.agents(connection).values())
     database.close()
 
 
