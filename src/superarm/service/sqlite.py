@@ -34,7 +34,7 @@ class _Connection:
         try:
             self.execute(f"PRAGMA synchronous = {synchronous}")
             self.execute("PRAGMA fullfsync = ON")  # macOS writes no more than its cache without it
-            self.execute("PRAGMA cache_size = -65536")
+            self.execute("PRAGMA cache_size = -16384")
         except BaseException:
             self.close()
             raise
