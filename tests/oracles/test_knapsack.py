@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from superarm import Knapsack, Milp, brute_force
 from superarm.errors import ParameterError, WeightsError
-from superarm.oracles import knapsack
+from superarm.oracles import core, knapsack
 from superarm.testing import check_oracle
 
 number = st.one_of(
@@ -48,6 +48,18 @@ def test_contract(costs, budget, max_items):
         oracle = Knapsack(costs, budget, max_items=max_items, gap=gap)
         check_oracle(oracle, 6, family=family(costs, budget, max_items))
         assert oracle.gap == gap
+
+
+def test_the_search_is_compiled_once():
+    """Whatever the arrays and numbers given are like."""
+    costs = np.array([3.0, 1.0, 2.0])
+    weights = np.array([0.5, 0.1, 0.9])
+    weights.flags.writeable = False
+    for c in (costs, np.repeat(costs, 2)[::2], np.array([3, 1, 2], np.int32), [3, 1, 2]):
+        for budget in (5, 5.0, np.int64(5)):
+            assert Knapsack(c, budget, gap=0)(weights).tolist() == [0, 2]
+            assert Knapsack(c, budget).solve_with_gap(weights)[0].tolist() == [0, 2]
+    assert len(core.solve.kernel().overloads) == 1
 
 
 @settings(max_examples=500, deadline=None)

@@ -18,6 +18,7 @@ from superarm.arrays import (
     to_numpy,
     where,
 )
+from superarm.arrays.compiled import for_kernels
 from superarm.checks import as_weights, check_weights, find_fault, is_whole
 from superarm.contracts import Oracle
 from superarm.errors import InfeasibleError, OracleError, ParameterError
@@ -74,7 +75,7 @@ class BaseOracle:
         rows = w.reshape(math.prod(batch), w.shape[-1])
         if isinstance(rows, np.ndarray):
             solve = self.solve
-            rows = np.ascontiguousarray(rows)
+            rows = for_kernels(rows)
         else:
             solve = self.solve_tensors
         A = solve(rows)
@@ -108,7 +109,7 @@ class BaseOracle:
         """The best set for each row of a tensor (n, L), found on the CPU, as a tensor on its
         device.
         """
-        on_host = np.ascontiguousarray(to_numpy(rows))
+        on_host = for_kernels(to_numpy(rows))
         return as_like(rows, self.solve(on_host))
 
     @functools.cached_property

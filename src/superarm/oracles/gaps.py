@@ -4,9 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from superarm.arrays import Array, as_like, to_numpy
+from superarm.arrays.compiled import for_kernels
 from superarm.checks import check_weights
 
 ROUNDING = 1e-11  # a smaller share is none
@@ -32,7 +31,7 @@ def with_gaps(
     """The items (*B, K) and gaps (*B,) for weights (*B, L), from a function of rows (n, L)."""
     w = check_weights(w, L)
     batch = tuple(w.shape[:-1])
-    rows = np.ascontiguousarray(to_numpy(w)).reshape(math.prod(batch), w.shape[-1])
+    rows = for_kernels(to_numpy(w)).reshape(math.prod(batch), w.shape[-1])
     A, gap = solve(rows)
     items = A.reshape(*batch, A.shape[-1])
     return as_like(w, items), gap.reshape(batch)
