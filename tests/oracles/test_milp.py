@@ -37,6 +37,15 @@ def test_contract(A, b):
     check_oracle(Milp(sparse.csr_matrix(A), b, gap=0.2), 5, family=family(A, b), trials=30)
 
 
+def test_the_bound_of_a_set_worth_next_to_nothing_is_rounded():
+    """As the largest weight is: one item must be chosen, and one costs far more than the other."""
+    A = [[-1.1, 0.4, -0.9], [1.3, 0.15, -0.57], [-1.2, -1.2, 0.2]]
+    W = [[-0.149610888, -x, -np.inf] for x in 1e-7 * np.random.default_rng(0).random(200)]
+    A, gap = Milp(A, [1.4, 1.35, -0.1]).solve_with_gap(np.array(W))
+    assert (A[:, 0] == 1).all()
+    assert not gap.any()
+
+
 def test_one_row_is_a_knapsack():
     rng = np.random.default_rng(0)
     c = rng.random(60)

@@ -23,7 +23,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.oracles.loops import copy_into, into_row, none_of
+from superarm.oracles.loops import into_row, none_of
 from superarm.oracles.prices import EPS, Priced, Rules, by_loss, gap_of, relaxed, sum_of
 
 _COMPARED = 16  # numbers of items compared in the time of one step
@@ -38,7 +38,8 @@ def _space(table: Array, size: int) -> Array:
 
     larger = np.empty((size + len(table) // 2, table.shape[1]), table.dtype)
     for i in range(len(table)):
-        copy_into(larger[i], table[i])
+        for j in range(table.shape[1]):
+            larger[i, j] = table[i, j]
     return larger
 
 

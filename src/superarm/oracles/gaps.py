@@ -11,14 +11,17 @@ from superarm.checks import check_weights
 ROUNDING = 1e-11  # a smaller share is none
 
 
-def lacking(value: float, bound: float) -> float:
-    """The share of the best that a set may lack, where no set is worth more than the bound.
+def lacking(value: float, bound: float, scale: float = 0.0) -> float:
+    """The share of the best that a set may lack, where no set is worth more than the bound, which
+    is rounded as numbers of this scale are.
 
     >>> from superarm.oracles.gaps import lacking
     >>> lacking(3.0, 4.0), lacking(4.0, 4.0), lacking(-2.0, -1.0)
     (0.25, 0.0, inf)
+    >>> lacking(-1e-7, -1e-7 + 1e-17, scale=0.1)
+    0.0
     """
-    if bound - value <= ROUNDING * abs(bound):
+    if bound - value <= ROUNDING * max(abs(bound), scale):
         return 0.0
     if not 0 < bound < math.inf:
         return math.inf
