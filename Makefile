@@ -32,14 +32,15 @@ docs: .venv/documents
 	@echo "open build/site/index.html"
 
 # ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
-# 200 kills during save, 10,000 forged records and 2,000 hostile files, all pairs of kernels over one cache; 1,000 kills
-# of a service under load, 1,000 power cuts and 1,000 damaged files
+# 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems for each oracle, all pairs of
+# kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000 damaged files
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
 	SUPERARM_KILLS=200 $(BIN)/pytest tests/test_disk.py -k kills
 	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
 		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py
+	SUPERARM_FUZZ=20000 $(BIN)/pytest tests/oracles/test_fuzzed_oracles.py
 	SUPERARM_SERVER_KILLS=1000 SUPERARM_POWER_CUTS=1000 SUPERARM_FLIPS=1000 \
 		$(BIN)/pytest -s tests/service/test_kills.py tests/service/test_power_cuts.py tests/service/test_opening.py
 	$(BIN)/pytest tests/endurance

@@ -115,7 +115,8 @@ class Milp(BaseOracle):
         for b, w in enumerate(rows):
             x, bound = self.search(w)
             items = np.flatnonzero(x)
-            gap[b] = lacking(w[items].sum(), bound)
+            largest = np.abs(w[w > -np.inf]).max(initial=0.0)
+            gap[b] = lacking(w[items].sum(), bound, largest)
             sets.append(items)
         return padded(sets, self.K), gap
 

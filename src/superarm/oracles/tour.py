@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.arrays.compiled import compiled
+from superarm.arrays.compiled import compiled, for_kernels
 from superarm.checks import check_weights, require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, feasible, require_whole
@@ -221,7 +221,7 @@ class Tour(BaseOracle):
         if rng is None:
             return super().__call__(w)
         w = check_weights(w, self.L)
-        rows = np.ascontiguousarray(w.reshape(-1, self.L))
+        rows = for_kernels(w.reshape(-1, self.L))
         seeds = rng.integers(2**64, size=len(rows), dtype=np.uint64)
         return self.solve(rows, seeds).reshape(*w.shape[:-1], self.K)
 
