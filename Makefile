@@ -32,8 +32,9 @@ docs: .venv/documents
 	@echo "open build/site/index.html"
 
 # ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
-# 200 kills during save, 10,000 forged records and 2,000 hostile files, all pairs of kernels over one cache; 1,000 kills
-# of a service under load, 1,000 power cuts and 1,000 damaged files; 100,000 requests, of which none may be answered with 5xx
+# 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems for each oracle, all pairs of
+# kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000 damaged files; 100,000 requests
+# to a service, of which none may be answered with 5xx
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
@@ -42,6 +43,7 @@ endurance: .venv/installed
 		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py
 	SUPERARM_REQUESTS=80000 SUPERARM_EXAMPLES=1000 SUPERARM_RAW=4000 $(BIN)/pytest \
 		tests/service/test_generated.py tests/service/test_openapi.py tests/service/test_raw.py
+	SUPERARM_FUZZ=20000 $(BIN)/pytest tests/oracles/test_fuzzed_oracles.py
 	SUPERARM_SERVER_KILLS=1000 SUPERARM_POWER_CUTS=1000 SUPERARM_FLIPS=1000 \
 		$(BIN)/pytest -s tests/service/test_kills.py tests/service/test_power_cuts.py tests/service/test_opening.py
 	$(BIN)/pytest tests/endurance
@@ -49,6 +51,7 @@ endurance: .venv/installed
 bench: .venv/installed
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/oracles.py
+	$(BIN)/python benchmarks/tours.py --seeds 1
 
 gallery: .venv/installed
 	$(BIN)/python docs/gallery.py

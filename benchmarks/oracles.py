@@ -275,7 +275,7 @@ def contested(pairs: Array) -> Iterator[Case]:
     for rank, (name, (edges, capacity)) in itertools.product((1, 3, 8), graphs.items()):
         references: dict[str, tuple[Solver, float]] = {}
         if importlib.util.find_spec("ortools"):
-            references["OR-Tools flow"] = (min_cost_flow(edges, capacity), 3.0)
+            references["OR-Tools flow"] = (min_cost_flow(edges, capacity), 1.1)
         oracle = BipartiteMatching(edges, right_capacity=capacity)
         yield Case(f"Matching rank {rank} {name}", oracle, low_rank(edges, rank), references, 4)
 

@@ -31,7 +31,9 @@ from superarm.service.wire import CreateAgent, Seen
 
 L, D, K = 1_000, 16, 5
 AT_ONCE = 20_000
-"""Events per transaction."""
+"""Events per transaction, of those that nobody reads."""
+TOGETHER = 32
+"""Events per transaction, of those that are folded: as 32 clients bring them."""
 
 
 def catalogue() -> CreateAgent:
@@ -52,16 +54,16 @@ def create(data: Path) -> None:
     service.close()
 
 
-def fill(data: Path, n: int) -> None:
+def fill(data: Path, n: int, together: int) -> None:
     """Append n events: decisions, and after each of them feedback on all its items."""
     database = opened(data)
     agent = log.agents(database.read())["news"]
     rng = np.random.default_rng(2)
     rows = Matrix.of(rng.standard_normal((K, D)))
-    for start in range(0, n, AT_ONCE):
+    for start in range(0, n, together):
         with database.transaction() as tx:
             tail = Tail(tx, now())
-            for _ in range(min(AT_ONCE, n - start) // 2):
+            for _ in range(min(together, n - start) // 2):
                 _one(tail, agent, rows, rng)
             tail.finish()
     database.close()
@@ -101,6 +103,7 @@ class Start(NamedTuple):
 def started(data: Path) -> Start:
     """From the start of a process until its port is open."""
     command = [sys.executable, "-m", "superarm", "serve", "--data", str(data), "--port", "0"]
+    command += ["--snapshot-every", "1e9"]  # so that all starts fold the same
     before = _children()
     start = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -132,7 +135,7 @@ def main() -> None:
         create(data)
         print(f"start without events: {_least(data, arguments.starts)}", flush=True)
         start = time.perf_counter()
-        fill(data, arguments.events - arguments.since)
+        fill(data, arguments.events - arguments.since, AT_ONCE)
         size = sum(file.stat().st_size for file in data.iterdir()) / 2**20
         took = time.perf_counter() - start
         print(f"written: {arguments.events} events, {size:.0f} MiB, {took:.0f} s", flush=True)
@@ -143,7 +146,7 @@ def main() -> None:
         else:
             keep_snapshot(data, 1000)
         print(f"restart at the snapshot: {_least(data, arguments.starts)}", flush=True)
-        fill(data, arguments.since)
+        fill(data, arguments.since, TOGETHER)
         found = _least(data, arguments.starts)
         print(f"restart {arguments.since} events after it: {found}", flush=True)
 

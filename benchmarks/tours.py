@@ -30,7 +30,6 @@ from superarm.arrays import Array
 Solver = Callable[[Array, float], Array]
 
 SIZES = (50, 100, 200, 500)
-SEEDS = range(3)
 SHARP = 1e4  # whole distances, to that part of the width of the plane
 
 
@@ -70,10 +69,10 @@ def boards(rng: np.random.Generator, n: int) -> Array:
     return np.stack([x, y], axis=-1) / 600
 
 
-def generated() -> Iterator[Instance]:
+def generated(seeds: int) -> Iterator[Instance]:
     for make in (uniform, clustered, coincident, drilled, boards):
         for n in SIZES:
-            for seed in SEEDS:
+            for seed in range(seeds):
                 xy = SHARP * make(np.random.default_rng(seed), n)
                 distances = np.rint(_lengths(xy))
                 yield Instance(f"{make.__name__} {n} {seed}", distances, np.inf)
@@ -212,12 +211,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--seeds", type=int, default=3, help="instances of each kind and size (3)")
     parser.add_argument("--tsplib", type=Path, help="folder with instances of TSPLIB")
     parser.add_argument("--largest", type=int, default=1084, help="cities of those (1084)")
     arguments = parser.parse_args()
 
     others = contestants()
-    instances = list(generated())
+    instances = list(generated(arguments.seeds))
     superarm(instances[0].distances)  # compiles
     if arguments.tsplib:
         instances += tsplib(arguments.tsplib, arguments.largest)

@@ -23,6 +23,7 @@ from superarm import (
     Intervals,
     Knapsack,
     LaminarMatroid,
+    Milp,
     PartitionMatroid,
     Quota,
     ShortestPath,
@@ -47,6 +48,11 @@ def budget():
     return Budget(np.linspace(0.1, 1.1, 60), 4.0, groups=[0, 1, 2] * 20, maximum=3, max_items=8)
 
 
+def milp():
+    costs = np.linspace(0.1, 1.1, 120).reshape(2, 60)
+    return Milp(costs, [1.0, 4.0], time_limit=30.0)
+
+
 FAMILIES = {
     "TopK": lambda: (TopK(5), 60),
     "Quota": lambda: (Quota([0, 1] * 30, {0: 3, 1: 2}), 60),
@@ -62,6 +68,7 @@ FAMILIES = {
     "Budget": lambda: (budget(), 60),
     "Intervals": lambda: (Intervals(np.arange(60) % 25, np.arange(60) % 25 + 3, max_items=4), 60),
     "GroupLimits": lambda: (GroupLimits([{e % 5, 5 + e % 7} for e in range(60)], 2), 60),
+    "Milp": lambda: (milp(), 60),
     "Tour": lambda: (Tour(25), 300),
 }
 ON_ALL_CORES = (

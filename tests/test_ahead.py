@@ -73,9 +73,9 @@ def test_examples_are_compiled_one_after_the_other():
     assert second.name == "CombTS"
     assert second.seconds >= 0.0
     with pytest.raises(
-        ParameterError, match="'Milp' has nothing to compile; what has: TopK, Quota"
+        ParameterError, match="'Matroid' has nothing to compile; what has: TopK, Quota"
     ):
-        compile_all(["TopK", "Milp"])
+        compile_all(["TopK", "Matroid"])
 
 
 def test_learners_are_compiled_for_many_users_too(monkeypatch):
@@ -91,7 +91,7 @@ def test_learners_are_compiled_for_many_users_too(monkeypatch):
 
 def test_each_oracle_with_kernels_is_among_the_examples():
     """What has none is named here."""
-    plain = {"Assignment", "Matroid", "Milp", "Orienteering", "Slate", "VehicleRoutes"}
+    plain = {"Assignment", "Matroid", "Orienteering", "Slate", "VehicleRoutes"}
     oracles = {name for name in superarm.oracles.__all__ if name[0].isupper()}
     assert oracles - plain <= set(EXAMPLES)
 

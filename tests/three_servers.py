@@ -120,6 +120,8 @@ class Visitor(threading.Thread):
             if self.rng.random() < 0.2:
                 item = made["items"][0]
                 self.observe(made["id"], {item: self.weight()}, correct=True)
+        for client in self.clients:
+            client.close()
 
     def weight(self):
         return float(self.rng.integers(0, 1000)) / 1000

@@ -3,8 +3,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
-from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES, ahead, compiled, prange
+from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES, ahead, compiled, for_kernels, prange
 
 
 @compiled
@@ -20,6 +21,35 @@ def double_and_one(x: int) -> int:
 def test_a_kernel_may_call_another():
     assert double_and_one(20) == 41
     assert double_and_one.__name__ == "double_and_one"
+
+
+@compiled
+def shifted(x: int, by: int) -> int:
+    return x + by
+
+
+@compiled
+def shifted_twice(x: int) -> int:
+    left = 0
+    for _ in range(2):
+        left = shifted(left, -1)
+    return shifted(x, 5) + left
+
+
+def test_a_kernel_is_compiled_once_for_all_constants():
+    from numba import int64
+
+    assert shifted_twice(10) == 13
+    shifted_twice.part().compile((int64,))  # what is called above may come from the cache
+    assert len(shifted.part().overloads) == 1
+
+
+@pytest.mark.parametrize("rows", [np.ones((3, 4)).T, np.broadcast_to(1.0, (4, 3))])
+def test_kernels_get_arrays_of_one_kind(rows):
+    given = for_kernels(rows)
+    assert given.flags.c_contiguous and given.flags.writeable
+    np.testing.assert_array_equal(given, rows)
+    assert for_kernels(given) is given
 
 
 @compiled

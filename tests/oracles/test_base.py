@@ -21,7 +21,8 @@ class Neighbours(BaseOracle):
         self.L = L
 
     def solve(self, rows):
-        assert rows.flags.c_contiguous and rows.dtype == np.float64 and rows.ndim == 2
+        assert rows.flags.c_contiguous and rows.flags.writeable
+        assert rows.dtype == np.float64 and rows.ndim == 2
         value = rows[:, :-1] + rows[:, 1:]
         feasible(bool((value.max(axis=-1) > -np.inf).all()), self)
         return value.argmax(axis=-1)[:, None] + np.arange(2)
@@ -41,6 +42,7 @@ def test_a_subclass_writes_solve_and_keeps_the_contract():
     assert oracle([0, 1, 2, 3]).tolist() == [2, 3]
     W = np.random.default_rng(0).standard_normal((4, 3, 2))
     np.testing.assert_array_equal(oracle(W.T), oracle(np.ascontiguousarray(W.T)))
+    assert oracle(np.broadcast_to(1.0, 4)).tolist() == [0, 1]
     with pytest.raises(WeightsError, match="4 weights"):
         oracle(np.zeros(5))
     with pytest.raises(InfeasibleError, match=r"Neighbours.* no feasible set"):

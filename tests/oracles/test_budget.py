@@ -3,17 +3,10 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from superarm import Agent, Budget, CombLinTS, Knapsack, Milp
 from superarm.errors import ParameterError, WeightsError
 from superarm.testing import check_oracle
-
-number = st.one_of(
-    st.floats(0, 100), st.integers(0, 4).map(float), st.sampled_from([0.1, 0.2, 0.3])
-)
-weight = st.one_of(st.floats(-100, 100), st.integers(-2, 3).map(float), st.just(-np.inf))
 
 
 def value(w, A):
@@ -48,32 +41,6 @@ def test_contract(costs, budget, max_items):
     assert oracle.gap == 0
     sets = subsets(costs, budget, groups, most, max_items)
     check_oracle(oracle, 6, family=[np.flatnonzero(x) for x in sets])
-
-
-@settings(max_examples=500, deadline=None)
-@given(
-    st.lists(st.tuples(number, weight, st.integers(0, 2)), min_size=1, max_size=9),
-    st.floats(0, 1.2),
-    st.tuples(*[st.integers(0, 3)] * 3),
-    st.integers(1, 10),
-    st.sampled_from([1, 5, 50, 500_000]),
-)
-def test_budget_is_brute_force(items, part, most, max_items, effort):
-    c, w, groups = np.array(items).T
-    most = dict(enumerate(most))
-    budget = part * c.sum()
-    oracle = Budget(c, budget, groups=groups, maximum=most, max_items=max_items, effort=effort)
-    X = subsets(c, budget, groups, most, max_items)
-    A, gap = oracle.solve_with_gap(w)
-    chosen = A[A >= 0]
-    x = np.isin(np.arange(len(c)), chosen)
-    assert (x == X).all(axis=1).any()
-    assert len(A) == oracle.K == X.sum(axis=1).max()
-    assert (w[chosen] > 0).all()
-    best = (X @ np.maximum(w, 0)).max()
-    assert value(w, A) >= (1 - gap) * best * (1 - 1e-11)
-    if effort == 500_000:
-        assert oracle.gap == gap == 0
 
 
 @pytest.mark.parametrize("kind", ["normal", "follow the price", "equal to the price", "whole"])

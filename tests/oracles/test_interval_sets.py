@@ -4,10 +4,8 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from superarm import Agent, CombLinTS, Intervals, brute_force
+from superarm import Agent, CombLinTS, Intervals
 from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES
 from superarm.errors import ParameterError
 from superarm.testing import check_oracle
@@ -41,28 +39,15 @@ def test_contract(max_items):
     assert oracle.gap == 0.0
 
 
-@settings(max_examples=500, deadline=None)
-@given(
-    st.integers(1, 9),
-    st.integers(0, 10**6),
-    st.sampled_from([None, 1, 2, 3]),
-    st.booleans(),
-)
-def test_intervals_are_brute_force(L, seed, max_items, ties):
-    rng = np.random.default_rng(seed)
-    start = rng.integers(0, 8, L) if ties else 8 * rng.random(L)
-    end = start + (rng.integers(1, 4, L) if ties else 3 * rng.random(L) + 1e-9)
-    w = rng.integers(-2, 4, L).astype(float) if ties else rng.standard_normal(L)
-    w[rng.random(L) < 0.1] = -np.inf
-    sets = family(start, end, max_items)
-    oracle = Intervals(start, end, max_items=max_items)
-    assert max(map(len, sets)) == oracle.K
-    found = oracle(w)
-    found = found[found >= 0]
-    assert tuple(sorted(found)) in sets
-    assert (np.diff(start[found]) > 0).all()  # in the order of time
-    best = brute_force(sets)(w)
-    assert w[found].sum() == pytest.approx(w[best[best >= 0]].sum(), abs=1e-12)
+def test_items_come_in_the_order_of_time():
+    rng = np.random.default_rng(0)
+    start = rng.integers(0, 8, 30)
+    end = start + rng.integers(1, 4, 30)
+    for max_items in (None, 3):
+        for items in Intervals(start, end, max_items=max_items)(rng.random((20, 30))):
+            chosen = items[items >= 0]
+            assert len(chosen) > 1
+            assert (np.diff(start[chosen]) > 0).all()
 
 
 def test_many_intervals_are_a_linear_program():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, linear_sum_assignment, milp
 
 from superarm import Assignment, BipartiteMatching
-from superarm.errors import InfeasibleError, ParameterError, WeightsError
+from superarm.errors import ParameterError, WeightsError
 from superarm.oracles import matching
 from superarm.oracles.bipartite import heaviest_matchings
 from superarm.testing import check_oracle
@@ -80,31 +80,6 @@ def matched(oracle, w, patience):
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (2, 3), (3, 2), (3, 3)])
 def test_contract_of_assignment(solver, shape):
     check_oracle(Assignment(*shape), shape[0] * shape[1], family=assignments(*shape))
-
-
-@settings(max_examples=500, deadline=None)
-@given(
-    st.integers(1, 4),
-    st.integers(1, 4),
-    st.integers(0, 10**6),
-    st.sampled_from([0.0, 0.2, 0.5]),
-    st.booleans(),
-    st.sampled_from([1.0, 1e-9, 1e12]),
-)
-def test_assignment_is_brute_force(n_rows, n_cols, seed, masked, ties, scale):
-    w = scale * random_weights(np.random.default_rng(seed), n_rows * n_cols, masked, ties)
-    oracle, family = Assignment(n_rows, n_cols), assignments(n_rows, n_cols)
-    best = max(w[s].sum() for s in family)
-    if best == -np.inf:
-        with pytest.raises(
-            InfeasibleError,
-            match=rf"Assignment\(n_rows={n_rows}, n_cols={n_cols}\): no feasible set",
-        ):
-            oracle(w)
-        return
-    A = oracle(w)
-    assert A.tolist() in family
-    assert w[A].sum() == pytest.approx(best, abs=1e-12 * scale)
 
 
 @pytest.mark.parametrize("shape", [(60, 60), (30, 80), (80, 30)])

@@ -2,11 +2,9 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from superarm import LaminarMatroid, Matroid, PartitionMatroid, brute_force
-from superarm.errors import InfeasibleError, ItemsError, ParameterError, WeightsError
+from superarm import LaminarMatroid, Matroid, PartitionMatroid
+from superarm.errors import ItemsError, ParameterError, WeightsError
 from superarm.testing import check_oracle
 
 
@@ -25,82 +23,6 @@ def independent_sets(L, sets, capacities):
 def bases(family):
     rank = max(map(len, family))
     return [s for s in family if len(s) == rank]
-
-
-def random_weights(rng, L):
-    w = rng.integers(-2, 3, L).astype(float) if rng.random() < 0.5 else rng.standard_normal(L)
-    w[rng.random(L) < rng.choice([0.0, 0.2])] = -np.inf
-    return w
-
-
-def assert_best(oracle, family, w):
-    """`oracle` finds the best set of the family, or says that there is none."""
-    reference = brute_force(family)
-    try:
-        best = reference(w)
-    except InfeasibleError:
-        with pytest.raises(InfeasibleError, match="no feasible set"):
-            oracle(w)
-        return
-    A = oracle(w)
-    chosen = A[A >= 0]
-    assert tuple(sorted(chosen.tolist())) in set(family)
-    assert w[chosen].sum() == pytest.approx(w[best[best >= 0]].sum(), abs=1e-12)
-
-
-def random_laminar_family(rng, L):
-    """Split the items again and again; keep some of the parts."""
-    sets = []
-    parts = [list(range(L))]
-    while parts:
-        part = parts.pop()
-        if rng.random() < 0.7:
-            sets.append(part)
-        if len(part) > 1 and rng.random() < 0.8:
-            cut = int(rng.integers(1, len(part)))
-            parts += [part[:cut], part[cut:]]
-    order = rng.permutation(len(sets))
-    return [sets[i] for i in order], rng.integers(0, 4, len(sets)).tolist()
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.integers(0, 10**9), st.integers(1, 7), st.booleans())
-def test_laminar_is_brute_force(seed, L, all_bases):
-    rng = np.random.default_rng(seed)
-    sets, capacities = random_laminar_family(rng, L)
-    family = independent_sets(L, sets, capacities)
-    oracle = LaminarMatroid(L, sets=sets, capacities=capacities, bases=all_bases)
-    assert max(map(len, family)) == oracle.K
-    assert_best(oracle, bases(family) if all_bases else family, random_weights(rng, L))
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.integers(0, 10**9), st.integers(1, 7), st.booleans())
-def test_partition_is_brute_force(seed, L, all_bases):
-    rng = np.random.default_rng(seed)
-    groups = rng.integers(0, 3, L)
-    capacities = {g: int(rng.integers(0, 4)) for g in range(3) if (groups == g).any()}
-    family = independent_sets(
-        L, [np.flatnonzero(groups == g).tolist() for g in capacities], capacities.values()
-    )
-    oracle = PartitionMatroid(groups, capacities, bases=all_bases)
-    assert max(map(len, family)) == oracle.K
-    assert_best(oracle, bases(family) if all_bases else family, random_weights(rng, L))
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.integers(0, 10**9), st.integers(1, 6), st.booleans())
-def test_matroid_of_vectors_is_brute_force(seed, L, all_bases):
-    rng = np.random.default_rng(seed)
-    vectors = rng.integers(-1, 2, (L, 3))
-
-    def independent(items):
-        return not items or np.linalg.matrix_rank(vectors[items]) == len(items)
-
-    family = [s for s in subsets(L) if independent(list(s))]
-    oracle = Matroid(L, independent, bases=all_bases)
-    assert max(map(len, family)) == oracle.K
-    assert_best(oracle, bases(family) if all_bases else family, random_weights(rng, L))
 
 
 def test_contract():

@@ -15,67 +15,10 @@ from superarm.oracles.path import cheapest_paths
 from superarm.testing import check_oracle
 
 
-def repeated(rng, pairs, N, extra):
-    """The pairs and some of them again, in random order, with edges from nodes to themselves."""
-    again = [pairs[k] for k in rng.integers(0, len(pairs), extra)] if pairs else []
-    loops = [(i, i) for i in rng.integers(0, N, extra).tolist()]
-    pairs = [*pairs, *again, *loops]
-    return [pairs[k] for k in rng.permutation(len(pairs))]
-
-
-def random_dag(rng, N, extra=0):
-    """Edges of a random graph without cycles whose node numbers are shuffled, and all paths from
-    first to last node."""
-    number = rng.permutation(N)
-    pairs = [(i, j) for i in range(N) for j in range(i + 1, N) if rng.random() < 0.6 or j == i + 1]
-    pairs = repeated(rng, pairs, N, extra)
-
-    def walks(node):
-        if node == N - 1:
-            yield []
-        for e, (i, j) in enumerate(pairs):
-            if i == node != j:
-                yield from ([e, *rest] for rest in walks(j))
-
-    return (
-        [(int(number[i]), int(number[j])) for i, j in pairs],
-        int(number[0]),
-        int(number[-1]),
-        list(walks(0)),
-    )
-
-
-@settings(max_examples=500, deadline=None)
-@given(
-    st.integers(0, 10**9),
-    st.integers(2, 5),
-    st.sampled_from([0.0, 0.2]),
-    st.booleans(),
-    st.sampled_from([0, 3]),
-)
-def test_dag_path_is_brute_force(seed, N, masked, ties, extra):
-    rng = np.random.default_rng(seed)
-    edges, source, target, paths = random_dag(rng, N, extra)
-    oracle = DagPath(edges, source, target)
-    assert oracle.items == edges
-    assert max(map(len, paths)) == oracle.K
-    w = rng.integers(-2, 3, len(edges)).astype(float) if ties else rng.standard_normal(len(edges))
-    w[rng.random(len(edges)) < masked] = -np.inf
-    best = max(w[path].sum() for path in paths)
-    if best == -np.inf:
-        with pytest.raises(InfeasibleError, match="no feasible set"):
-            oracle(w)
-        return
-    A = oracle(w)
-    assert A[A >= 0].tolist() in paths
-    assert w[A[A >= 0]].sum() == pytest.approx(best, abs=1e-12)
-
-
-def random_network(rng, N, extra=0):
+def random_network(rng, N):
     """Edges of a random directed graph, cycles included, and all its simple paths from node 0 to
     node N-1."""
     pairs = [(i, j) for i in range(N) for j in range(N) if i != j and rng.random() < 0.5]
-    pairs = repeated(rng, pairs, N, extra)
 
     def walks(nodes):
         if nodes[-1] == N - 1:
@@ -86,36 +29,6 @@ def random_network(rng, N, extra=0):
                 yield from ([e, *rest] for rest in walks([*nodes, j]))
 
     return pairs, list(walks([0]))
-
-
-@settings(max_examples=500, deadline=None)
-@given(
-    st.integers(0, 10**9),
-    st.integers(2, 5),
-    st.sampled_from([0.0, 0.2]),
-    st.booleans(),
-    st.sampled_from([0, 3]),
-)
-def test_shortest_path_is_brute_force(seed, N, masked, ties, extra):
-    rng = np.random.default_rng(seed)
-    edges, paths = random_network(rng, N, extra)
-    if not paths:
-        with pytest.raises(
-            (InfeasibleError, ParameterError), match=r"no path leads|is not one of the nodes"
-        ):
-            ShortestPath(edges, 0, N - 1)
-        return
-    oracle = ShortestPath(edges, 0, N - 1)
-    w = -rng.integers(0, 3, len(edges)).astype(float) if ties else -rng.random(len(edges))
-    w[rng.random(len(edges)) < masked] = -np.inf
-    best = max(w[path].sum() for path in paths)
-    if best == -np.inf:
-        with pytest.raises(InfeasibleError, match="no feasible set"):
-            oracle(w)
-        return
-    A = oracle(w)
-    assert A[A >= 0].tolist() in paths
-    assert w[A[A >= 0]].sum() == pytest.approx(best, abs=1e-12)
 
 
 DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from superarm import Quota, TopK, brute_force
+from superarm import Quota, TopK
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.testing import check_oracle
 
@@ -14,10 +14,6 @@ weights = st.lists(
     min_size=1,
     max_size=9,
 )
-
-
-def value(w, A):
-    return np.sort(w[A[A >= 0]]).sum()
 
 
 def test_contract():
@@ -34,18 +30,16 @@ def test_contract():
         check_oracle(Quota(list("ababab"), counts), 6, family=family)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(weights, st.integers(1, 9))
-def test_topk_is_brute_force_with_ties_to_the_lowest_index(w, k):
+def test_ties_go_to_the_lowest_index(w, k):
     w = np.array(w)
     available = int((w > -np.inf).sum())
     if available < k:
         with pytest.raises(InfeasibleError, match=rf"TopK\(k={k}, at_most=False\)"):
             TopK(k)(w)
         return
-    A = TopK(k)(w)
-    assert A.tolist() == np.argsort(-w, kind="stable")[:k].tolist()
-    assert value(w, A) == value(w, brute_force(itertools.combinations(range(len(w)), k))(w))
+    assert TopK(k)(w).tolist() == np.argsort(-w, kind="stable")[:k].tolist()
 
 
 @settings(max_examples=200, deadline=None)
@@ -54,27 +48,6 @@ def test_at_most_k_skips_what_is_not_positive(w, k):
     w = np.array(w)
     expected = [e for e in np.argsort(-w, kind="stable")[:k] if w[e] > 0]
     assert TopK(k, at_most=True)(w).tolist() == expected + [-1] * (k - len(expected))
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.data(), weights)
-def test_quota_is_brute_force(data, w):
-    w = np.array(w)
-    groups = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(w), max_size=len(w))))
-    counts = {g: data.draw(st.integers(0, int((groups == g).sum()))) for g in set(groups.tolist())}
-    oracle = Quota(groups, counts)
-    assert sum(counts.values()) == oracle.K
-    by_group = [
-        itertools.combinations(np.flatnonzero(groups == g).tolist(), k) for g, k in counts.items()
-    ]
-    reference = brute_force([sum(parts, ()) for parts in itertools.product(*by_group)])
-    if any((w[groups == g] > -np.inf).sum() < k for g, k in counts.items()):
-        with pytest.raises(InfeasibleError, match="no feasible set"):
-            oracle(w)
-        return
-    A = oracle(w)
-    assert {g: int((groups[A] == g).sum()) for g in counts} == counts
-    assert value(w, A) == value(w, reference(w))
 
 
 def test_more_items_than_there_are():
@@ -182,34 +155,6 @@ def test_quota_refuses_a_wrong_number_of_weights_and_bad_weights_in_unused_group
     with pytest.raises(WeightsError, match="item 2 is inf"):
         oracle(np.array([0.0, 0.0, np.inf]))
     assert repr(oracle) == "Quota(3 items in 2 groups, total=1)"
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.data(), weights)
-def test_quota_with_a_total_and_bounds_is_brute_force(data, w):
-    w = np.array(w)
-    groups = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(w), max_size=len(w))))
-    size = {g: int((groups == g).sum()) for g in set(groups.tolist())}
-    maximum = {
-        g: data.draw(st.integers(0, n + 1)) for g, n in size.items() if data.draw(st.booleans())
-    }
-    most = {g: min(n, maximum.get(g, n)) for g, n in size.items()}
-    minimum = {g: data.draw(st.integers(0, n)) for g, n in most.items() if data.draw(st.booleans())}
-    total = data.draw(st.integers(sum(minimum.values()), sum(most.values())))
-    oracle = Quota(groups, total=total, minimum=minimum, maximum=maximum)
-    family = [
-        s
-        for s in itertools.combinations(range(len(w)), total)
-        if all(minimum.get(g, 0) <= (groups[list(s)] == g).sum() <= most[g] for g in size)
-    ]
-    best = max(w[list(s)].sum() for s in family)
-    if best == -np.inf:
-        with pytest.raises(InfeasibleError, match="no feasible set"):
-            oracle(w)
-        return
-    A = oracle(w)
-    assert tuple(sorted(A.tolist())) in family
-    assert value(w, A) == pytest.approx(best, abs=1e-9)
 
 
 def test_quota_with_a_total_under_the_contract():

@@ -67,7 +67,7 @@ def test_contract(edges, n):
     check_oracle(SpanningTree(edges, n + 1, forest=True), len(edges), family=forests(edges, n))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.integers(2, 5),
     st.integers(0, 10**6),
@@ -76,9 +76,8 @@ def test_contract(edges, n):
     st.booleans(),
     st.sampled_from([0, 3]),
 )
-def test_trees_and_forests_are_brute_force_with_ties_to_the_lowest_index(
-    n, seed, density, masked, ties, extra
-):
+def test_ties_go_to_the_lowest_index(n, seed, density, masked, ties, extra):
+    """As if edges were added one by one, the best first."""
     rng = np.random.default_rng(seed)
     edges = random_edges(rng, n, density, extra if n < 5 else 0)
     w = random_weights(rng, len(edges), masked, ties)
@@ -89,25 +88,22 @@ def test_trees_and_forests_are_brute_force_with_ties_to_the_lowest_index(
     chosen = A[A >= 0]
     spans = len(A) == n - 1
     assert forest.K == len(kruskal(edges, n, range(len(edges)))) == len(A)
-    assert w[chosen].sum() == pytest.approx(
-        max(w[list(s)].sum() for s in forests(edges, n)), abs=1e-12
-    )
     assert chosen.tolist() == sorted(kruskal(edges, n, [e for e in best_first if w[e] > 0]))
 
     if not spans:
         with pytest.raises(InfeasibleError, match=r"no path joins node|no edge has node"):
             SpanningTree(edges, n)
         return
-    tree, best = SpanningTree(edges, n), max(w[list(s)].sum() for s in trees(edges, n))
-    if best == -np.inf:
+    tree = SpanningTree(edges, n)
+    best = sorted(kruskal(edges, n, best_first))
+    if w[best].min() == -np.inf:
         with pytest.raises(
             InfeasibleError,
             match=rf"SpanningTree\({n} nodes, {len(edges)} edges\): no feasible set",
         ):
             tree(w)
         return
-    assert w[tree(w)].sum() == pytest.approx(best, abs=1e-12)
-    assert tree(w).tolist() == sorted(kruskal(edges, n, best_first))
+    assert tree(w).tolist() == best
 
 
 @pytest.mark.parametrize("forest", [False, True])

@@ -101,7 +101,7 @@ def test_a_disk_in_trouble_refuses_and_recovers(tmp_path, kind):
                 said.weights[made["id"], item] = weight
             note(made)
             await service.published(taken.json()["position"], "counts")
-            service.learner._snapshot()
+            service.learner._snapshot(everything=True)
 
     def note(made):
         said.decisions[made["id"]] = made["items"]

@@ -430,6 +430,7 @@ def test_a_restart_of_postgres_is_waited_for(cluster, url):
         cluster.stop("fast")
         cluster.start()
         soon(lambda: one.learner.leading or other.learner.leading)
+        soon(lambda: "news" in one.learner.views)
         by(one, 2)
         soon(lambda: same(belief(one), fresh(one).state.belief))
         soon(lambda: same(belief(other), fresh(one).state.belief))

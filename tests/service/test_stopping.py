@@ -4,13 +4,19 @@ import asyncio
 import json
 import signal
 import sys
+import threading
 
+import msgspec
 import pytest
 from serving import Line, Lost, Server, admin_key
 from visitors import AGENTS, Said, Visitor, create, faults, require_same_folds
 
-from superarm.service import log, snapshots
+from superarm.service import agents, decisions, learning, log, snapshots
+from superarm.service.engine import Service
+from superarm.service.fold import fold
 from superarm.service.server import opened
+from superarm.service.sqlite import FILE, Sqlite
+from superarm.service.wire import CreateAgent, Decide, GiveFeedback
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="of systems with signals")
 
@@ -76,6 +82,37 @@ def test_a_signal_ends_it_when_all_are_answered(tmp_path, number):
     assert connection.execute(count) == [(len(said.decisions),)]
     assert connection.execute("SELECT count(*) FROM requests") == [(len(said.replies),)]
     assert len(said) > 20
-    for agent in log.agents(connection).values():
-        assert snapshots.positions(connection)[agent] > agent + 1
+    kept = snapshots.positions(connection)
+    assert all(kept[agent] > agent + 1 for agent in log.agents(connection).values())
     database.close()
+
+
+def test_a_long_fold_does_not_hold_up_the_end(tmp_path, monkeypatch):
+    """What it would have learned is learned at the next start."""
+    begun = threading.Event()
+    go_on = threading.Event()
+
+    def slow(*given):
+        begun.set()
+        go_on.wait()
+        return fold(*given)
+
+    service = Service(Sqlite(tmp_path / FILE))
+    asyncio.run(agents.create(service, msgspec.convert(create("counts"), CreateAgent)))
+    monkeypatch.setattr(learning, "fold", slow)
+    monkeypatch.setattr(learning, "PATIENCE", 0.01)
+
+    async def visit():
+        made = await decisions.decide(service, "counts", Decide())
+        given = GiveFeedback(decision=made.id, weights=[1.0, 0.0, 0.0])
+        await decisions.feedback(service, "counts", given)
+
+    asyncio.run(visit())
+    begun.wait()
+    service.close()
+    assert service.learner._thread.is_alive()
+    monkeypatch.undo()
+    service = Service(Sqlite(tmp_path / FILE))
+    assert service.view("counts").learned == 3
+    service.close()
+    go_on.set()

@@ -280,6 +280,7 @@ def test_answers_and_room_are_given_back(tmp_path, monkeypatch):
     assert compacted(tmp_path).answers == 100
     assert path.stat().st_size < size
     assert compacted(tmp_path, now()).events == 102
+    assert upkeep.verify(tmp_path) == "sound: no events after 102"
     assert path.stat().st_size < 0.6 * size
 
 
@@ -331,6 +332,23 @@ def test_a_changed_decision_before_the_beginning_is_found(folder):
     database.close()
     assert kept
     with pytest.raises(FileError, match=f"event {kept[0][0]}: its content was changed"):
+        upkeep.verify(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("UPDATE snapshots SET body = zeroblob(99) WHERE agent = 1", "begins from is damaged"),
+        ("DELETE FROM snapshots WHERE agent = 3", "'numbers' begins from is missing"),
+    ],
+)
+def test_a_changed_beginning_is_found(folder, change, message):
+    compacted(folder, last_feedback(folder))
+    database = Sqlite(folder / FILE)
+    with database.transaction() as tx:
+        tx.execute(change)
+    database.close()
+    with pytest.raises(FileError, match=message):
         upkeep.verify(folder)
 
 

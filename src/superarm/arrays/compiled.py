@@ -12,6 +12,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -71,14 +73,12 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
     code = function.__code__
 
     @functools.cache
-    def make(parallel: bool) -> Callable[..., Any]:
+    def make(parallel: bool, part: bool) -> Callable[..., Any]:
         numba = _numba()
-        inner = {
-            name: scope[name].kernel()
-            for name in code.co_names
-            if hasattr(scope.get(name), "kernel")
+        parts = {
+            name: scope[name].part() for name in code.co_names if hasattr(scope.get(name), "part")
         }
-        source = types.FunctionType(code, scope | inner | {"prange": numba.prange})
+        source = types.FunctionType(code, scope | parts | {"prange": numba.prange})
         # Numba's cache tells functions apart by their name, not by how they were compiled
         suffix = "_parallel" if parallel else ""
         source.__qualname__ = function.__qualname__ + suffix
@@ -87,16 +87,24 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
             nogil=True,
             parallel=parallel,
             fastmath=set() if in_order else {"reassoc"},
+            no_cpython_wrapper=part,
+            no_cfunc_wrapper=True,
         )
         try:
-            jitted: Callable[..., Any] = compile_(cache=True)(source)
+            jitted: Callable[..., Any] = compile_(cache=not part)(source)
         except RuntimeError:  # no folder to cache in can be written
             jitted = compile_()(source)
+        _take_constants_as_numbers(jitted)
         return jitted
 
     def kernel(parallel: bool = False) -> Callable[..., Any]:
         with _one_making:
-            return make(parallel)
+            return make(parallel, False)
+
+    def part() -> Callable[..., Any]:
+        """The kernel as others contain it: neither called from Python nor cached by itself."""
+        with _one_making:
+            return make(False, True)
 
     ready: dict[bool, Callable[..., Any]] = {}
 
@@ -123,7 +131,32 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
 
     # functions take attributes, which their type does not know
     call.kernel = kernel  # type: ignore[attr-defined]
+    call.part = part  # type: ignore[attr-defined]
     return call
+
+
+def for_kernels(x: Any) -> Any:
+    """An array as kernels take it, contiguous and writable, or else a copy that is: Numba would
+    compile them again for other kinds.
+
+    >>> import numpy as np
+    >>> from superarm.arrays.compiled import for_kernels
+    >>> for_kernels(np.broadcast_to(1.0, 3)).flags.writeable
+    True
+    """
+    x = np.ascontiguousarray(x)
+    return x if x.flags.writeable else x.copy()
+
+
+def _take_constants_as_numbers(jitted: Any) -> None:
+    """Let a kernel be called with a constant by others as with any number: Numba would compile it,
+    and all that it calls, once for each constant.
+    """
+    if not hasattr(jitted, "get_call_template"):  # where NUMBA_DISABLE_JIT leaves functions
+        return
+    unliteral = _numba().types.unliteral
+    template = jitted.get_call_template
+    jitted.get_call_template = lambda args, kws: template(tuple(map(unliteral, args)), kws)
 
 
 def _pays(rows: Any) -> bool:

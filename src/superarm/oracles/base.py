@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from superarm.arrays import Array, as_like, hashed_uniform, to_numpy, where
+from superarm.arrays.compiled import for_kernels
 from superarm.checks import as_weights, check_weights, find_fault, is_whole
 from superarm.contracts import Oracle
 from superarm.errors import InfeasibleError, OracleError, ParameterError
@@ -76,7 +77,7 @@ class BaseOracle:
         rows = w.reshape(math.prod(batch), w.shape[-1])
         if isinstance(rows, np.ndarray):
             solve = self.solve
-            rows = np.ascontiguousarray(rows)
+            rows = for_kernels(rows)
         else:
             solve = self.solve_tensors
         A = solve(rows)
@@ -110,7 +111,7 @@ class BaseOracle:
         """The best set for each row of a tensor (n, L), found on the CPU, as a tensor on its
         device.
         """
-        on_host = np.ascontiguousarray(to_numpy(rows))
+        on_host = for_kernels(to_numpy(rows))
         return as_like(rows, self.solve(on_host))
 
     @functools.cached_property

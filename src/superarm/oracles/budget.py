@@ -13,7 +13,7 @@ from superarm.oracles.costs import checked_costs, limit_of, require_budget, unit
 from superarm.oracles.exchanges import EFFORT
 from superarm.oracles.exchanges import solve as search
 from superarm.oracles.gaps import with_gaps
-from superarm.oracles.prices import EPS, Limits
+from superarm.oracles.prices import EPS, Limits, mixed
 from superarm.oracles.topk import index_groups, numbers_by_group
 from superarm.tables import named, named_alike
 
@@ -88,6 +88,7 @@ class Budget(BaseOracle):
             most,
             self.K,
         )
+        self._mix = mixed(self.L)
         flips = 2.0 ** min(self.L + 1, 1000)
         self.gap = 0.0 if flips <= effort else None
 
@@ -135,6 +136,7 @@ class Budget(BaseOracle):
             self._limit,
             self._group,
             self._limits,
+            self._mix,
             self.effort,
         )
         if not valid:

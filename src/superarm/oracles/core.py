@@ -23,7 +23,8 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.oracles.prices import EPS, Priced, Rules, by_loss, gap_of, into_row, relaxed, sum_of
+from superarm.oracles.loops import into_row, none_of
+from superarm.oracles.prices import EPS, Priced, Rules, by_loss, gap_of, relaxed, sum_of
 
 _COMPARED = 16  # numbers of items compared in the time of one step
 _EXCHANGES = 50  # at most, each a pass over the items
@@ -36,7 +37,9 @@ def _space(table: Array, size: int) -> Array:
         return table
 
     larger = np.empty((size + len(table) // 2, table.shape[1]), table.dtype)
-    larger[: len(table)] = table
+    for i in range(len(table)):
+        for j in range(table.shape[1]):
+            larger[i, j] = table[i, j]
     return larger
 
 
@@ -79,7 +82,8 @@ def _flip(
     lam, mu, need, adds, cuts = hope
     cost, weight, items = added
     # the most value seen, by the room it comes with at least
-    top = np.full(adds + cuts + 1, -np.inf)
+    top = np.empty(adds + cuts + 1)
+    top[:] = -np.inf
     states[size, 0] = -np.inf
 
     compared = len(top)
@@ -170,7 +174,9 @@ def _exchange(w: Array, c: Array, budget: float, room: int, y: Array) -> bool:
             gain = w[best]
             enters = best
 
+    most = 0.0
     for i in range(n):  # the cheapest first, so that more and more items fit
+        most = max(most, w[i])
         if not y[i]:
             continue
         while j < n and c[j] <= slack + c[i]:
@@ -182,7 +188,7 @@ def _exchange(w: Array, c: Array, budget: float, room: int, y: Array) -> bool:
             leaves = i
             enters = best
 
-    if gain <= EPS * w.max():
+    if gain <= EPS * most:
         return False
     y[enters] = True
     if leaves >= 0:
@@ -197,19 +203,24 @@ def _first(
     """A feasible set as flips of x in a trail: one near x, after exchanges that gain."""
     y = _fitted(c, order, at_prices)
     for _ in range(_EXCHANGES):
-        if not _exchange(w, c, rules.budget, rules.max_items - y.sum(), y):
+        room = rules.max_items
+        for e in range(len(y)):
+            room -= y[e]
+        if not _exchange(w, c, rules.budget, room, y):
             break
 
-    flips = np.flatnonzero(y != at_prices.x)
-    trail = np.zeros((len(flips) + 64, 2), np.int32)
-    for i in range(len(flips)):
-        trail[i + 1, 0] = i
-        trail[i + 1, 1] = flips[i]
-    return trail, _Found(len(flips) + 1, sum_of(w, y), len(flips))
+    trail = np.empty((len(y) + 64, 2), np.int32)
+    flips = 0
+    for e in range(len(y)):
+        if y[e] != at_prices.x[e]:
+            trail[flips + 1, 0] = flips
+            trail[flips + 1, 1] = e
+            flips += 1
+    return trail, _Found(flips + 1, sum_of(w, y), flips)
 
 
 @compiled
-def _search(w: Array, c: Array, fit: int, rules: Rules) -> tuple[Array, float]:
+def _search(w: Array, c: Array, fit: int, mix: Array, rules: Rules) -> tuple[Array, float]:
     """The best set found, and a bound on what any set is worth; at most `fit` items fit the budget.
 
     A state is a set that differs from x only in items of the core looked at so far: (slack, value,
@@ -219,7 +230,7 @@ def _search(w: Array, c: Array, fit: int, rules: Rules) -> tuple[Array, float]:
     share = 1 - rules.gap
     at_prices = relaxed(w, c, fit, rules)
     lam, mu, loss, x, value, slack, room, U = at_prices
-    order = by_loss(loss)
+    order = by_loss(loss, mix)
     trail, found = _first(w, c, order, at_prices, rules)
     size = 0
     cuts = 0
@@ -282,28 +293,35 @@ def _search(w: Array, c: Array, fit: int, rules: Rules) -> tuple[Array, float]:
 
 
 @compiled
-def solve(w: Array, order: Array, costs: Array, rules: Rules) -> tuple[Array, Array, bool]:
+def solve(
+    w: Array, order: Array, costs: Array, mix: Array, rules: Rules
+) -> tuple[Array, Array, bool]:
     """For each row of w (n, L): a best set, the share of the best that it may lack, and whether all
     weights are below +inf.
     """
-    A = np.full((len(w), rules.max_items), -1)
-    gap = np.zeros(len(w))
+    A = np.empty((len(w), rules.max_items), np.int64)
+    A[:] = -1
+    gap = np.empty(len(w))
     items = np.empty(len(order), np.int64)
-    found = np.zeros(len(order), np.bool_)
+    worth = np.empty(len(order))
+    prices = np.empty(len(order))
+    found = none_of(len(order))
     for b in range(len(w)):
         n = fit = 0
         total = 0.0
+        gap[b] = 0
         for e in order:
             if not w[b, e] < np.inf:
                 return A, gap, False
             if w[b, e] > 0 and costs[e] <= rules.budget:
                 items[n] = e
+                worth[n] = w[b, e]
+                prices[n] = costs[e]
                 n += 1
                 total += costs[e]
                 fit += total <= rules.budget
         if n > 0:
-            worth = items[:n]
-            chosen, bound = _search(w[b][worth], costs[worth], fit, rules)
+            chosen, bound = _search(worth[:n], prices[:n], fit, mix, rules)
             found[:] = False
             for j in range(n):
                 found[items[j]] = chosen[j]

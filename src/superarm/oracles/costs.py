@@ -31,7 +31,7 @@ def checked_costs(costs: Any) -> Array:
     if not sound.all():
         bad = int(sound.argmin())
         raise ParameterError(f"costs must be finite and not negative: item {bad} costs {c[bad]}")
-    return c
+    return np.array(c)  # a copy: the owner may change theirs
 
 
 def unit_of(costs: Array) -> int:
@@ -46,5 +46,5 @@ def unit_of(costs: Array) -> int:
 def limit_of(budget: float, unit: int) -> float:
     """What the costs of a set may come to in floating point."""
     if not unit:
-        return budget * (1 + EPS)
+        return float(budget * (1 + EPS))
     return float(budget // unit * unit)

@@ -19,6 +19,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
+from superarm.oracles.loops import copy_into, in_order, into_row, items_of, numbers, taken
 from superarm.oracles.prices import (
     EPS,
     Limits,
@@ -26,7 +27,7 @@ from superarm.oracles.prices import (
     by_loss,
     choose,
     gap_of,
-    into_row,
+    reduced_by,
     sum_of,
 )
 
@@ -61,7 +62,9 @@ def _fits(leave: tuple[int, int], enter: tuple[int, int], problem: _Problem, cou
     """Whether the limits allow that these items leave and enter a set with `count` (G,) items of
     each group; -1 is none.
     """
-    size = count.sum()
+    size = 0
+    for n in count:
+        size += n
     for e in leave:
         size -= e >= 0
     for e in enter:
@@ -110,8 +113,13 @@ def _moves(problem: _Problem, y: Array, near: Array, count: Array) -> _Moves:
                 cost[m] += c[j]
                 gain[m] += w[j]
             m += 1
-    order = np.argsort(cost[:m], kind="mergesort")
-    return _Moves(leaves[order], enters[order], cost[order], gain[order])
+    order = in_order(numbers(m), cost)
+    return _Moves(
+        taken(leaves, order),
+        taken(enters, order),
+        taken(cost, order),
+        taken(gain, order),
+    )
 
 
 @compiled
@@ -175,7 +183,7 @@ def _left(problem: _Problem, y: Array) -> tuple[float, int, Array]:
     slack = problem.budget - sum_of(problem.c, y)
     room = problem.limits.total
     places = problem.limits.most.copy()
-    for e in np.flatnonzero(y):
+    for e in items_of(y):
         room -= 1
         places[problem.group[e]] -= 1
     return slack, room, places
@@ -199,8 +207,10 @@ def _toward(problem: _Problem, y: Array, goal: Array) -> None:
     """
     _, c, _, group, limits = problem
     slack, room, places = _left(problem, y)
-    spares = np.flatnonzero(y & ~goal)
-    for e in np.flatnonzero(goal & ~y):
+    spares = items_of(y)
+    for e in items_of(goal):
+        if y[e]:
+            continue
         g = group[e]
         leaves = -1
         if places[g] == 0:
@@ -242,7 +252,8 @@ def _fill(problem: _Problem, order: Array, y: Array) -> None:
 @compiled
 def _in_doubt(order: Array, w: Array, y: Array) -> Array:
     """The first items of y in this order, and the first outside; and -1."""
-    near = np.full(2 * _NEAR + 1, -1)
+    near = np.empty(2 * _NEAR + 1, np.int64)
+    near[:] = -1
     inside = 0
     outside = 0
     for e in order:
@@ -302,7 +313,7 @@ def _search(
         fits = cost[depth] <= budget and size <= limits.total and crowd == 0
         if fits and value[depth] > best:
             best = value[depth]
-            y[:] = x
+            copy_into(y, x)
         if at < n and U - lost[depth] - loss[order[at]] > best + EPS * U:
             e = order[at]
             sign = -1 if x[e] else 1
@@ -325,11 +336,12 @@ def _search(
 
 
 @compiled
-def _solve_row(problem: _Problem, effort: int) -> tuple[Array, float]:
+def _solve_row(problem: _Problem, mix: Array, effort: int) -> tuple[Array, float]:
     """A set y and a bound on what any set is worth."""
     w, c, budget, group, limits = problem
     lam, bar, y, beyond = best_price(w, c, budget, limits)
-    reduced = w - lam * c
+    reduced = w.copy()
+    reduced_by(lam, w, c, reduced)
     x = y.copy()
     choose(reduced, limits, bar, x)
     U = sum_of(reduced, x) + lam * budget
@@ -339,7 +351,7 @@ def _solve_row(problem: _Problem, effort: int) -> tuple[Array, float]:
         loss[e] = abs(above) if abs(above) > EPS * w[e] else 0.0
         x[e] = above > 0 and loss[e] > 0
 
-    order = by_loss(loss)
+    order = by_loss(loss, mix)
     _toward(problem, y, beyond)
     _fill(problem, order, y)
     near = _in_doubt(order, w, y)
@@ -355,12 +367,13 @@ def _solve_row(problem: _Problem, effort: int) -> tuple[Array, float]:
 
 @compiled
 def solve(
-    w: Array, costs: Array, budget: float, group: Array, limits: Limits, effort: int
+    w: Array, costs: Array, budget: float, group: Array, limits: Limits, mix: Array, effort: int
 ) -> tuple[Array, Array, bool]:
     """For each row of w (n, L): a set, the share of the best that it may lack, and whether all
     weights are below +inf.
     """
-    A = np.full((len(w), limits.total), -1)
+    A = np.empty((len(w), limits.total), np.int64)
+    A[:] = -1
     gap = np.zeros(len(w))
     worth = np.empty(len(costs))
     for b in range(len(w)):
@@ -368,7 +381,7 @@ def solve(
             if not w[b, e] < np.inf:
                 return A, gap, False
             worth[e] = w[b, e] if costs[e] <= budget else -np.inf
-        y, U = _solve_row(_Problem(worth, costs, budget, group, limits), effort)
+        y, U = _solve_row(_Problem(worth, costs, budget, group, limits), mix, effort)
         gap[b] = gap_of(worth, y, U)
         into_row(y, A[b])
     return A, gap, True

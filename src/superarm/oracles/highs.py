@@ -100,7 +100,8 @@ def _run(solver: Any, seconds: float | None, seen: list[Array]) -> bool:
     """Run HiGHS; False if it is not done after so many seconds, when it is left to itself.
 
     HiGHS knows its limit, but looks at no clock while it simplifies a large problem. So it runs in
-    a thread, and what it has seen by then counts.
+    a thread, and what it has seen by then counts. A process that ends waits for that thread:
+    were it a daemon, HiGHS could return to an interpreter that is gone, which aborts the process.
     """
     if seconds is None:
         solver.run()

@@ -44,14 +44,16 @@ def _schedule(w: Array, order: Array, before: Array, limited: bool, A: Array) ->
             j = before[j - 1]
         else:
             j -= 1
-    A[:size] = A[:size][::-1].copy()
+    for i in range(size // 2):
+        A[i], A[size - 1 - i] = A[size - 1 - i], A[i]
 
 
 @compiled
 def _schedules(w: Array, order: Array, before: Array, limited: bool, K: int) -> Array:
     """The items of the best schedule for each row of w (n, L): (n, K), -1 pads."""
     n = len(w)
-    A = np.full((n, K), -1)
+    A = np.empty((n, K), np.int64)
+    A[:] = -1
     for b in prange(n):
         _schedule(w[b], order, before, limited, A[b])
     return A

@@ -13,7 +13,7 @@ from superarm.oracles.base import BaseOracle
 from superarm.oracles.costs import checked_costs, limit_of, require_budget, unit_of
 from superarm.oracles.gaps import lacking, with_gaps
 from superarm.oracles.milp import Milp, check_limits
-from superarm.oracles.prices import EPS, Rules, relaxed
+from superarm.oracles.prices import EPS, Rules, mixed, relaxed
 from superarm.tables import named
 
 EFFORT = 1_000_000
@@ -82,6 +82,7 @@ class Knapsack(BaseOracle):
         self._unit = unit_of(self.costs)
         self._limit = limit_of(budget, self._unit)
         self._order = np.argsort(self.costs, kind="stable")
+        self._mix = mixed(self.L)
         cheapest = np.cumsum(self.costs[self._order])
         fit = int((cheapest <= self._limit * (1 + EPS)).sum())
         self.K = fit if max_items is None else min(fit, max_items)
@@ -152,11 +153,11 @@ class Knapsack(BaseOracle):
         return A, gap
 
     def _rules(self) -> Rules:
-        return Rules(self._limit, self.K, self._stop_gap, self._steps())
+        return Rules(self._limit, self.K, float(self._stop_gap), self._steps())
 
     def _search(self, rows: Array) -> tuple[Array, Array]:
         """What the compiled search finds."""
-        A, gap, valid = core.solve(rows, self._order, self.costs, self._rules())
+        A, gap, valid = core.solve(rows, self._order, self.costs, self._mix, self._rules())
         if not valid:
             refuse_weights(rows)
         return A, gap

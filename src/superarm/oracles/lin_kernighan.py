@@ -25,7 +25,8 @@ from superarm.arrays.normals import next_bits
 # `_first_edges`, the one that is called most, is one kernel.
 
 PARTS = 9  # of a chain, at most
-REACH = 100  # cities in each of the three parts that a kick turns around, at most
+FAR = 100  # cities in each of the three parts that the first kicks exchange, at most
+CLOSE = 5  # in those of the last ones: long parts take long to mend, and leave less to gain
 HEAT = 0.05  # of the first kicks, in mean edges of the tour they change
 
 
@@ -345,11 +346,11 @@ def _descend(
 
 
 @compiled
-def _kick(state: Array, n: int, parts: Array) -> Cut:
+def _kick(state: Array, n: int, reach: int, parts: Array) -> Cut:
     """Three random parts that follow each other, in the other order: the double bridge of Martin,
-    Otto and Felten (1991), which no chain makes.
+    Otto and Felten (1991), which no chain makes. Each has at most `reach` cities.
     """
-    reach = min(REACH, (n - 1) // 3)
+    reach = min(reach, (n - 1) // 3)
     first = _draw(state, n)
     a = 1 + _draw(state, reach)
     b = a + 1 + _draw(state, reach)
@@ -418,13 +419,14 @@ def local_search(start: Array, state: Array, kicks: int, atlas: Map) -> tuple[fl
     gained = 0.0
     most = 0.0
     for k in range(kicks if n > 4 else 0):
-        cut = _kick(state, n, parts)
+        left = 1 - k / kicks
+        cut = _kick(state, n, CLOSE + int((FAR - CLOSE) * left), parts)
         paid = _longer(parts, 4, cut, path, cost)
         size = _rearrange(parts, 4, cut, path, queue, 0, spare)
         gain = _descend(queue, size, path, atlas, move, parts, spare) - paid
 
         # taken back if the loss is unlikely at this heat
-        heat = HEAT * length / n * (1 - k / kicks)
+        heat = HEAT * length / n * left
         u = (1 + _draw(state, 2**30)) / 2**30
         if gain < heat * np.log(u):
             _copy(last, path)

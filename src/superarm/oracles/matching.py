@@ -11,10 +11,11 @@ from superarm.arrays import Array
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, feasible, starts
-from superarm.oracles.bipartite import Half, heaviest_matchings
+from superarm.oracles.bids import Half
+from superarm.oracles.bipartite import heaviest_matchings
 from superarm.oracles.edges import EdgeOracle, compacted, edges_of, number
 
-PATIENCE = 48
+PATIENCE = 18
 """How often the search for paths may look at all edges of a graph before bids prepare it."""
 
 
@@ -173,8 +174,8 @@ class BipartiteMatching(EdgeOracle):
         near = few.place[self._item]
         far = many.place[self._item]
         self._both = near + n + far
-        self._near = _half(0, near, few.capacity)
-        self._far = _half(n, far, many.capacity)
+        self._near = _half(0, near, n + far, few.capacity)
+        self._far = _half(n, far, near, many.capacity)
 
     def _side(self, name: str, column: int, n: int | None, capacity: Any) -> _Side:
         """The nodes of one side."""
@@ -237,10 +238,11 @@ class BipartiteMatching(EdgeOracle):
         )
 
 
-def _half(first: int, place: Array, capacity: Array) -> Half:
-    """One side of the graph, whose first node has this number."""
+def _half(first: int, place: Array, other: Array, capacity: Array) -> Half:
+    """One side of the graph, whose first node has this number, for edges to nodes of the other."""
     degree = np.bincount(place, minlength=len(capacity))
-    return Half(first, starts(degree), np.argsort(place, kind="stable"), starts(capacity))
+    edge = np.argsort(place, kind="stable")
+    return Half(first, starts(degree), edge, other[edge], starts(capacity))
 
 
 def _capacities(capacity: Any, n: int, name: str) -> Array:

@@ -39,8 +39,9 @@ class Milp(BaseOracle):
     all is a feasible set. What is found by then depends on the machine and on what else it does,
     so the same weights may have different answers; nothing is promised, and the oracle's gap is
     None: `solve_with_gap` says for each set how far it is proven to be from the best. Of a large
-    problem HiGHS may go on for some seconds, in a thread of its own, before it notices. Exact means
-    up to HiGHS's tolerances, which the weights are scaled for: about 1e-12 of the largest weight.
+    problem HiGHS may go on for some seconds, in a thread of its own, before it notices; a process
+    that ends waits for it. Exact means up to HiGHS's tolerances, which the weights are scaled for:
+    about 1e-12 of the largest weight.
     A x <= b is checked, and holds up to rounding; with helpers, up to 1e-7 of the largest number in
     the rows that have some. Constraints, conflicts among them, can make the best set hard to find:
     among 150 items of which each excludes 15 others at random it takes HiGHS 15 seconds.
@@ -114,7 +115,8 @@ class Milp(BaseOracle):
         for b, w in enumerate(rows):
             x, bound = self.search(w)
             items = np.flatnonzero(x)
-            gap[b] = lacking(w[items].sum(), bound)
+            largest = np.abs(w[w > -np.inf]).max(initial=0.0)
+            gap[b] = lacking(w[items].sum(), bound, largest)
             sets.append(items)
         return padded(sets, self.K), gap
 

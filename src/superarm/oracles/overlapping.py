@@ -19,6 +19,7 @@ from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, require_whole, starts
 from superarm.oracles.gaps import lacking, with_gaps
+from superarm.oracles.loops import copy_into, in_order, into_row, numbers
 from superarm.tables import named
 
 ROUNDS = 300
@@ -51,7 +52,7 @@ def _added(w: Array, order: Array, members: _Members, x: Array, left: Array) -> 
     """
     start, group, limit = members
     x[:] = False
-    left[:] = limit
+    copy_into(left, limit)
     for e in order:
         fits = w[e] > 0
         for p in range(start[e], start[e + 1]):
@@ -157,14 +158,28 @@ def _priced(
 @compiled
 def _ordered(w: Array, items: Array) -> Array:
     """The items, the largest weights first; ties stay in their order."""
-    return items[np.argsort(-w[items], kind="mergesort")]
+    key = np.empty(len(w))
+    for e in items:
+        key[e] = -w[e]
+    return in_order(items, key)
+
+
+@compiled
+def _above(w: Array, items: Array, bar: float) -> Array:
+    """Those of the items with a weight above the bar, in their order."""
+    above = np.empty(len(items), np.int64)
+    n = 0
+    for e in items:
+        if w[e] > bar:
+            above[n] = e
+            n += 1
+    return above[:n]
 
 
 @compiled
 def _search(w: Array, members: _Members, rounds: int, best: Array) -> tuple[float, float]:
     """Make `best` the best set found, and return what it is worth and a bound on what any is."""
-    items = np.flatnonzero(w > 0)
-    items = _ordered(w, items)
+    items = _ordered(w, _above(w, numbers(len(w)), 0.0))
     x = best.copy()
     left = members.limit.copy()
     mu = np.zeros(len(left))
@@ -189,8 +204,8 @@ def _search(w: Array, members: _Members, rounds: int, best: Array) -> tuple[floa
             found = _improved(w, order, members, x, left)
             if found > value:
                 value = found
-                best[:] = x
-            items = items[reduced[items] > value - U - 1e-9 * U]
+                copy_into(best, x)
+            items = _above(reduced, items, value - U - 1e-9 * U)
         if steep == 0 or bound - value <= 1e-12 * bound:
             break
         step = theta * (U - value) / steep
@@ -205,15 +220,15 @@ def _searches(w: Array, members: _Members, rounds: int, K: int) -> tuple[Array, 
     (n, 2).
     """
     n, L = w.shape
-    A = np.full((n, K), -1)
+    A = np.empty((n, K), np.int64)
+    A[:] = -1
     worth = np.empty((n, 2))
     for b in prange(n):
         x = np.zeros(L, np.bool_)
         value, bound = _search(w[b], members, rounds, x)
         worth[b, 0] = value
         worth[b, 1] = bound
-        chosen = np.flatnonzero(x)
-        A[b, : len(chosen)] = chosen
+        into_row(x, A[b])
     return A, worth
 
 

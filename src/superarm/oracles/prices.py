@@ -13,6 +13,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
+from superarm.oracles.loops import copy_into, in_order, items_of, none_of, numbers
 
 EPS = 1e-12  # what rounding may hide, relative to the budget and to U
 
@@ -129,12 +130,19 @@ def choose(reduced: Array, limits: Limits, bar: Array, x: Array) -> None:
     for g in range(len(limits.most)):
         items = limits.order[limits.start[g] : limits.start[g + 1]]
         bar[g] = _best_of(reduced, items, limits.most[g], x)
-    chosen = np.flatnonzero(x)
+    chosen = items_of(x)
     if len(chosen) <= limits.total:
         return
     mu = _best_of(reduced, chosen, limits.total, x)
     for g in range(len(bar)):
         bar[g] = max(bar[g], mu)
+
+
+@compiled
+def reduced_by(lam: float, w: Array, c: Array, reduced: Array) -> None:
+    """Put w - λc into `reduced`."""
+    for e in range(len(w)):
+        reduced[e] = w[e] - lam * c[e]
 
 
 @compiled
@@ -148,7 +156,7 @@ def best_price(
     where the last falling and the last rising line meet; the step to it is found from w - λc, which
     is small for the items in which the two differ.
     """
-    x = np.zeros(len(w), np.bool_)
+    x = none_of(len(w))
     bar = np.empty(len(limits.most))
     choose(w, limits, bar, x)
     falling_cost = sum_of(c, x)
@@ -156,22 +164,23 @@ def best_price(
         return 0.0, bar, x, x
 
     falling = x.copy()
-    rising = np.zeros(len(w), np.bool_)
+    rising = none_of(len(w))
     rising_cost = 0.0
+    reduced = w.copy()
     lam = 0.0
     for _ in range(100):  # any prices give a bound; these are the best after some ten rounds
-        reduced = w - lam * c
         gain = sum_of(reduced, falling) - sum_of(reduced, rising)
         lam += gain / (falling_cost - rising_cost)
-        choose(w - lam * c, limits, bar, x)
+        reduced_by(lam, w, c, reduced)
+        choose(reduced, limits, bar, x)
         cost = sum_of(c, x)
         if not rising_cost < cost < falling_cost:
             break
         if cost > budget:
-            falling[:] = x
+            copy_into(falling, x)
             falling_cost = cost
         else:
-            rising[:] = x
+            copy_into(rising, x)
             rising_cost = cost
     return lam, bar, rising, falling
 
@@ -182,7 +191,10 @@ def _filled(reduced: Array, c: Array, slack: float, room: int, m: int, x: Array)
 
     Before, none of them is in x; the slack and the room are what is left beside the m cheapest.
     """
-    free = np.flatnonzero(reduced == 0)
+    zero = none_of(len(reduced))
+    for j in range(len(reduced)):
+        zero[j] = reduced[j] == 0
+    free = items_of(zero)
     i = 0  # m free items, the cheapest at first, give way to dearer ones
     while m > 0 and i + m < len(free):
         dearer = c[free[i + m]] - c[free[i]]
@@ -190,9 +202,10 @@ def _filled(reduced: Array, c: Array, slack: float, room: int, m: int, x: Array)
             break
         slack -= dearer
         i += 1
-    for j in free[i : i + m]:
-        x[j] = True
-    for j in free[::-1]:
+    for p in range(i, i + m):
+        x[free[p]] = True
+    for p in range(len(free) - 1, -1, -1):
+        j = free[p]
         if not x[j] and c[j] <= slack and room > 0:
             x[j] = True
             slack -= c[j]
@@ -204,10 +217,13 @@ def relaxed(w: Array, c: Array, fit: int, rules: Rules) -> Priced:
     """The problem at its best prices, where at most `fit` items fit the budget."""
     k = min(fit, rules.max_items)
     n = len(w)
-    one = Limits(np.arange(n), np.array([0, n]), np.array([n]), k)
+    start = numbers(2)
+    start[1] = n
+    one = Limits(numbers(n), start, start[1:], k)
     lam, bar, x, _ = best_price(w, c, rules.budget, one)
     mu = bar[0]
     reduced = np.empty(len(w))
+    loss = np.empty(len(w))
     slack = rules.budget
     room = k
     m = 0  # items of x that lose nothing
@@ -216,6 +232,7 @@ def relaxed(w: Array, c: Array, fit: int, rules: Rules) -> Priced:
         if abs(reduced[j]) <= EPS * w[j]:
             reduced[j] = 0
             m += x[j]
+        loss[j] = abs(reduced[j])
     left = m
     for j in range(len(w)):
         x[j] = reduced[j] > 0
@@ -231,16 +248,26 @@ def relaxed(w: Array, c: Array, fit: int, rules: Rules) -> Priced:
     for j in range(len(w)):
         room -= x[j]
     U = value + lam * slack + mu * room
-    return Priced(lam, mu, np.abs(reduced), x, value, slack, room, U)
+    return Priced(lam, mu, loss, x, value, slack, room, U)
+
+
+def mixed(n: int) -> Array:
+    """The numbers below n, mixed: those below any other number are mixed, too."""
+    return np.argsort(np.arange(n) * 0.618034 % 1.0, kind="stable")
 
 
 @compiled
-def by_loss(loss: Array) -> Array:
-    """The items, those whose flip loses least first; where losses tie, mixed costs soon find a
-    fit.
+def by_loss(loss: Array, mix: Array) -> Array:
+    """The items, those whose flip loses least first; where losses tie, in the mixed order, as mixed
+    costs soon find a fit.
     """
-    mixed = np.argsort(np.arange(len(loss)) * 0.618034 % 1.0, kind="mergesort")
-    return mixed[np.argsort(loss[mixed], kind="mergesort")]
+    items = np.empty(len(loss), np.int64)
+    n = 0
+    for e in mix:
+        if e < len(loss):
+            items[n] = e
+            n += 1
+    return in_order(items, loss)
 
 
 @compiled
@@ -250,13 +277,3 @@ def gap_of(w: Array, x: Array, bound: float) -> float:
         return 0.0
     gap = 1 - sum_of(w, x) / bound
     return gap if gap > EPS else 0.0
-
-
-@compiled
-def into_row(x: Array, row: Array) -> None:
-    """Put the items of the set x into the row, in increasing order."""
-    k = 0
-    for e in range(len(x)):
-        if x[e]:
-            row[k] = e
-            k += 1

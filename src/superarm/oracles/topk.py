@@ -150,7 +150,8 @@ def select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, A
     each row whether its weights are below +inf.
     """
     n = len(w)
-    A = np.full((n, start[-1]), -1)
+    A = np.empty((n, start[-1]), np.int64)
+    A[:] = -1
     valid = np.empty(n, np.bool_)
 
     for b in prange(n):

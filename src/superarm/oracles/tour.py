@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.arrays.compiled import compiled
+from superarm.arrays.compiled import compiled, for_kernels
 from superarm.checks import check_weights, require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, feasible, require_whole
@@ -13,7 +13,7 @@ from superarm.oracles.lin_kernighan import Map, local_search
 
 NEAR = 8  # cities that an edge may lead to from each
 SPREAD = 5  # of them chosen in all directions, at most
-SMALL = 100  # cities: kicks are counted for so many more, as few cities need more of them each
+SMALL = 50  # cities: kicks are counted for so many more, as few cities need more of them each
 PATIENCE = 10  # times the starts, while every tour found uses an edge that is not available
 
 
@@ -166,7 +166,7 @@ class Tour(BaseOracle):
     their negative.
 
     It is a heuristic: Lin-Kernighan chains of exchanges, then `kicks` random changes for each city
-    (and for 100 more), each followed by more chains and taken back if much is lost; the best of
+    (and for 50 more), each followed by more chains and taken back if much is lost; the best of
     `restarts` such searches is returned. Cities in the same place are visited together first. Where
     many edges are not available, it may raise `InfeasibleError` though a tour exists.
 
@@ -221,7 +221,7 @@ class Tour(BaseOracle):
         if rng is None:
             return super().__call__(w)
         w = check_weights(w, self.L)
-        rows = np.ascontiguousarray(w.reshape(-1, self.L))
+        rows = for_kernels(w.reshape(-1, self.L))
         seeds = rng.integers(2**64, size=len(rows), dtype=np.uint64)
         return self.solve(rows, seeds).reshape(*w.shape[:-1], self.K)
 

@@ -69,7 +69,7 @@ def _to_lines(source: "_Log", out: Path | None) -> str:
 def _write_lines(source: "_Log", file: IO[str]) -> int:
     n = 0
     for row in source.events():
-        file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        file.write(msgspec.json.encode(row).decode() + "\n")
         n += 1
     return n
 

@@ -28,6 +28,8 @@ SHARED = 0.5
 """Seconds between snapshots that other servers follow, at most."""
 SWEPT = 1.0
 """Seconds between looks for feedback that did not come in time."""
+PATIENCE = 20.0
+"""Seconds that the end of a service waits for what is being folded."""
 APART = 64
 """Events between what is remembered to go back to."""
 REMEMBERED = 256 * 2**20
@@ -91,11 +93,13 @@ class Learner:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, with a snapshot of what was learned."""
+        """End, with a snapshot of what was learned. A fold over a long log is not waited for: it is
+        done again at the next start.
+        """
         self._stopping = True
         self.wake()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(PATIENCE)
 
     def wake(self) -> None:
         """Say that there is something new in the log."""
@@ -116,6 +120,8 @@ class Learner:
                 waits = True
                 time.sleep(POLL)
             except Exception:  # a learner that died would learn nothing more, in silence
+                if self._stopping:
+                    return
                 _logger.exception("learning failed and is tried again")
                 time.sleep(POLL)
         if self.leading:

@@ -17,6 +17,7 @@ from superarm.service.database import Connection
 from superarm.service.events import Created, Id, ItemsPut, Matrix
 from superarm.service.fold import Folded, begun
 from superarm.service.log import HASH, Tail, base, hashed
+from superarm.service.problems import Unavailable
 
 FOLD = 1
 """The version of the arithmetic: beliefs that were folded by another one are folded anew."""
@@ -261,7 +262,11 @@ def newest(connection: Connection, agent: int, before: int) -> Folded | None:
     for position, at, settings, body, items in rows:
         try:
             found = restored(position, at, bytes(body), bytes(items))
-        except Damaged:
+        except Damaged as error:
+            if position == base(connection):
+                raise Unavailable(
+                    "what the log begins from is damaged: restore a backup of it"
+                ) from error
             _logger.warning("a snapshot at position %d is damaged: an older one is used", position)
             return newest(connection, agent, position)
         if bytes(settings) == config(found.created) or position == base(connection):

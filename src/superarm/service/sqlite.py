@@ -34,7 +34,7 @@ class _Connection:
         try:
             self.execute(f"PRAGMA synchronous = {synchronous}")
             self.execute("PRAGMA fullfsync = ON")  # macOS writes no more than its cache without it
-            self.execute("PRAGMA cache_size = -65536")
+            self.execute("PRAGMA cache_size = -16384")
             self.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
         except BaseException:
             self.close()
@@ -187,6 +187,8 @@ def _prepare(connection: _Connection, path: Path) -> None:
         raise FileError(f"{path} is not a database of superarm's: give another --data")
     if "meta" in names:
         _refuse_newer(connection, path)
+        if _is_ready(connection):  # to read, nobody need wait for a server that writes
+            return
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(f"PRAGMA application_id = {MARK}")
@@ -197,6 +199,12 @@ def _prepare(connection: _Connection, path: Path) -> None:
     connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
     connection.execute("INSERT OR IGNORE INTO head VALUES (1, 0, '', ?)", (b"",))
     connection.execute("COMMIT")
+
+
+def _is_ready(connection: _Connection) -> bool:
+    """Whether all tables of this version are there, which were made together."""
+    found = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
+    return found == [(str(SCHEMA),)] and connection.execute("PRAGMA journal_mode") == [("wal",)]
 
 
 def _refuse_newer(connection: _Connection, path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 from tqdm import tqdm
 
 from superarm.errors import FileError, ParameterError
-from superarm.service import compaction, log, server
+from superarm.service import compaction, log, server, snapshots
 from superarm.service.database import Connection
 from superarm.service.log import Fault
+from superarm.service.problems import Unavailable
 from superarm.service.sqlite import FILE, Sqlite
 
 SHOWN = 20
@@ -67,18 +68,32 @@ def verify(folder: Path) -> str:
         found = "\n".join(lines)
         raise FileError(f"the log in {folder} is damaged:\n{found}\nrestore a backup of it")
     if position < first:
-        return "sound: the log is empty"
+        return f"sound: no events after {position:,}"
     return f"sound: events {first:,} to {position:,}, hash {chain.hex()}"
 
 
 def _faults(connection: Connection) -> Iterator[Fault]:
-    for (what,) in connection.execute("PRAGMA quick_check(20)"):
-        if what != "ok":
-            yield Fault(0, f"the file is damaged: {what}")
-    yield from log.verify(connection)
+    faults = list(log.verify(connection))
+    yield from faults
+    if not faults:
+        yield from _faults_before(connection, log.base(connection))
+
+
+def _faults_before(connection: Connection, base: int) -> Iterator[Fault]:
+    """All that is wrong with what is kept of a compacted beginning."""
+    for name, agent in log.agents(connection).items():
+        if agent > base:
+            continue
+        try:
+            found = snapshots.newest(connection, agent, base + 1)
+        except Unavailable as error:
+            yield Fault(base, error.detail)
+            continue
+        if found is None:
+            yield Fault(base, f"what agent {name!r} begins from is missing")
     rows = connection.rows(
         "SELECT position, digest, body FROM events WHERE position <= ? AND body IS NOT NULL",
-        (log.base(connection),),
+        (base,),
     )
     for position, digest, body in rows:
         if log.hashed(bytes(body)) != bytes(digest):
