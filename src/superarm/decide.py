@@ -15,6 +15,7 @@ from superarm.arrays import (
     is_product,
     is_sparse,
     is_tensor,
+    only_one,
     repeated,
     to_numpy,
 )
@@ -129,9 +130,12 @@ def _show_in_weights(model: Any) -> bool:
 
 
 def _users_per_part(Phi: Features) -> int:
-    """How many users to decide for at a time: of a product only scores are held for each."""
+    """How many users to decide for at a time: where they share features only scores are held for
+    each.
+    """
     L, d = Phi.shape[-2:]
-    each = L * SCORES if is_product(Phi) else L * d
+    shared = is_product(Phi) or only_one(Phi) is not None
+    each = L * SCORES if shared else L * d
     return max(1, USERS // each)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import secrets
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from superarm.agent.fields import MOST_SEEDS
 from superarm.agent.record import record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
-from superarm.arrays import repeated
+from superarm.arrays import Array, repeated
 from superarm.contexts import InContext
 from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log
@@ -113,28 +114,35 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
     """Decisions of one agent, of which all read the features at once."""
     try:
         folded, state = service.ready(name)
-        calls = [asked_by(service.limits, folded, state, one.body) for one in wanted]
+        contexts = [in_context(state, one.body.context) for one in wanted]
         seeds = [secrets.randbelow(MOST_SEEDS) for _ in wanted]
         rngs = [np.random.default_rng(seed) for seed in seeds]
         start = time.perf_counter()
-        chosen = asked(state, _shared(calls), None, None).decided(rngs)
+        chosen = asked(state, _shared(state, contexts), None, None).decided(rngs)
         service.took(wanted[0].whose, (time.perf_counter() - start) / len(wanted))
-        works: list[Work | Exception] = []
-        for i, call in enumerate(calls):
-            made = record(call, chosen[i], seeds[i], rngs[i], 0)
-            works.append(_work(service.limits, folded, wanted[i], made))
-        return works
+        made = _records(state, contexts, chosen, seeds)
+        return [_work(service.limits, folded, *each) for each in zip(wanted, made, strict=True)]
     except SuperarmError:  # of one of them, or of a learner whose features stay
         return [_decided(service, one) for one in wanted]
 
 
-def _shared(calls: list[Asked]) -> Any:
+def _shared(state: State, contexts: list[Any]) -> Any:
     """The features of several calls as one: the same items, each in its own context if any."""
-    Phi: Any = calls[0].problem.Phi
+    Phi: Any = state.problem.Phi
     if isinstance(Phi, InContext):
-        each: list[Any] = [call.problem.Phi for call in calls]
-        return Phi.of(np.stack([one.x for one in each]))
-    return repeated(Phi, len(calls))
+        return Phi.of(np.stack([one.x for one in contexts]))
+    return repeated(Phi, len(contexts))
+
+
+def _records(
+    state: State, contexts: list[Any], chosen: Array, seeds: list[int]
+) -> Iterator[Decision]:
+    """What was chosen in each of several calls; the log gives it an id and a time."""
+    for features, row, seed in zip(contexts, chosen, seeds, strict=True):
+        A = row[row >= 0]
+        Phi = state.problem.Phi if features is None else features
+        items = state.catalogue.ids_of(A).tolist()
+        yield Decision(id="", items=tuple(items), features=Phi[A], time="", seed=seed)
 
 
 def _work(limits: Limits, folded: Folded, wanted: Wanted, made: Decision) -> Work:
@@ -157,6 +165,8 @@ def _work(limits: Limits, folded: Folded, wanted: Wanted, made: Decision) -> Wor
         oracle=body.oracle,
     )
     work = commits.decide(folded.created_at, event)
+    if wanted.key is None:
+        return work
     return commits.once(wanted.key, digest_of(wanted.name, body), work)
 
 
