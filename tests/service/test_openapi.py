@@ -68,7 +68,7 @@ def test_requests_made_from_the_document(host, route):
         reply = host.loop.run_until_complete(host.client.request(**wanted(given)))
         case.validate_response(reply, checks=CHECKS)
         if reply.status_code >= 400:
-            assert host.is_untouched(before)
+            assert host.is_untouched(before), (given, reply.text)
 
     ask()
 
