@@ -19,6 +19,7 @@ from superarm.arrays import (
     repeated,
     to_numpy,
 )
+from superarm.arrays.pools import one_blas_thread
 from superarm.checks import as_features, as_numbers, unmasked
 from superarm.contracts import Feedback, Learner, Oracle, Problem, defines_both, features_stay
 from superarm.errors import FeaturesError, SuperarmError, WeightsError
@@ -89,11 +90,12 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
     step = _users_per_part(problem.Phi)
     found = []
     _let_memory_be_reused()
-    for start in range(0, n, step):
-        part = slice(start, start + step)
-        some = Problem(_features_of(problem.Phi, part), _oracle_of(problem.oracle, part))
-        generators = rng[part] if isinstance(rng, Sequence) else rng
-        found.append(_decide_some(learner, belief, some, generators))
+    with one_blas_thread():
+        for start in range(0, n, step):
+            part = slice(start, start + step)
+            some = Problem(_features_of(problem.Phi, part), _oracle_of(problem.oracle, part))
+            generators = rng[part] if isinstance(rng, Sequence) else rng
+            found.append(_decide_some(learner, belief, some, generators))
     return _stacked(found)
 
 
