@@ -17,6 +17,7 @@ from superarm.tables import named
 
 BLOCK = 64  # items looked at together
 LONG = 4 * BLOCK  # items from which on it pays to look for a higher floor first
+ROWS = 16  # rows from which on it does
 MANY = 64 * BLOCK  # items that are enough to find one
 FEW = 16  # groups whose lowest bar is worth knowing
 LARGEST = float(np.finfo(np.float64).max)
@@ -92,8 +93,6 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
     """Fill `item` with the best of each group; False if a weight is NaN or +inf."""
     L = len(w)
     G = len(start) - 1
-    if G == 1 and 1 < len(item) < BLOCK and L >= LONG:
-        floor = _raised(w, len(item), floor)
     value = np.empty(len(item))
     for i in range(len(item)):
         value[i] = floor
@@ -141,6 +140,12 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
 
 
 @compiled
+def _raise_all(w: Array, k: int, floor: Array) -> None:
+    """Put the higher floor of each row in place of the one there is."""
+    for b in prange(len(w)):
+        floor[b] = _raised(w[b], k, floor[b])
+
+
 def select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, Array]:
     """The start[g+1] - start[g] largest weights above `floor` of each group g; ties go to the
     lowest index.
@@ -149,20 +154,28 @@ def select(w: Array, group: Array, start: Array, floor: float) -> tuple[Array, A
     Returns the items, group by group with the best first and -1 where a group has too few, and for
     each row whether its weights are below +inf.
     """
-    n = len(w)
-    A = np.empty((n, start[-1]), np.int64)
-    A[:] = -1
+    n, L = w.shape
+    floors = np.full(n, floor)
+    k = int(start[-1])
+    if n >= ROWS and len(start) == 2 and 1 < k < BLOCK and L >= LONG:
+        _raise_all(w, k, floors)
+    A = np.full((n, k), -1)
     valid = np.empty(n, np.bool_)
-
-    for b in prange(n):
-        valid[b] = _select_row(
-            w[b],
-            group,
-            start,
-            floor,
-            A[b],
-        )
+    _select_all(w, group, start, floors, A, valid)
     return A, valid
+
+
+@compiled
+def _select_all(
+    w: Array,
+    group: Array,
+    start: Array,
+    floor: Array,
+    A: Array,
+    valid: Array,
+) -> None:
+    for b in prange(len(w)):
+        valid[b] = _select_row(w[b], group, start, floor[b], A[b])
 
 
 def best_by_group(rows: Array, group: Array, start: Array, floor: float) -> Array:
