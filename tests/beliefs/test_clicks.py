@@ -6,6 +6,7 @@ from scipy.stats import multivariate_normal, multivariate_t
 
 from superarm import Feedback, gaussian
 from superarm.beliefs.clicks import BLOCK, matched, targets
+from superarm.errors import NumericalError
 
 
 def log_likelihood(eta, w, v):
@@ -133,3 +134,8 @@ def test_nothing_present_says_nothing():
     assert of.missing == pytest.approx(float(alone.missing))
     none = Feedback(np.empty(0, int), np.empty((0, 2)), np.empty(0), 1.0)
     assert matched(gaussian.prior(2, 1.0), none).missing == 0.0
+
+
+def test_a_variance_that_vanishes_is_refused_in_our_words():
+    with pytest.raises(NumericalError, match="rescale the features"):
+        targets(np.zeros(1), np.zeros((1, 1)), np.ones(1), np.ones(1), np.array([True]))

@@ -155,14 +155,19 @@ def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
     *batch, K = m.shape
     out = np.zeros((*batch, 3, K))
     out[..., 1, :] = 1.0
-    _match(
-        out.reshape(-1, 3, K),
-        to_numpy(m).reshape(-1, K).copy(),
-        to_numpy(V).reshape(-1, K, K).copy(),
-        to_numpy(as_float64(w)).reshape(-1, K),
-        to_numpy(v).reshape(-1, K),
-        to_numpy(present).reshape(-1, K),
-    )
+    try:
+        _match(
+            out.reshape(-1, 3, K),
+            to_numpy(m).reshape(-1, K).copy(),
+            to_numpy(V).reshape(-1, K, K).copy(),
+            to_numpy(as_float64(w)).reshape(-1, K),
+            to_numpy(v).reshape(-1, K),
+            to_numpy(present).reshape(-1, K),
+        )
+    except ZeroDivisionError as error:
+        raise NumericalError(
+            "clicks on these features cannot be computed with in float64: rescale the features"
+        ) from error
     found = as_like(m, out)
     return Targets(
         found[..., 0, :],
