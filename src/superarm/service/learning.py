@@ -124,8 +124,16 @@ class Learner:
                     return
                 _logger.exception("learning failed and is tried again")
                 time.sleep(POLL)
-        if self.leading:
-            self._snapshot(everything=True)
+        self._finish()
+
+    def _finish(self) -> None:
+        """Learn what came last, and keep a snapshot of it, so that the next start is quick."""
+        try:
+            self.catch_up()
+            if self.leading:
+                self._snapshot(everything=True)
+        except Exception as error:  # nothing is lost: the log has it
+            _logger.warning("ended without a snapshot: %s", error)
 
     # --- the fold ---------------------------------------------------------------------------------
 
