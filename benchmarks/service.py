@@ -54,8 +54,8 @@ class Connection:
         )
         self.writer.write(head.encode() + body)
         answer = await self.reader.readuntil(b"\r\n\r\n")
-        length = int(re.search(rb"content-length: (\d+)", answer)[1])  # type: ignore[index]
-        content = await self.reader.readexactly(length)
+        (length,) = re.findall(rb"content-length: (\d+)", answer)
+        content = await self.reader.readexactly(int(length))
         if not answer.startswith(b"HTTP/1.1 2"):
             raise RuntimeError(answer.decode() + content.decode())
         return content

@@ -68,7 +68,8 @@ def learner_of(spec: Any) -> Learner:
     made: Any = getattr(learners, kind)
     names = [field.name for field in dataclasses.fields(made) if field.init]
     _require_known(parameters, names, kind, "learner")
-    return _made(made, parameters, "learner")  # type: ignore[no-any-return]
+    learner: Learner = _made(made, parameters, "learner")
+    return learner
 
 
 def of_learner(learner: Learner) -> dict[str, Any]:
@@ -82,7 +83,8 @@ def of_learner(learner: Learner) -> dict[str, Any]:
     kind = type(learner).__name__
     if kind not in LEARNERS or not isinstance(learner, getattr(learners, kind)):
         raise ParameterError(f"a service has the learners {', '.join(LEARNERS)}, not {learner}")
-    return {"kind": kind} | _plain(dataclasses.asdict(learner))  # type: ignore[no-any-return]
+    parameters: dict[str, Any] = _plain(dataclasses.asdict(learner))
+    return {"kind": kind} | parameters
 
 
 def oracle_of(spec: Any, *, numbers: bool = False) -> Oracle:

@@ -130,8 +130,12 @@ def take_rows(Phi: Features, A: Array) -> Array:
         filled: Array = sparse_arrays().take_rows(Phi, A)
         return filled
     *batch, L, d = Phi.shape
-    every_row = Phi.reshape(L * math.prod(batch), d)
-    rows: Array = every_row[_flat(A, L)]
+    one = only_one(Phi)
+    if one is not None:  # as one array it would be copied for each entry of the batch
+        rows: Array = one[A]
+    else:
+        every_row = Phi.reshape(L * math.prod(batch), d)
+        rows = every_row[_flat(A, L)]
     rows[A < 0] = 0
     return rows
 

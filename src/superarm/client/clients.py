@@ -148,7 +148,8 @@ class Client(_Client):
     """
 
     def _connected(self, **options: Any) -> "httpx.Client":
-        return _httpx().Client(**options)  # type: ignore[no-any-return]
+        client: httpx.Client = _httpx().Client(**options)
+        return client
 
     def _do(self, work: Work[Any]) -> Any:
         found = steps(work, self._retries)
@@ -208,7 +209,8 @@ class AsyncClient(_Client):
     """
 
     def _connected(self, **options: Any) -> "httpx.AsyncClient":
-        return _httpx().AsyncClient(**options)  # type: ignore[no-any-return]
+        client: httpx.AsyncClient = _httpx().AsyncClient(**options)
+        return client
 
     async def _do(self, work: Work[Any]) -> Any:
         found = steps(work, self._retries)

@@ -13,6 +13,7 @@ import msgspec
 
 from superarm.agent.specs import as_number
 from superarm.service import log, snapshots
+from superarm.service.database import Connection
 from superarm.service.events import (
     Corrected,
     Correction,
@@ -149,13 +150,13 @@ def token() -> str:
     return secrets.token_hex(8)
 
 
-def find_decision(tail_or_connection: Any, agent: int, key: str) -> log.Entry:
+def find_decision(connection: Connection, agent: int, key: str) -> log.Entry:
     """The decision of an agent with an id."""
     head, _, rest = key.partition("-")
     if not (head.isascii() and head.isdigit() and len(head) < 19):
         raise NotFound(f"there is no decision {key!r:.60}", "/decision")
     try:
-        found = log.decision(tail_or_connection, int(head))
+        found = log.decision(connection, int(head))
     except NotFound as error:
         raise NotFound(f"there is no decision {key!r:.60}", "/decision") from error
     if found.agent != agent or found.event.token != rest:
@@ -197,14 +198,15 @@ class _Feedback:
                 item = decision.event.items[place]
                 self._correct(decision.position, place, before, values[place], item, pointer)
         if new:
-            self._learn(decision.position, new, values)
+            self.learn(decision.position, new, values)
 
     def _repeat(self, before: Place) -> None:
         self.repeated += 1
         if before.by_default:
             before.by_default = False  # what was taken for granted is certain now
 
-    def _learn(self, decision: int, new: list[int], values: dict[int, Any]) -> None:
+    def learn(self, decision: int, new: list[int], values: dict[int, Any]) -> None:
+        """Take what was observed at places of which nothing was known."""
         self.learned += len(new)
         weights = [values[place][0] for place in new]
         importance = [values[place][1] for place in new]
@@ -350,7 +352,7 @@ def sweep(name: str, agent: int, weight: float, before: str, most: int = 200) ->
             found.known[position] = known
             for place in left:
                 known[place] = Place(weight, None, 0)
-            found._learn(position, left, dict.fromkeys(left, (weight, None)))
+            found.learn(position, left, dict.fromkeys(left, (weight, None)))
         found.write(by_default=True)
         tail.tx.execute("UPDATE agents SET swept = ? WHERE name = ?", (due[-1][0], name))
         return len(due) == most

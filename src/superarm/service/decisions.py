@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,10 +12,10 @@ import numpy as np
 from superarm.agent import Decision
 from superarm.agent.asked import Asked, asked
 from superarm.agent.fields import MOST_SEEDS
-from superarm.agent.record import record
+from superarm.agent.record import record, records
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
-from superarm.arrays import Array, repeated
+from superarm.arrays import repeated
 from superarm.contexts import InContext
 from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log
@@ -118,9 +117,10 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
         seeds = [secrets.randbelow(MOST_SEEDS) for _ in wanted]
         rngs = [np.random.default_rng(seed) for seed in seeds]
         start = time.perf_counter()
-        chosen = asked(state, _shared(state, contexts), None, None).decided(rngs)
+        call = asked(state, _shared(state, contexts), None, None)
+        chosen = call.decided(rngs)
         service.took(wanted[0].whose, (time.perf_counter() - start) / len(wanted))
-        made = _records(state, contexts, chosen, seeds)
+        made = records(call, chosen, seeds, rngs, 0)
         return [_work(service.limits, folded, *each) for each in zip(wanted, made, strict=True)]
     except SuperarmError:  # of one of them, or of a learner whose features stay
         return [_decided(service, one) for one in wanted]
@@ -132,17 +132,6 @@ def _shared(state: State, contexts: list[Any]) -> Any:
     if isinstance(Phi, InContext):
         return Phi.of(np.stack([one.x for one in contexts]))
     return repeated(Phi, len(contexts))
-
-
-def _records(
-    state: State, contexts: list[Any], chosen: Array, seeds: list[int]
-) -> Iterator[Decision]:
-    """What was chosen in each of several calls; the log gives it an id and a time."""
-    for features, row, seed in zip(contexts, chosen, seeds, strict=True):
-        A = row[row >= 0]
-        Phi = state.problem.Phi if features is None else features
-        items = state.catalogue.ids_of(A).tolist()
-        yield Decision(id="", items=tuple(items), features=Phi[A], time="", seed=seed)
 
 
 def _work(limits: Limits, folded: Folded, wanted: Wanted, made: Decision) -> Work:

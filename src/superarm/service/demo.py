@@ -201,10 +201,14 @@ time      readers  clicked of what the last {LAST} were shown
 
 def _line(n: int, share: float, found: World) -> str:
     """How often readers click now, beside what chance and full knowledge would reach."""
-    marks = {round(_random(found) * BAR): "|", round(_best(found) * BAR): "|"}
+    width = BAR * 2 // 3
     filled = round(share * BAR)
-    bar = "".join(marks.get(i, "█" if i < filled else " ") for i in range(BAR * 2 // 3))
-    return f"{as_time(now())[11:19]}  {n:7,}  {share:6.1%}  {bar}"
+    bar = list("█" * filled + " " * width)[:width]
+    for level in (_random(found), _best(found)):
+        bar[min(round(level * BAR), width - 1)] = "|"
+    time = as_time(now())[11:19]
+    shown = "".join(bar)
+    return f"{time}  {n:7,}  {share:6.1%}  {shown}"
 
 
 def _random(found: World) -> float:

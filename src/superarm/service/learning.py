@@ -295,7 +295,7 @@ def remembered(past: list[Folded]) -> list[Folded]:
     """Those states that are worth remembering: the older, the farther apart, and few if they are
     large.
     """
-    if len(past) > 1 and len(past) > 2 and past[-2].position - past[-3].position < APART:
+    if len(past) > 2 and past[-2].position - past[-3].position < APART:
         del past[-2]
     positions = [folded.position for folded in past]
     kept = set(snapshots.thinned(positions))
