@@ -38,7 +38,7 @@ docs: .venv/documents
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
-	SUPERARM_KILLS=200 $(BIN)/pytest tests/test_disk.py -k kills
+	SUPERARM_KILLS=200 $(BIN)/pytest tests/files/test_disk.py -k kills
 	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
 		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py
 	SUPERARM_REQUESTS=80000 SUPERARM_EXAMPLES=1000 SUPERARM_RAW=4000 $(BIN)/pytest \

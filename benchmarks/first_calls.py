@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from superarm.ahead import EXAMPLES
+from superarm.agent.ahead import EXAMPLES
 from superarm.contracts import Oracle
 from superarm.studies.report import aligned
 
@@ -23,7 +23,7 @@ WARM = 0.5
 
 CALL = """
 import sys, time
-from superarm.ahead import EXAMPLES, warm_up
+from superarm.agent.ahead import EXAMPLES, warm_up
 start = time.process_time()
 warm_up(EXAMPLES[sys.argv[1]]())
 print(time.process_time() - start)

@@ -5,7 +5,7 @@ superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashk
 """
 
 from superarm.agent import Agent, Decision
-from superarm.ahead import warm_up
+from superarm.agent.ahead import warm_up
 from superarm.beliefs.scales import fit_scales
 from superarm.contracts import Environment, Feedback, Learner, Model, Oracle, Problem, World
 from superarm.errors import SuperarmError

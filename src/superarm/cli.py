@@ -265,7 +265,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 
 def _compile(arguments: argparse.Namespace) -> None:
-    from superarm.ahead import EXAMPLES, compile_all
+    from superarm.agent.ahead import EXAMPLES, compile_all
 
     n = len(arguments.names or EXAMPLES)
     for i, done in enumerate(compile_all(arguments.names), start=1):

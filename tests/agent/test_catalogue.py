@@ -5,9 +5,9 @@ import pytest
 
 from superarm import Agent, CombLinTS, CombMixTS, CombTS, Quota, TopK
 from superarm.agent.catalogue import Catalogue
+from superarm.checks.tables import by_item, in_order
 from superarm.contexts import Outer, as_table
 from superarm.errors import FeaturesError, ItemsError, MaskError, WeightsError
-from superarm.tables import by_item, in_order
 from support import COLUMNS, FEATURES, FRAME, NAMES, K, L, state
 
 

@@ -13,12 +13,12 @@ from superarm.agent.constraints import among, constraints
 from superarm.agent.state import State
 from superarm.arrays import Array, Features, Rng, is_sparse
 from superarm.beliefs.changes import restricted
+from superarm.checks.tables import as_mask
 from superarm.contexts import InContext, aligned, as_table, rows_taken
 from superarm.contracts import Learner, Problem
 from superarm.decide import decide, decide_each, in_context, in_contexts, is_large
 from superarm.errors import FeaturesError, MaskError
 from superarm.oracles.base import Masked
-from superarm.tables import as_mask
 
 UNSHARED: AbstractContextManager[Any] = nullcontext()
 """The lock of a generator that nobody else uses: none."""

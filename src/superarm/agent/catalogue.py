@@ -13,9 +13,9 @@ from superarm.agent.growing import Growing
 from superarm.agent.ids import as_ids, as_list, kind
 from superarm.arrays import Array
 from superarm.checks import find_fault, first_repeated, is_whole
+from superarm.checks.tables import Names, Table, as_mask, columns_of, index_of
 from superarm.contexts import rows_taken
 from superarm.errors import FeaturesError, ItemsError, MaskError, SuperarmError
-from superarm.tables import Names, Table, as_mask, columns_of, index_of
 
 
 class Catalogue:

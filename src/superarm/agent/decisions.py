@@ -19,10 +19,10 @@ import numpy as np
 from superarm.agent import fields
 from superarm.agent.ids import to_json
 from superarm.arrays import Array, Features, is_sparse
+from superarm.checks.tables import Names
 from superarm.contexts import InContext, kind_of
 from superarm.errors import DecisionError, ItemsError
 from superarm.files import packed, unpacked
-from superarm.tables import Names
 
 VERSION = 2
 REMEMBERED = 2**17

@@ -8,10 +8,10 @@ import numpy as np
 from superarm.arrays import Array, Rng, as_float64, take_rows
 from superarm.beliefs.changes import restricted
 from superarm.checks import find_fault, require_count
+from superarm.checks.tables import Names
 from superarm.contracts import Learner, Problem, method_of
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ItemsError, ParameterError
-from superarm.tables import Names
 
 SHOWN = 4
 """Contributions that a printed explanation shows per item."""

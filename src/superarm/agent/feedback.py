@@ -12,10 +12,10 @@ from superarm.agent.decisions import Decision, Ledger
 from superarm.agent.state import State
 from superarm.arrays import Array, take_rows
 from superarm.checks import check_features, check_feedback, check_importance
+from superarm.checks.tables import by_item, columns_of, in_order
 from superarm.contexts import as_table
 from superarm.contracts import Feedback, features_stay
 from superarm.errors import DecisionError, FeaturesError, ItemsError, ParameterError, WeightsError
-from superarm.tables import by_item, columns_of, in_order
 
 
 class Observed(NamedTuple):

@@ -13,8 +13,8 @@ import numpy as np
 
 from superarm.arrays import Array, Features
 from superarm.checks import first_repeated, is_whole
+from superarm.checks.tables import Names
 from superarm.contexts import KINDS, remade
-from superarm.tables import Names
 
 MOST_SEEDS = 2**53
 """Seeds lie below this, so that they survive JSON readers whose numbers are floats."""

@@ -21,9 +21,9 @@ from superarm.agent.growing import Growing
 from superarm.agent.state import State, caught_up, without_gaps
 from superarm.agent.trust import refuse_implausible, require_key, signed, verify
 from superarm.arrays import Array
+from superarm.checks.tables import Names
 from superarm.contracts import Feedback, Learner, Problem
 from superarm.errors import ParameterError
-from superarm.tables import Names
 
 
 class Snapshot(NamedTuple):

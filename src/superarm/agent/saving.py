@@ -16,11 +16,11 @@ from superarm.agent.decisions import REMEMBERED, Ledger, as_array, as_time, now
 from superarm.agent.state import some_rows
 from superarm.arrays import Array, Features
 from superarm.checks import as_features, require_count
+from superarm.checks.tables import Names
 from superarm.contracts import Model, Problem, method_of, require_learner
 from superarm.errors import FeaturesError, FileError, ParameterError
 from superarm.gaussian import Gaussian, mean, std
 from superarm.oracles import TopK
-from superarm.tables import Names
 
 if TYPE_CHECKING:
     from superarm.agent.agent import Agent

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from superarm import learners, oracles
+from superarm.checks.tables import index_of
 from superarm.contracts import Learner, Oracle
 from superarm.errors import ParameterError, SuperarmError
 from superarm.oracles import minimize
 from superarm.oracles.base import BaseOracle
-from superarm.tables import index_of
 
 LEARNERS = tuple(learners.__all__)
 ORACLES = (

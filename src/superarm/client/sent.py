@@ -15,6 +15,7 @@ from superarm.agent.ids import as_ids
 from superarm.agent.specs import of_learner, of_oracle
 from superarm.arrays import is_sparse
 from superarm.checks import as_numbers, check_features, check_feedback, is_real
+from superarm.checks.tables import Table, by_item, of_frame
 from superarm.client.replies import RemoteDecision
 from superarm.contexts import InContext, kind_of
 from superarm.errors import (
@@ -25,7 +26,6 @@ from superarm.errors import (
     ParameterError,
     WeightsError,
 )
-from superarm.tables import Table, by_item, of_frame
 
 TAKEN = ("whole numbers", "text")
 """The kinds of ids that a service takes."""

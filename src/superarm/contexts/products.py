@@ -26,8 +26,8 @@ from superarm.arrays import (
     sparse_arrays,
 )
 from superarm.checks import as_features, as_numbers, check_features, first_repeated
+from superarm.checks.tables import Names, Table, by_item, columns_of, of_frame
 from superarm.errors import FeaturesError
-from superarm.tables import Names, Table, by_item, columns_of, of_frame
 
 
 @dataclass(frozen=True, eq=False)

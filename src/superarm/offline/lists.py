@@ -12,9 +12,9 @@ from superarm.agent.catalogue import Catalogue
 from superarm.agent.ids import as_list
 from superarm.arrays import Array, Features
 from superarm.checks import as_features, is_whole
+from superarm.checks.tables import Table, by_item, index_of
 from superarm.contexts import InContext, as_table
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
-from superarm.tables import Table, by_item, index_of
 
 
 def padded(rows: list[Array], fill: float) -> Array:

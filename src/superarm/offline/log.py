@@ -18,6 +18,7 @@ from superarm.agent.catalogue import Catalogue
 from superarm.agent.decisions import Decision
 from superarm.arrays import Array, Features, take_rows
 from superarm.checks import require_count
+from superarm.checks.tables import Names, as_mask, by_item, columns_of
 from superarm.errors import (
     DecisionError,
     ItemsError,
@@ -35,7 +36,6 @@ from superarm.offline.lists import (
     require_same_index,
     rows_of,
 )
-from superarm.tables import Names, as_mask, by_item, columns_of
 
 
 class Log(NamedTuple):

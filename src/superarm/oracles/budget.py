@@ -7,6 +7,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import refuse_weights, require_count
+from superarm.checks.tables import named, named_alike
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, starts
 from superarm.oracles.costs import checked_costs, limit_of, require_budget, unit_of
@@ -15,7 +16,6 @@ from superarm.oracles.exchanges import solve as search
 from superarm.oracles.gaps import with_gaps
 from superarm.oracles.prices import EPS, Limits, mixed
 from superarm.oracles.topk import index_groups, numbers_by_group
-from superarm.tables import named, named_alike
 
 
 class Budget(BaseOracle):

@@ -12,10 +12,10 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_numbers, is_real
+from superarm.checks.tables import named, named_alike
 from superarm.errors import ParameterError
 from superarm.oracles.edges import Numbers, number
 from superarm.oracles.milp import Milp
-from superarm.tables import named, named_alike
 
 
 def steiner_tree(

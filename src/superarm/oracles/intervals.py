@@ -14,9 +14,9 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import require_count, unmasked
+from superarm.checks.tables import named, named_alike
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle
-from superarm.tables import named, named_alike
 
 
 @compiled

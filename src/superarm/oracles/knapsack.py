@@ -7,6 +7,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import refuse_weights, require_count
+from superarm.checks.tables import named
 from superarm.errors import ParameterError
 from superarm.oracles import core
 from superarm.oracles.base import BaseOracle
@@ -14,7 +15,6 @@ from superarm.oracles.costs import checked_costs, limit_of, require_budget, unit
 from superarm.oracles.gaps import lacking, with_gaps
 from superarm.oracles.milp import Milp, check_limits
 from superarm.oracles.prices import EPS, Rules, mixed, relaxed
-from superarm.tables import named
 
 EFFORT = 1_000_000
 """Steps of a search, unless another number is given: some 40 ms."""

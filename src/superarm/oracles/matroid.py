@@ -12,10 +12,10 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import find_fault, refuse_weights, require_count
+from superarm.checks.tables import named
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
 from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
-from superarm.tables import named
 
 
 class PartitionMatroid(BaseOracle):

@@ -10,11 +10,11 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.checks import is_whole, require_count, require_positive, unmasked
+from superarm.checks.tables import by_item, index_of
 from superarm.errors import OracleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, padded, require_whole
 from superarm.oracles.gaps import lacking, with_gaps
 from superarm.oracles.highs import Program, maximize
-from superarm.tables import by_item, index_of
 
 _ROUNDING = 1e-12  # in a constraint, relative to the sizes of its terms
 _MAX_CUTS = 100

@@ -16,11 +16,11 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import require_count
+from superarm.checks.tables import named
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, require_whole, starts
 from superarm.oracles.gaps import lacking, with_gaps
 from superarm.oracles.loops import copy_into, in_order, into_row, numbers
-from superarm.tables import named
 
 ROUNDS = 300
 """Steps of the prices, unless a bound is reached before."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_numbers, find_fault, require_count, require_positive
+from superarm.checks.tables import index_of, named
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, require_whole
-from superarm.tables import index_of, named
 
 UNITS = 2**32  # at most, in a length or a capacity
 DECIMALS = 6  # with which numbers are counted as they are

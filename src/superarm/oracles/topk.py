@@ -11,9 +11,9 @@ from superarm.arrays import Array, as_like, take, where
 from superarm.arrays.compiled import compiled, prange
 from superarm.arrays.kinds import namespace
 from superarm.checks import as_weights, refuse_weights, require_count
+from superarm.checks.tables import named
 from superarm.errors import InfeasibleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
-from superarm.tables import named
 
 BLOCK = 64  # items looked at together
 LONG = 4 * BLOCK  # items from which on it pays to look for a higher floor first

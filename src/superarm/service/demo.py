@@ -19,13 +19,13 @@ import numpy as np
 
 from superarm.agent.decisions import as_time, now
 from superarm.arrays import Array
+from superarm.checks.tables import Table
 from superarm.client import Client
 from superarm.errors import ServiceError
 from superarm.learners import CombLinTS
 from superarm.oracles import TopK
 from superarm.service import keys, server
 from superarm.service.server import Options
-from superarm.tables import Table
 
 SHOWN = 3
 """Articles that each reader sees."""

@@ -31,6 +31,7 @@ from superarm.agent.state import (
     without_items,
 )
 from superarm.arrays import Features
+from superarm.checks.tables import Table
 from superarm.contexts import KINDS, InContext, remade
 from superarm.contracts import Oracle
 from superarm.errors import FileError, SuperarmError
@@ -54,7 +55,6 @@ from superarm.service.events import (
 )
 from superarm.service.log import Entry
 from superarm.service.problems import NotFound
-from superarm.tables import Table
 
 UNFIT = (SuperarmError, ArithmeticError, np.linalg.LinAlgError)
 """What models raise of feedback that they cannot learn from; left out, as learning would stop."""

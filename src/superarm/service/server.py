@@ -15,8 +15,8 @@ from typing import IO, Any, NamedTuple
 import msgspec
 from threadpoolctl import threadpool_limits
 
-from superarm.disk import sync
 from superarm.errors import FileError, ParameterError
+from superarm.files.disk import sync
 from superarm.service import keys
 from superarm.service.database import Database
 from superarm.service.engine import LIMITS, Limits, Service

@@ -12,8 +12,8 @@ from typing import Any
 
 import apsw
 
-from superarm.disk import PathLike
 from superarm.errors import FileError
+from superarm.files.disk import PathLike
 from superarm.service.database import SCHEMA, TABLES, Row
 from superarm.service.problems import Unavailable
 

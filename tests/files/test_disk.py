@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from superarm import disk, files
+from superarm import files
 from superarm.errors import FileError
+from superarm.files import disk
 
 OLD = {"a": np.zeros(300)}
 NEW = {"a": np.ones(400)}

@@ -17,7 +17,7 @@ from superarm import (
     minimize,
     warm_up,
 )
-from superarm.ahead import EXAMPLES, compile_all
+from superarm.agent.ahead import EXAMPLES, compile_all
 from superarm.arrays.compiled import compiled
 from superarm.arrays.dots import are_many
 from superarm.errors import InfeasibleError, ParameterError

@@ -18,10 +18,10 @@ from typing import IO, Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 
-from superarm import disk
 from superarm.arrays import Array
 from superarm.checks import is_whole
 from superarm.errors import FileError
+from superarm.files import disk
 
 PathLike: TypeAlias = disk.PathLike
 Accept: TypeAlias = Callable[[dict[str, Any]], None]

@@ -32,7 +32,7 @@ def of_frame(features: Any) -> Table:
     """A data frame taken apart into a table; anything else as its values.
 
     >>> import numpy as np
-    >>> from superarm.tables import of_frame
+    >>> from superarm.checks.tables import of_frame
     >>> of_frame(np.eye(2)).names is None
     True
     """
@@ -92,7 +92,7 @@ def by_item(
     anything else.
 
     >>> import pandas as pd
-    >>> from superarm.tables import by_item
+    >>> from superarm.checks.tables import by_item
     >>> by_item(pd.Series([0.5, 0.1], index=["b", "a"]))
     {'b': 0.5, 'a': 0.1}
     >>> by_item([0.5, 0.1]) is None

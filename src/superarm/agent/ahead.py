@@ -105,7 +105,7 @@ def compile_all(names: Iterable[str] = ()) -> Iterator[Compiled]:
     """Compile the named examples, or all of them, for one core and for all cores, one after the
     other; comes back to the caller after each.
 
-    >>> from superarm.ahead import compile_all
+    >>> from superarm.agent.ahead import compile_all
     >>> [done.name for done in compile_all(["TopK"])]
     ['TopK']
     """
