@@ -1,0 +1,1 @@
+"""A web page that shows what a running service does and believes."""
