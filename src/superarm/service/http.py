@@ -16,6 +16,7 @@ from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from superarm.service import agents, decisions, looking, openapi, tables
+from superarm.service.dashboard import pages
 from superarm.service.door import BYTES, Call, Door, Route, problem
 from superarm.service.engine import Service
 from superarm.service.metrics import Metrics
@@ -232,6 +233,7 @@ def application(service: Service) -> Starlette:
         StarletteRoute(route.path, door.endpoint(route), methods=[route.method]) for route in ROUTES
     ]
     found += openapi.routes(ROUTES, metrics, door)
+    found += pages.routes(door)
     handlers: Any = {404: _unknown, 405: _unknown}
     app = Starlette(routes=found, exception_handlers=handlers)
     app.router.redirect_slashes = False  # where to would be made of what the request says it is
