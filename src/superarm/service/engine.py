@@ -14,6 +14,7 @@ from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service import log
 from superarm.service.commits import Work
+from superarm.service.dashboard.exploring import Looks
 from superarm.service.dashboard.following import Follower
 from superarm.service.database import Database
 from superarm.service.fold import Folded
@@ -109,6 +110,7 @@ class Service:
             lambda: self.learner.leading,
         )
         self.tallies.start()
+        self.looks = Looks()
         self._seconds: dict[str, float] = {}  # that the last decision took, by whose
         self.deciders = self._workers("decider", limits.deciders)
         self.slow_deciders = self._workers("slow-decider", limits.slow_deciders)
