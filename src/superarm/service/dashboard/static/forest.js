@@ -14,8 +14,8 @@ const ROW = 26;
  */
 export function forest(title, lines) {
   const known = lines.map((line) => line.interval).filter(Boolean);
-  const low = Math.min(...known.map((one) => one.low));
-  const high = Math.max(...known.map((one) => one.high));
+  const low = Math.min(...known.map((one) => one.low ?? one.value));
+  const high = Math.max(...known.map((one) => one.high ?? one.value));
   const span = high - low || 1;
   const x = (value) => LEFT + ((value - low) / span) * (WIDTH - LEFT - RIGHT);
   const height = ROW * (lines.length + 1);
@@ -38,8 +38,8 @@ function lineOf({ words, interval, style, isFaint }, y, x) {
   return [
     text,
     svg("line", {
-      x1: x(interval.low),
-      x2: x(interval.high),
+      x1: x(interval.low ?? interval.value),
+      x2: x(interval.high ?? interval.value),
       y1: y,
       y2: y,
       stroke: style.color,

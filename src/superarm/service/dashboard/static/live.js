@@ -5,7 +5,7 @@ import { leave, loadSession } from "./api.js";
 const listeners = new Set();
 const states = new Set();
 let source = null;
-let asked = null;
+let asked = 0;
 let timer = 0;
 let state = "paused";
 
@@ -15,15 +15,18 @@ export function onState(run) {
   run(state);
 }
 
+/** The longest range that is sent, in seconds. */
+export const LONGEST = 31 * 86400;
+
 /**
- * Be told of every overview, of a range of time that ends now.
- * @param {() => number} since when the range begins, in seconds since 1970
+ * Be told of every overview.
+ * @param {number} seconds the length of the range of time it is of
  * @param {(overview: object) => void} run
  * @returns {() => void} what ends it
  */
-export function watch(since, run) {
+export function watch(seconds, run) {
   listeners.add(run);
-  connect(since);
+  connect(Math.min(seconds, LONGEST));
   return () => {
     listeners.delete(run);
     if (listeners.size === 0) {
@@ -32,27 +35,31 @@ export function watch(since, run) {
   };
 }
 
-function connect(since) {
+function connect(seconds) {
   close();
-  asked = since;
-  source = new EventSource(`v1/live?since=${since()}`);
+  asked = seconds;
+  source = new EventSource(`v1/live?seconds=${seconds}`);
   tell("waiting");
   source.addEventListener("overview", (event) => {
     tell("live");
     const overview = JSON.parse(event.data);
     listeners.forEach((run) => run(overview));
   });
+  source.addEventListener("unavailable", () => tell("waiting"));
+  source.addEventListener("refused", refused);
   source.addEventListener("error", interrupted);
-  // the range moves on with the time
-  timer = setTimeout(() => connect(since), 60_000);
 }
 
 /** A browser connects again by itself, unless it was refused. */
 async function interrupted() {
   tell("waiting");
-  if (source?.readyState !== EventSource.CLOSED) {
-    return;
+  if (source?.readyState === EventSource.CLOSED) {
+    await refused();
   }
+}
+
+/** Either nobody is logged in any more, or the service is away or busy: then it is asked again. */
+async function refused() {
   close();
   tell("waiting");
   try {
@@ -63,7 +70,7 @@ async function interrupted() {
   } catch {
     // the service is away: try again
   }
-  if (listeners.size > 0 && asked) {
+  if (listeners.size > 0) {
     timer = setTimeout(() => connect(asked), 2000);
   }
 }
@@ -85,7 +92,7 @@ function tell(next) {
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
     close();
-  } else if (listeners.size > 0 && asked) {
+  } else if (listeners.size > 0) {
     connect(asked);
   }
 });

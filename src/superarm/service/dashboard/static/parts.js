@@ -205,5 +205,8 @@ export function interval(found, digits = 3) {
   if (!found) {
     return NONE;
   }
+  if (found.low === null) {
+    return number(found.value, digits);
+  }
   return `${number(found.value, digits)} (${number(found.low, digits)} to ${number(found.high, digits)})`;
 }

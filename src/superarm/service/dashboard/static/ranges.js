@@ -19,10 +19,19 @@ export function range() {
   return wanted in RANGES ? wanted : "1h";
 }
 
-/** When the range begins, as the service takes it. */
-export function since() {
+/** How long the range is in seconds, of agents that were created then. */
+export function length(...created) {
   const { seconds } = RANGES[range()];
-  return seconds === null ? 0 : Math.floor(Date.now() / 1000) - seconds;
+  if (seconds !== null) {
+    return seconds;
+  }
+  const first = Math.min(Date.now() - 3_600_000, ...created.map((time) => Date.parse(time)));
+  return Math.ceil((Date.now() - first) / 1000);
+}
+
+/** When a range of so many seconds begins that ends now, as the service takes it. */
+export function since(seconds) {
+  return Math.max(0, Math.floor(Date.now() / 1000) - seconds);
 }
 
 /** Buttons that choose a range. */

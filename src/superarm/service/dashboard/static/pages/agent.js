@@ -6,7 +6,7 @@ import { between, count, duration, moment, number, percent, rate, signed } from 
 import { watch } from "../live.js";
 import { agentHead, bar, cell, nothing, problemOf, section, share, stat, stylesOf, table } from "../parts.js";
 import { plot } from "../plots.js";
-import { rangeButtons, since } from "../ranges.js";
+import { length, rangeButtons, since } from "../ranges.js";
 
 /** Milliseconds between looks at what changes slowly. */
 const AGAIN = 5_000;
@@ -17,6 +17,7 @@ export async function show(view) {
   const { root, params, signal, onLeave, every } = view;
   const { agent } = params;
   const about = await get(of(agent), {}, signal);
+  const seconds = length(about.created);
   const words = el("p", { class: "words" });
   const figures = liveFigures();
   const curves = curvesOf(about.learner.kind, onLeave);
@@ -38,9 +39,9 @@ export async function show(view) {
     coefficients.element,
     curves.scales,
   );
-  const look = async () => curves.update(await historyOf(agent, signal));
+  const look = async () => curves.update(await historyOf(agent, seconds, signal));
   onLeave(
-    watch(since, (overview) => {
+    watch(seconds, (overview) => {
       const line = overview.agents.find(({ name }) => name === agent);
       if (line) {
         figures.update(line);
@@ -51,13 +52,13 @@ export async function show(view) {
   await look();
   constraint.update();
   coefficients.update();
-  curves.compare(agent, signal);
+  curves.compare(agent, seconds, signal);
   every(AGAIN, look);
   every(2 * AGAIN, coefficients.refresh);
 }
 
-function historyOf(agent, signal) {
-  return get(of(agent, "/history"), { since: since(), points: POINTS }, signal);
+function historyOf(agent, seconds, signal) {
+  return get(of(agent, "/history"), { since: since(seconds), points: POINTS }, signal);
 }
 
 /** The figures that come every second. */
@@ -73,7 +74,7 @@ function liveFigures() {
   const element = el("dl", { class: "stats" }, Object.values(parts).map((one) => one.element));
   const update = (line) => {
     write(parts.earned.shown, number(line.earned?.value));
-    write(parts.earned.beside, line.earned ? between(line.earned.low, line.earned.high) : "");
+    write(parts.earned.beside, line.earned ? between(line.earned.low, line.earned.high) : "no feedback yet");
     write(parts.decisions.shown, rate(line.decisions_per_minute));
     write(parts.decisions.beside, `${count(line.decisions)} in all`);
     write(parts.feedback.shown, rate(line.feedback_per_minute));
@@ -129,10 +130,10 @@ function curvesOf(kind, onLeave) {
   }
 
   /** Ask what others would have earned, which takes a while. */
-  async function compare(agent, signal) {
+  async function compare(agent, seconds, signal) {
     fill(words, el("p", { class: "summary" }, "Estimating what other choices would have earned …"));
     try {
-      baselines = await get(of(agent, "/baselines"), { since: since() }, signal);
+      baselines = await get(of(agent, "/baselines"), { since: since(seconds) }, signal);
     } catch (error) {
       fill(words, signal.aborted ? [] : problemOf(error));
       return;

@@ -3,15 +3,17 @@
 import { get } from "../api.js";
 import { el, fill, write } from "../dom.js";
 import { bytes, count, duration, moment, number, percent, rate } from "../format.js";
-import { watch } from "../live.js";
+import { LONGEST, watch } from "../live.js";
 import { nothing, spark, stat, styleOf } from "../parts.js";
-import { rangeButtons, since } from "../ranges.js";
+import { length, rangeButtons, since } from "../ranges.js";
 import { link } from "../router.js";
 
 /** From how many agents on they can be searched. */
 const MANY = 9;
+/** Milliseconds between looks at ranges that are too long to be sent every second. */
+const AGAIN = 10_000;
 
-export async function show({ root, signal, onLeave }) {
+export async function show({ root, signal, onLeave, every }) {
   const service = serviceStats();
   const list = el("ul", { class: "agents" });
   const search = el("input", {
@@ -27,10 +29,9 @@ export async function show({ root, signal, onLeave }) {
     search,
     list,
   );
-  const [overview, { agents }] = await Promise.all([
-    get("v1/overview", { since: since() }, signal),
-    get("v1/agents", {}, signal),
-  ]);
+  const { agents } = await get("v1/agents", {}, signal);
+  const seconds = length(...agents.map(({ created }) => created));
+  const look = () => get("v1/overview", { since: since(seconds) }, signal);
   const kinds = new Map(agents.map(({ name, learner }) => [name, learner.kind]));
   const cards = new Map();
   const update = (found) => {
@@ -40,8 +41,12 @@ export async function show({ root, signal, onLeave }) {
     filter(list, search.value);
   };
   search.addEventListener("input", () => filter(list, search.value));
-  update(overview);
-  onLeave(watch(since, update));
+  update(await look());
+  if (seconds <= LONGEST) {
+    onLeave(watch(seconds, update));
+  } else {
+    every(AGAIN, async () => update(await look()));
+  }
 }
 
 function filter(list, text) {
@@ -144,6 +149,9 @@ function updateCard(line, kind, parts) {
 function bandWords(earned) {
   if (!earned) {
     return "no feedback in this range";
+  }
+  if (earned.low === null) {
+    return `return per decision, of ${count(earned.n)}`;
   }
   const half = (earned.high - earned.low) / 2;
   return `± ${number(half, 2)} return per decision`;

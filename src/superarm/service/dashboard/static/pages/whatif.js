@@ -212,6 +212,9 @@ function differenceOf(found) {
   if (!found) {
     return "–";
   }
+  if (found.low === null) {
+    return signed(found.value);
+  }
   return `${signed(found.value)} (${signed(found.low)} to ${signed(found.high)})`;
 }
 
