@@ -204,6 +204,7 @@ def run(study: Study, **options: Any) -> Outcome:
     """Run what `plan` makes of the options; writes longest-path.json and longest-path.csv."""
     case, sweeps, settings = plan(study, **options)
     first = next(iter(settings.values()))
+    bounds = partial(bayes_bounds, case, sweeps, first.episodes, study.seed)
     content: Content = {
         "settings": {
             **vars(case),
@@ -213,7 +214,7 @@ def run(study: Study, **options: Any) -> Outcome:
         "results": {},
         "sweeps": {},
         "m=250": {},
-        "bounds": bayes_bounds(case, sweeps, first.episodes, study.seed),
+        "bounds": study.compute(bounds),
     }
     curves: dict[str, dict[str, Array]] = {"regret": {}, "realized regret": {}}
     for (group, name, value), trace in study.run(settings).items():
