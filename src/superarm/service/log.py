@@ -13,7 +13,7 @@ import msgspec
 
 from superarm.agent.decisions import as_time
 from superarm.service import events
-from superarm.service.database import Connection
+from superarm.service.database import Connection, Row
 from superarm.service.problems import Gone, NotFound, Unavailable
 
 HASH = 16
@@ -51,17 +51,26 @@ class Tail:
     """
 
     def __init__(self, tx: Connection, now: datetime) -> None:
-        self.tx = tx
+        self._tx = tx
         ((position, time, chain),) = tx.execute("SELECT position, time, chain FROM head")
         self.position: int = position
         self.time = max(as_time(now), _next(time))
+        self.to_learn = False
+        """Whether there is anything new that learning is about."""
         self._chain: bytes = chain
         self._start: int = position
+        self._appended: list[Row] = []  # events that are written together
+
+    @property
+    def tx(self) -> Connection:
+        """The transaction, in which all that was appended can be seen."""
+        self._write()
+        return self._tx
 
     @functools.cached_property
     def base(self) -> int:
         """The position before the first event that is kept."""
-        return base(self.tx)
+        return base(self._tx)
 
     def append(self, agent: int | None, event: events.Event, person: str | None = None) -> int:
         """Write an event; returns its position. An agent that is None begins here."""
@@ -69,18 +78,16 @@ class Tail:
         body = events.encoded(event)
         digest = hashed(body)
         kind = events.kind_of(event)
-        given = (
-            self.position,
-            self.position if agent is None else agent,
-            kind,
-            self.time,
-            person,
-            digest,
-            body,
-        )
-        self._chain = linked(self._chain, given[:4], digest)
-        self.tx.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", given)
+        whose = self.position if agent is None else agent
+        self._chain = linked(self._chain, (self.position, whose, kind, self.time), digest)
+        self._appended.append((self.position, whose, kind, self.time, person, digest, body))
+        self.to_learn |= kind != "decided"
         return self.position
+
+    def _write(self) -> None:
+        if self._appended:
+            self._tx.execute_each("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", self._appended)
+            self._appended = []
 
     @property
     def appended(self) -> bool:
