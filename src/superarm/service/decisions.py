@@ -18,6 +18,7 @@ from superarm.arrays import repeated
 from superarm.contexts import InContext
 from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log
+from superarm.service import feedback as written
 from superarm.service.asking import (
     checked_ids,
     digest_of,
@@ -247,8 +248,10 @@ async def feedback(
     given = given_of(body)
     if folded.state is not None and needs_fractions(folded.state.learner):
         require_fractions(given)
-    work = commits.feedback(folded.created_at, given, correct=body.correct)
-    taken: Taken = await service.written(commits.once(key, digest_of(name, body), work))
+    work = written.feedback(folded.created_at, given, correct=body.correct)
+    if key is not None:
+        work = commits.once(key, digest_of(name, body), work)
+    taken: Taken = await service.written(work)
     return taken
 
 

@@ -5,7 +5,7 @@ Each event's digest goes into a chain of hashes, so that a log that was changed 
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -18,6 +18,8 @@ from superarm.service.problems import Gone, NotFound, Unavailable
 
 HASH = 16
 """Bytes of a hash."""
+TOGETHER = 64
+"""Rows that are asked for in one statement."""
 WHOLE = 2**62
 """A position beyond all others."""
 
@@ -142,6 +144,30 @@ def decision(connection: Connection, position: int) -> Entry:
     return Entry(position, agent, time, events.decoded(body))
 
 
+def decisions(connection: Connection, positions: Iterable[int]) -> dict[int, Entry]:
+    """The decisions at those of the positions where there is one that was not erased."""
+    found = {}
+    rows = _each(
+        connection,
+        "SELECT position, agent, time, body FROM events "
+        "WHERE kind = 'decided' AND body IS NOT NULL AND position IN",
+        positions,
+    )
+    for position, agent, time, body in rows:
+        found[position] = Entry(position, agent, time, events.decoded(body))
+    return found
+
+
+def _each(connection: Connection, sql: str, wanted: Iterable[int]) -> Iterator[Row]:
+    """The rows whose last column in the SQL is one of those wanted, many at a time."""
+    left = list(wanted)
+    while left:
+        some = left[:TOGETHER]
+        left = left[TOGETHER:]
+        marks = ", ".join("?" * len(some))
+        yield from connection.execute(f"{sql} ({marks})", some)
+
+
 def folded(
     connection: Connection,
     agent: int,
@@ -163,8 +189,16 @@ def folded(
 
 def seen(connection: Connection, decision: int) -> dict[int, Place]:
     """What was observed of a decision, by place."""
-    found = connection.execute("SELECT seen FROM feedback WHERE decision = ?", (decision,))
-    return places(found[0][0]) if found else {}
+    return seen_each(connection, [decision])[decision]
+
+
+def seen_each(connection: Connection, decisions: Iterable[int]) -> dict[int, dict[int, Place]]:
+    """What was observed of each of the decisions, by place."""
+    found: dict[int, dict[int, Place]] = {decision: {} for decision in decisions}
+    sql = "SELECT decision, seen FROM feedback WHERE decision IN"
+    for decision, body in _each(connection, sql, found):
+        found[decision] = places(body)
+    return found
 
 
 def places(body: bytes) -> dict[int, Place]:
@@ -172,12 +206,13 @@ def places(body: bytes) -> dict[int, Place]:
     return _places.decode(body)
 
 
-def note_seen(tx: Connection, decision: int, known: dict[int, Place]) -> None:
-    """Remember what was observed of a decision."""
-    tx.execute(
+def note_seen(tx: Connection, known: Mapping[int, dict[int, Place]]) -> None:
+    """Remember what was observed of decisions."""
+    rows = [(decision, msgspec.msgpack.encode(places)) for decision, places in known.items()]
+    tx.execute_each(
         "INSERT INTO feedback VALUES (?, ?) "
         "ON CONFLICT (decision) DO UPDATE SET seen = excluded.seen",
-        (decision, msgspec.msgpack.encode(known)),
+        rows,
     )
 
 
