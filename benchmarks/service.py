@@ -190,7 +190,7 @@ def measured(service: Served, n: int, seconds: float) -> list[Load]:
     weights = json.dumps([0.0, 1.0] * (K // 2)).encode()
 
     def note(answer: bytes) -> None:
-        decided.append(identity.search(answer)[1])
+        decided.extend(identity.findall(answer))
 
     def seen() -> bytes:
         return b'{"decision":"%b","weights":%b}' % (decided.pop(), weights)

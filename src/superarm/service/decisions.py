@@ -104,8 +104,9 @@ def _decided(service: Service, wanted: Wanted) -> Work | Exception:
         service.took(wanted.whose, time.perf_counter() - start)
         seconds = service.limits.decide_seconds
         made = record(call, chosen, seed, rng, wanted.body.draws, seconds)
+        explored = service.looks.explored(wanted.name, call, chosen)
         one = Chosen(chosen, list(made.items), made.features)
-        return _work(service.limits, folded, wanted, one, seed, made.propensity)
+        return _work(service.limits, folded, wanted, one, seed, explored, made.propensity)
     except Exception as error:  # who waits is told, and the others are decided for
         return error
 
@@ -122,9 +123,10 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
         chosen = call.decided(rngs)
         service.took(wanted[0].whose, (time.perf_counter() - start) / len(wanted))
         made = chosen_each(call, chosen)
-        return [
-            _work(service.limits, folded, *each) for each in zip(wanted, made, seeds, strict=True)
-        ]
+        explored: list[bool | None] = [None] * len(wanted)
+        explored[0] = service.looks.explored(name, call.of_user(0), chosen[0])
+        each = zip(wanted, made, seeds, explored, strict=True)
+        return [_work(service.limits, folded, *one) for one in each]
     except SuperarmError:  # of one of them, or of a learner whose features stay
         return [_decided(service, one) for one in wanted]
 
@@ -143,6 +145,7 @@ def _work(
     wanted: Wanted,
     chosen: Chosen,
     seed: int,
+    explored: bool | None,
     propensity: tuple[float, ...] | None = None,
 ) -> Work:
     """What writes a decision down."""
@@ -162,6 +165,7 @@ def _work(
         user=body.user,
         available=body.available,
         oracle=body.oracle,
+        explored=explored,
     )
     work = commits.decide(folded.created_at, event)
     if wanted.key is None:

@@ -1,8 +1,9 @@
 """Feedback as it is written to the log: each weight is learned once, or all is refused."""
 
 import itertools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from superarm.agent.specs import as_number
 from superarm.service import log, snapshots
@@ -44,7 +45,7 @@ def feedback(agent: int, given: list[Given], *, correct: bool) -> Work:
 class Values(NamedTuple):
     """What is said to have been observed at places of a decision."""
 
-    places: Sequence[int]
+    places: list[int]
     weights: list[float]
     importance: list[float] | None
 
@@ -61,6 +62,13 @@ class Values(NamedTuple):
         return Values([self.places[i] for i in some], weights, importance)
 
 
+class Earned(NamedTuple):
+    """What is known of a decision in two numbers."""
+
+    known: int  # places
+    total: float  # of their weights
+
+
 class _Feedback:
     """Feedback on decisions as it is compared with what is known."""
 
@@ -73,6 +81,7 @@ class _Feedback:
         """Where the event will be with all that is new."""
         self.made: dict[int, Entry] = {}
         self.known: dict[int, dict[int, Place]] = {}
+        self.earned: dict[int, Earned] = {}
         self.seen: list[Seen] = []
         self.corrections: list[Correction] = []
         self.learned = 0
@@ -80,9 +89,15 @@ class _Feedback:
 
     def look(self, keys: list[str]) -> None:
         """Read the decisions with these ids, and what is known of them, as far as they exist."""
-        positions = {position_of(key) for key in keys} - {None}
-        self.made = log.decisions(self.tail.tx, positions)
-        self.known = log.seen_each(self.tail.tx, self.made)
+        positions = set(map(position_of, keys))
+        self.made = log.decisions(self.tail.tx, [at for at in positions if at is not None])
+        for decision, places in log.seen_each(self.tail.tx, self.made).items():
+            self.note(decision, places)
+
+    def note(self, decision: int, places: dict[int, Place]) -> None:
+        """Take down what is known of a decision before anything is added."""
+        self.known[decision] = places
+        self.earned[decision] = Earned(len(places), sum(one.weight for one in places.values()))
 
     def _decision(self, key: str) -> Entry:
         """The decision with an id."""
@@ -124,8 +139,11 @@ class _Feedback:
         importance = values.importance or itertools.repeat(None)
         for place, weight, share in zip(values.places, values.weights, importance, strict=False):
             known[place] = Place(weight, share, self.position, self.by_default)
-        seen = Seen(decision, list(values.places), values.weights, values.importance)
-        self.seen.append(seen)
+        earned = self.earned[decision]
+        before = earned.total if earned.known else None
+        self.seen.append(Seen(decision, *values, earned.known, before))
+        total = earned.total + sum(values.weights)
+        self.earned[decision] = Earned(earned.known + len(values.places), total)
 
     def _correct(
         self,
@@ -147,7 +165,9 @@ class _Feedback:
             raise Unfit(f"item {item!r:.60} of this decision is there twice", pointer)
         if importance is None:  # it stays what it was
             importance = before.importance
-        correction = Correction(decision.position, place, weight, before.position, importance)
+        correction = Correction(
+            decision.position, place, weight, before.position, importance, before.weight
+        )
         self.corrections.append(correction)
         before.weight = weight
         before.importance = importance
@@ -159,10 +179,16 @@ class _Feedback:
         if self.seen:
             tail.append(self.agent, Observed(self.seen, self.by_default))
         if self.corrections:
-            tail.append(self.agent, Corrected(self.corrections))
+            tail.append(self.agent, Corrected([self._since(one) for one in self.corrections]))
             since = min(one.observed for one in self.corrections)
             snapshots.drop(tail.tx, self.agent, since)
         log.note_seen(tail.tx, self.known)
+
+    def _since(self, one: Correction) -> Correction:
+        """A correction with what its decision came to before it, and after what was new."""
+        known, total = self.earned[one.decision]
+        self.earned[one.decision] = Earned(known, total + one.weight - (one.before or 0.0))
+        return msgspec.structs.replace(one, earned=total)
 
 
 def _is_same(before: Place, weight: float, importance: float | None) -> bool:
@@ -235,7 +261,7 @@ def sweep(name: str, agent: int, weight: float, before: str, most: int = 200) ->
             decision = decoded(body)
             left = [place for place in range(len(decision.items)) if place not in known[position]]
             if left:
-                found.known[position] = known[position]
+                found.note(position, known[position])
                 found.learn(position, Values(left, [weight] * len(left), None))
         found.write()
         tail.tx.execute("UPDATE agents SET swept = ? WHERE name = ?", (due[-1][0], name))
