@@ -20,6 +20,8 @@ from starlette.types import Receive, Scope
 
 from superarm.errors import SuperarmError
 from superarm.service import keys, tables
+from superarm.service.dashboard import sessions
+from superarm.service.database import Connection
 from superarm.service.engine import Service, as_refused
 from superarm.service.metrics import Metrics
 from superarm.service.problems import (
@@ -39,6 +41,7 @@ REMEMBERED = 1.0
 LARGE = 2**18
 """Bytes of a body that is read in a thread of its own."""
 
+_NO_KEY = "give a key: Authorization: Bearer KEY"
 _logger = logging.getLogger("superarm.service")
 
 
@@ -138,7 +141,7 @@ class Door:
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self.service = service
         self._metrics = metrics
-        self._known: dict[str, tuple[float, keys.Key | None]] = {}
+        self._known: dict[Any, tuple[float, keys.Key | None]] = {}
         self._held = 0  # bytes of the bodies that are worked on
 
     def endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -159,10 +162,10 @@ class Door:
 
     def guarded(
         self,
-        scope: str,
+        scope: str | None,
         handle: Callable[[Request], Awaitable[Response]],
     ) -> Callable[[Request], Awaitable[Response]]:
-        """What answers only those who have a key for it."""
+        """What answers only those who have a key for it, or everybody if it needs none."""
 
         async def answer(request: Request) -> Response:
             asking = asking_of(request.scope, request.receive, request.path_params)
@@ -203,26 +206,54 @@ class Door:
         if scope is None:
             return None
         given = asking.headers.get(b"authorization", [])
-        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        if kind.lower() != "bearer" or not text:
-            raise Unauthorized("give a key: Authorization: Bearer KEY")
-        key = self._find(text.strip()[:200])
-        if key is None:
-            raise Unauthorized("this key is not known, or was revoked")
+        key = self._of_header(given) if given else self._of_session(Request(asking.scope))
         if not key.may(scope):
             raise Forbidden(f"this key is not for {scope!r}, but for {' '.join(key.scopes)}")
         return key
 
-    def _find(self, text: str) -> keys.Key | None:
-        """What a key is, as of a second ago."""
+    def _of_header(self, given: list[str]) -> keys.Key:
+        """The key that a request names."""
+        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        if kind.lower() != "bearer" or not text:
+            raise Unauthorized(_NO_KEY)
+        key = self._find(text.strip()[:200], keys.find)
+        if key is None:
+            raise Unauthorized("this key is not known, or was revoked")
+        return key
+
+    def _of_session(self, request: Request) -> keys.Key:
+        """The key that somebody logged in with."""
+        token = sessions.token_of(request)
+        if token is None:
+            raise Unauthorized(_NO_KEY)
+        key = self.session(token)
+        if key is None:
+            raise Unauthorized("nobody is logged in: the session has ended, or its key was revoked")
+        sessions.require_own_page(request, token)
+        return key
+
+    def session(self, token: str) -> keys.Key | None:
+        """The key of a session, as of a second ago."""
+        return self._find(token[:200], sessions.key_of)
+
+    def forget(self, token: str) -> None:
+        """Look anew at a session that has ended."""
+        self._known.pop((sessions.key_of, token[:200]), None)
+
+    def _find(
+        self,
+        text: str,
+        find: Callable[[Connection, str], keys.Key | None],
+    ) -> keys.Key | None:
+        """What a key or a token is, as of a second ago."""
         moment = time.monotonic()
-        at, found = self._known.get(text, (-REMEMBERED, None))
+        at, found = self._known.get((find, text), (-REMEMBERED, None))
         if moment - at < REMEMBERED:
             return found
-        found = keys.find(self.service.database.read(), text)
+        found = find(self.service.database.read(), text)
         if len(self._known) > 1000:
             self._known.clear()
-        self._known[text] = (moment, found)
+        self._known[find, text] = (moment, found)
         return found
 
     async def _read(self, asking: Asking) -> bytes:
@@ -231,7 +262,8 @@ class Door:
         declared = asking.header(b"content-length", "0")
         if declared.isascii() and declared.isdigit() and int(declared[:18]) > most:
             raise TooLarge(f"a body may have {most} bytes")
-        content = b""
+        parts = []
+        size = 0
         more = True
         try:
             while more:
@@ -240,16 +272,17 @@ class Door:
                     raise ClientDisconnect
                 part = message.get("body", b"")
                 more = message.get("more_body", False)
-                content += part
+                parts.append(part)
+                size += len(part)
                 self._held += len(part)
-                if len(content) > most:
+                if size > most:
                     raise TooLarge(f"a body may have {most} bytes")
                 if self._held > self.service.limits.bodies:
                     raise Busy("there are too many large bodies at once: try again later")
         except BaseException:
-            self._held -= len(content)
+            self._held -= size
             raise
-        return content
+        return b"".join(parts)
 
     def refused(self, error: Exception, asking: Asking) -> Response:
         """The problem details of an error."""

@@ -16,6 +16,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
 from superarm.service import agents, decisions, looking, openapi, tables
+from superarm.service.dashboard import pages
 from superarm.service.dashboard import routes as dashboard
 from superarm.service.door import BYTES, Call, Door, Route, aside, problem
 from superarm.service.engine import Service
@@ -229,6 +230,7 @@ def application(service: Service) -> Starlette:
         StarletteRoute(route.path, door.endpoint(route), methods=[route.method]) for route in ROUTES
     ]
     found += openapi.routes(ROUTES, metrics, door)
+    found += pages.routes(door)
     handlers: Any = {404: _unknown, 405: _unknown}
     app = _Application(routes=found, exception_handlers=handlers)
     app.express = Express(door, ROUTES[:HOT])
