@@ -3,6 +3,7 @@ for, and what is refused becomes problem details.
 """
 
 import asyncio
+import functools
 import hashlib
 import logging
 import re
@@ -18,6 +19,8 @@ from starlette.responses import Response
 
 from superarm.errors import SuperarmError
 from superarm.service import keys, tables
+from superarm.service.dashboard import sessions
+from superarm.service.database import Connection
 from superarm.service.engine import Service, as_refused
 from superarm.service.metrics import Metrics
 from superarm.service.problems import (
@@ -48,6 +51,7 @@ class Call:
     request: Request
     body: Any
     key: str | None  # for idempotency, of one key of the service's
+    allow: Callable[[], Any] = lambda: None  # raises if its key is none any more
 
     @property
     def agent(self) -> str:
@@ -63,6 +67,29 @@ class Call:
             raise Unfit(f"{name} is a whole number from 0 to {most}, got {text!r:.60}")
         return int(text)
 
+    def text(self, name: str) -> str | None:
+        """A text in the query."""
+        found = self.request.query_params.get(name)
+        if found is not None and (len(found) > 1000 or "\x00" in found):
+            raise Unfit(f"{name} has at most 1000 characters, none of them 0", f"/{name}")
+        return found
+
+
+ASIDE = 2
+"""Long requests that are worked on at once."""
+
+
+async def aside(call: Call, work: Callable[..., Any], *given: Any) -> Any:
+    """The result of long work in a thread of its own; more than a few at once are refused."""
+    service = call.service
+    if service.aside >= ASIDE:
+        raise Busy("too many long requests at once: try again later")
+    service.aside += 1
+    try:
+        return await asyncio.to_thread(work, service, call.agent, *given)
+    finally:
+        service.aside -= 1
+
 
 @dataclass(frozen=True)
 class Route:
@@ -76,7 +103,8 @@ class Route:
     reply: Any = None  # a type of `wire`, bytes, str, or None
     status: int = 200
     once: bool = False  # whether it knows idempotency keys
-    query: tuple[str, ...] = ()
+    query: tuple[str, ...] = ()  # whole numbers
+    texts: tuple[str, ...] = ()  # in the query too
     media: tuple[str, ...] = ()  # of the body, beside JSON
 
     @property
@@ -91,7 +119,7 @@ class Door:
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self.service = service
         self.metrics = metrics
-        self._known: dict[str, tuple[float, keys.Key | None]] = {}
+        self._known: dict[Any, tuple[float, keys.Key | None]] = {}
         self._held = 0  # bytes of the bodies that are worked on
 
     def endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -113,10 +141,10 @@ class Door:
 
     def guarded(
         self,
-        scope: str,
+        scope: str | None,
         handle: Callable[[Request], Awaitable[Response]],
     ) -> Callable[[Request], Awaitable[Response]]:
-        """What answers only those who have a key for it."""
+        """What answers only those who have a key for it, or everybody if it needs none."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -131,7 +159,8 @@ class Door:
         key = self._allowed(request, route.scope)
         named = _named(key, route, request.headers.getlist("idempotency-key"))
         if route.body is None:
-            call = Call(self.service, request, None, named)
+            allow = functools.partial(self._allowed, request, route.scope)
+            call = Call(self.service, request, None, named, allow)
             return _response(await route.handle(call), route.status)
         async with self._content(request) as content:
             if len(content) < LARGE:
@@ -146,26 +175,52 @@ class Door:
         if scope is None:
             return None
         given = request.headers.getlist("authorization")
-        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        if kind.lower() != "bearer" or not text:
-            raise Unauthorized("give a key: Authorization: Bearer KEY")
-        key = self._find(text.strip()[:200])
-        if key is None:
-            raise Unauthorized("this key is not known, or was revoked")
+        token = None if given else sessions.token_of(request)
+        key = self._of_header(given) if token is None else self._of_session(request, token)
         if not key.may(scope):
             raise Forbidden(f"this key is not for {scope!r}, but for {' '.join(key.scopes)}")
         return key
 
-    def _find(self, text: str) -> keys.Key | None:
-        """What a key is, as of a second ago."""
+    def _of_header(self, given: list[str]) -> keys.Key:
+        """The key that a request names."""
+        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        if kind.lower() != "bearer" or not text:
+            raise Unauthorized("give a key: Authorization: Bearer KEY")
+        key = self._find(text.strip()[:200], keys.find)
+        if key is None:
+            raise Unauthorized("this key is not known, or was revoked")
+        return key
+
+    def _of_session(self, request: Request, token: str) -> keys.Key:
+        """The key that somebody logged in with."""
+        key = self.session(token)
+        if key is None:
+            raise Unauthorized("nobody is logged in: the session has ended, or its key was revoked")
+        sessions.require_own_page(request, token)
+        return key
+
+    def session(self, token: str) -> keys.Key | None:
+        """The key of a session, as of a second ago."""
+        return self._find(token[:200], sessions.key_of)
+
+    def forget(self, token: str) -> None:
+        """Look anew at a session that has ended."""
+        self._known.pop((sessions.key_of, token[:200]), None)
+
+    def _find(
+        self,
+        text: str,
+        find: Callable[[Connection, str], keys.Key | None],
+    ) -> keys.Key | None:
+        """What a key or a token is, as of a second ago."""
         moment = time.monotonic()
-        at, found = self._known.get(text, (-REMEMBERED, None))
+        at, found = self._known.get((find, text), (-REMEMBERED, None))
         if moment - at < REMEMBERED:
             return found
-        found = keys.find(self.service.database.read(), text)
+        found = find(self.service.database.read(), text)
         if len(self._known) > 1000:
             self._known.clear()
-        self._known[text] = (moment, found)
+        self._known[find, text] = (moment, found)
         return found
 
     @asynccontextmanager
@@ -265,6 +320,8 @@ def _invalid(error: msgspec.ValidationError) -> Unfit:
 
 
 def _response(reply: Any, status: int) -> Response:
+    if isinstance(reply, Response):
+        return reply
     if reply is None:
         return Response(status_code=status)
     if isinstance(reply, bytes):
