@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math.latex2mathml import tex2mathml
+from latex2mathml.converter import convert
 
 from superarm import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
 import commands
-
 from guides import guides_for
 
 project = "superarm"
@@ -87,9 +86,10 @@ def _leave_out(
     return True if is_field or name in INSIDE else None
 
 
+GENERATOR = "~numpy.random._generator.Generator"
 ALIASES = {
     "~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~typing.Any]]": "Array",
-    "~numpy.random._generator.Generator | ~collections.abc.Sequence[~numpy.random._generator.Generator]": "Rng",
+    f"{GENERATOR} | ~collections.abc.Sequence[{GENERATOR}]": "Rng",
     "Array | ~superarm.arrays.kinds.Product": "Features",
 }
 """How types are called in the source."""
@@ -110,12 +110,12 @@ def _write_commands(app: Any) -> None:
 
 
 def _formula(self: Any, node: nodes.math) -> None:
-    self.body.append(tex2mathml(node.astext()))
+    self.body.append(convert(node.astext()))
     raise nodes.SkipNode
 
 
 def _displayed_formula(self: Any, node: nodes.math_block) -> None:
-    formula = tex2mathml(node.astext(), as_block=True)
+    formula = convert(node.astext(), display="block")
     self.body.append(f'<div class="formula">{formula}</div>')
     raise nodes.SkipNode
 

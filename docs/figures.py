@@ -11,6 +11,7 @@ from superarm import (
     CombGaussianTS,
     CombLinTS,
     GaussianEnvironment,
+    Learner,
     Problem,
     RandomChoice,
     TopK,
@@ -38,7 +39,7 @@ def thousand_items(rng: Any) -> tuple[Problem, GaussianEnvironment]:
 
 def first() -> Figure:
     """Share of the best possible by decision, for learners with and without features."""
-    learners = {
+    learners: dict[str, Learner] = {
         "CombLinTS": CombLinTS(),
         "CombGaussianTS": CombGaussianTS(lam=8**0.5, sigma=1.0),
         "RandomChoice": RandomChoice(),
@@ -59,15 +60,17 @@ def first() -> Figure:
         xscale="log",
         xlim=(1, 200),
         ylim=(-0.1, 1.05),
-        legend=9,
     )
+    axes.set_xticks([1, 10, 100], ["1", "10", "100"])
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(0.17, 0.66))
     return figure
 
 
 def share_of_best(trace: Trace, learner: str) -> Array:
     """What each decision was worth beside the best set, (replicates, episodes)."""
     i = trace.learners.index(learner)
-    return trace.expected[i] / trace.oracle_expected[i]
+    share: Array = trace.expected[i] / trace.oracle_expected[i]
+    return share
 
 
 class Literal(NamedTuple):
