@@ -24,8 +24,11 @@ from superarm.service.dashboard.shapes import (
     KeyList,
     Opened,
     Overview,
+    WhatIf,
+    WhatIfs,
 )
 from superarm.service.dashboard.tallies import HOUR
+from superarm.service.dashboard.whatif import what_if
 from superarm.service.door import Call, Route, aside
 from superarm.service.problems import NotFound
 
@@ -92,6 +95,12 @@ async def show_constraint(call: Call) -> Constraint:
     return await asyncio.to_thread(constraint, call.service, call.agent)
 
 
+async def evaluate_what_if(call: Call) -> WhatIfs:
+    """What another learner or constraint would have earned, estimated from the log."""
+    found: WhatIfs = await aside(call, what_if, call.body)
+    return found
+
+
 async def stream_overview(call: Call) -> Response:
     """The overview once per second, as server-sent events."""
     seconds = max(60, call.number("seconds", HOUR, LONGEST))
@@ -156,6 +165,7 @@ ROUTES = (
         texts=("search", "sort", "order"),
     ),
     Route("GET", f"{A}/constraint", "read", show_constraint, reply=Constraint),
+    Route("POST", f"{A}/whatif", "read", evaluate_what_if, WhatIf, WhatIfs),
     Route("GET", "/v1/live", "read", stream_overview, reply=str, query=("seconds",)),
     Route("GET", "/v1/keys", "admin", list_keys, reply=KeyList),
     Route("DELETE", "/v1/keys/{key}", "admin", revoke_key, status=204),
