@@ -7,6 +7,7 @@ from starlette.responses import Response
 from superarm.errors import ParameterError
 from superarm.service import keys
 from superarm.service.dashboard import items, listing
+from superarm.service.dashboard.baselines import baselines
 from superarm.service.dashboard.coefficients import coefficients
 from superarm.service.dashboard.constraint import constraint
 from superarm.service.dashboard.history import history
@@ -15,6 +16,7 @@ from superarm.service.dashboard.opened import opened
 from superarm.service.dashboard.overview import overview
 from superarm.service.dashboard.ranges import DAY, Range, range_of
 from superarm.service.dashboard.shapes import (
+    Baselines,
     Coefficients,
     Constraint,
     DecisionList,
@@ -68,6 +70,12 @@ async def open_decision(call: Call) -> Opened:
     """A decision with its reasons by what is believed now, and what came back."""
     wanted = str(call.request.path_params["decision"])
     found: Opened = await aside(call, opened, wanted)
+    return found
+
+
+async def show_baselines(call: Call) -> Baselines:
+    """What a random choice, and the first day's policy, would have earned."""
+    found: Baselines = await aside(call, baselines, _range(call, DAY))
     return found
 
 
@@ -136,6 +144,7 @@ ROUTES = (
         query=("points",),
         texts=TIMES,
     ),
+    Route("GET", f"{A}/baselines", "read", show_baselines, reply=Baselines, texts=TIMES),
     Route(
         "GET",
         f"{A}/decisions",
