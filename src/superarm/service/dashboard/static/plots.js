@@ -106,6 +106,7 @@ function options(curves, format, zero, tell) {
     series,
     bands,
     legend: { show: false },
+    padding: [10, 30, 0, 0],
     cursor: { drag: { x: false, y: false }, points: { show: false } },
     scales: { y: { range: (_, low, high) => rangeOf(low, high, zero) } },
     axes: [{ ...axis(), values: timesOf, space: 70 }, { ...axis(), size: 62, values: (_, ticks) => ticks.map((x) => format(x)) }],
