@@ -9,7 +9,6 @@ import sys
 import time
 
 import pytest
-from visiting import HOSTILE
 
 
 def number_in(text):
@@ -129,9 +128,6 @@ def test_what_if_side_by_side(visit, served):
         page.click("text=Save as JSON")
     found = json.loads(saved.value.path().read_text())
     assert [one["kind"] for one in found] == ["RandomChoice", "Greedy"]
-            "RandomChoice",
-            "Greedy",
-        ]
 
 
 def test_what_if_nonsense_is_refused_in_words(visit, served):
