@@ -12,6 +12,7 @@ from superarm import SuperarmError, __version__
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.service import commands as service
+from superarm.terminal import speak_plainly
 
 EXPERIMENTS = ("longest-path", "ads", "artists", "beyond", "slates", "all")
 PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
@@ -19,6 +20,8 @@ PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    speak_plainly(sys.stdout)
+    speak_plainly(sys.stderr)
     arguments = _parser().parse_args(argv)
     try:
         arguments.command(arguments)
@@ -51,7 +54,8 @@ def _add_demo(commands: Any) -> None:
         "demo",
         help="compare all learners on a small longest-path problem",
         description="Compare all learners on longest paths through a grid whose edges are open or "
-        "closed at random. Prints a table and writes DIR/regret.png and DIR/trace.npz.",
+        "closed at random. Prints a table, least regret first, and writes DIR/trace.npz; where "
+        "matplotlib is installed, DIR/regret.png too.",
         epilog="example: superarm demo --m 15 --episodes 2000 --workers 2",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -69,7 +73,7 @@ def _add_demo(commands: Any) -> None:
         d=20,
         episodes=500,
         replicates=20,
-        out="demo",
+        out=Path("superarm-demo"),
         command=_demo,
         after="",
     )
@@ -138,7 +142,7 @@ examples:
         help="vary one parameter; repeatable",
     )
     parser.set_defaults(
-        out="reproduction",
+        out=Path("reproduction"),
         command=_reproduce,
         after=" Finished settings are kept: give the same command again to go on.",
     )
@@ -192,16 +196,19 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 def _demo(arguments: argparse.Namespace) -> None:
     from superarm.studies import demo
 
-    out = arguments.out
-    table = demo.run(
+    shown = demo.run(
         demo.BernoulliLongestPath(m=arguments.m, d=arguments.d),
-        out,
+        arguments.out,
         episodes=arguments.episodes,
         replicates=arguments.replicates,
         seed=arguments.seed,
         workers=arguments.workers,
     )
-    print(f"\n{table}\n\nPlot: {out / 'regret.png'}   data: {out / 'trace.npz'}")
+    print(f"\n{shown.table}\n\nData: {shown.trace}")
+    if shown.figure is None:
+        print("For a plot too: pip install 'superarm[plot]'")
+    else:
+        print(f"Plot: {shown.figure}")
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:

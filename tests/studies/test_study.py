@@ -6,7 +6,7 @@ import pytest
 from superarm import CombLinTS, RandomChoice
 from superarm.studies import study as module
 from superarm.studies.longest_path import LongestPath
-from superarm.studies.study import Setting, Study, estimate
+from superarm.studies.study import Rehearsal, Setting, Study, estimate
 
 PATH = LongestPath(m=2, d=2)
 A = Setting("a", PATH, CombLinTS(lam=10.0, sigma=1.0), 5, 3)
@@ -97,9 +97,15 @@ def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
     assert names == ["a cuda-1.npz", "b.npz"]
 
 
-def test_progress_names_the_setting(tmp_path, capsys):
-    Study(out=tmp_path).run({"a": A, "b": B})
-    assert "[2/2] b" in capsys.readouterr().err
+def test_a_rehearsal_counts_and_leaves_nothing(tmp_path):
+    rehearsal = Rehearsal(out=tmp_path / "nothing")
+    traces = rehearsal.run({"a": A, "b": B._replace(replicates=7)})
+    assert rehearsal.episodes_ahead == [15, 35]
+    assert traces["a"].regret("CombLinTS").tolist() == [[0.0] * 5]
+    assert rehearsal.compute(lambda: pytest.fail("was run")) == {}
+    rehearsal.write_json("thing", {})
+    rehearsal.write_curves("thing", {})
+    assert not rehearsal.out.exists()
 
 
 def test_files(tmp_path):

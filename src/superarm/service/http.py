@@ -5,7 +5,6 @@ document is made from the same.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -14,15 +13,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
+from starlette.types import Receive, Scope, Send
 
 from superarm.service import agents, decisions, looking, openapi, tables
-from superarm.service.door import BYTES, Call, Door, Route, problem
+from superarm.service.dashboard import pages
+from superarm.service.dashboard import routes as dashboard
+from superarm.service.door import BYTES, Call, Door, Route, aside, problem
 from superarm.service.engine import Service
+from superarm.service.express import Express
 from superarm.service.metrics import Metrics
-from superarm.service.problems import (
-    Busy,
-    NotFound,
-)
+from superarm.service.problems import NotFound
 from superarm.service.wire import (
     AgentInfo,
     AgentList,
@@ -99,7 +99,7 @@ async def make_decision(call: Call) -> Made:
 
 async def show_decision(call: Call) -> FullDecision:
     """A decision with its features and what was observed of it."""
-    wanted = call.request.path_params["decision"]
+    wanted = call.asking.params["decision"]
     return await asyncio.to_thread(decisions.decision, call.service, call.agent, wanted)
 
 
@@ -153,23 +153,9 @@ async def show_readiness(call: Call) -> Health:
     )
 
 
-ASIDE = 2
-"""Long requests that are worked on at once."""
-
-
-async def aside(call: Call, work: Callable[..., Any], *given: Any) -> Any:
-    """The result of long work in a thread of its own; more than a few at once are refused."""
-    service = call.service
-    if service.aside >= ASIDE:
-        raise Busy("too many long requests at once: try again later")
-    service.aside += 1
-    try:
-        return await asyncio.to_thread(work, service, call.agent, *given)
-    finally:
-        service.aside -= 1
-
-
 A = "/v1/agents/{agent}"
+HOT = 2
+"""How many of the routes have a short way: the first."""
 ROUTES = (  # those that are asked for most come first, as addresses are compared one by one
     Route("POST", f"{A}/decisions", "decide", make_decision, Decide, Made, 201, once=True),
     Route("POST", f"{A}/feedback", "feedback", give_feedback, GiveFeedback, Taken, once=True),
@@ -195,6 +181,7 @@ ROUTES = (  # those that are asked for most come first, as addresses are compare
     Route("GET", f"{A}/snapshot", "admin", download_snapshot, reply=bytes),
     Route("PUT", f"{A}/snapshot", "admin", upload_snapshot, bytes, AgentInfo, media=(BYTES,)),
     Route("POST", "/v1/forget", "admin", forget_user, Forget, Erased),
+    *dashboard.ROUTES,
     Route("GET", "/healthz", None, show_health, reply=Health),
     Route("GET", "/readyz", None, show_readiness, reply=Health),
 )
@@ -224,6 +211,17 @@ def _allowed(request: Request) -> list[str]:
     return sorted(found)
 
 
+class _Application(Starlette):
+    """Starlette, with a short way before it."""
+
+    express: Express
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and await self.express.answers(scope, receive, send):
+            return
+        await super().__call__(scope, receive, send)
+
+
 def application(service: Service) -> Starlette:
     """The service as an ASGI application."""
     metrics = Metrics(service)
@@ -232,7 +230,9 @@ def application(service: Service) -> Starlette:
         StarletteRoute(route.path, door.endpoint(route), methods=[route.method]) for route in ROUTES
     ]
     found += openapi.routes(ROUTES, metrics, door)
+    found += pages.routes(door)
     handlers: Any = {404: _unknown, 405: _unknown}
-    app = Starlette(routes=found, exception_handlers=handlers)
+    app = _Application(routes=found, exception_handlers=handlers)
+    app.express = Express(door, ROUTES[:HOT])
     app.router.redirect_slashes = False  # where to would be made of what the request says it is
     return app

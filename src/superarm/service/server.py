@@ -150,7 +150,7 @@ def _run(database: Database, options: Options) -> None:
         **options.uvicorn,
     )
     app.router.lifespan_context = _until_closed(service)
-    server = _announced(uvicorn.Server(config))
+    server = _told(_announced(uvicorn.Server(config)), service)
     _stop_by_signals(server)
     server.run()
 
@@ -188,9 +188,22 @@ def _announced(server: Any) -> Any:
                 host, port = socket.getsockname()[:2]
                 scheme = "https" if server.config.is_ssl else "http"
                 address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-                print(f"serving at {address}, what there is at {address}/docs", flush=True)
+                words = f"serving at {address}, to look at in a browser; addresses: {address}/docs"
+                print(words, flush=True)
 
     server.startup = startup
+    return server
+
+
+def _told(server: Any, service: Service) -> Any:
+    """The server, which says at once that it ends: streams would hold it up."""
+    end = server.shutdown
+
+    async def shutdown(sockets: Any = None) -> None:
+        service.stopping.set()
+        await end(sockets)
+
+    server.shutdown = shutdown
     return server
 
 

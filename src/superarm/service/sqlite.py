@@ -15,12 +15,16 @@ import apsw
 from superarm.errors import FileError
 from superarm.files.disk import PathLike
 from superarm.service.database import SCHEMA, TABLES, Row
+from superarm.service.database import names as tables_and_indexes
 from superarm.service.problems import Unavailable
 
 FILE = "superarm.db"
 """The name of the file in the folder of a service."""
 MARK = 0x73617231
 """The application id of the file, by which it is known to be ours: sar1."""
+PAGE = 8192
+"""Bytes of a page of a new file: a decision is often more than half of SQLite's own 4096, and would
+leave the rest of its page empty."""
 _PATIENCE = 5000
 """Milliseconds to wait for another process that writes."""
 
@@ -47,12 +51,17 @@ class _Connection:
 
     def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
         """All rows of the answer."""
-        with _explained():
+        with _EXPLAINED:
             return list(self.apsw.execute(sql, given))
+
+    def execute_each(self, sql: str, given: Sequence[Sequence[Any]]) -> None:
+        """Do it once for each."""
+        with _EXPLAINED:
+            self.apsw.executemany(sql, given)
 
     def rows(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Row]:
         """The rows of the answer, one after the other."""
-        with _explained():
+        with _EXPLAINED:
             yield from self.apsw.execute(sql, given)
 
     def damage(self) -> list[str]:
@@ -105,7 +114,7 @@ class Sqlite:
             raise
 
     def _connected(self) -> _Connection:
-        with _explained():
+        with _EXPLAINED:
             connection = _Connection(str(self.path), self._options, self._synchronous)
         self._all.append(connection)
         return connection
@@ -148,7 +157,7 @@ class Sqlite:
             # process would let the copy begin again
             with (
                 self.steady() as source,
-                _explained(),
+                _EXPLAINED,
                 target.backup("main", source.apsw, "main") as copy,
             ):
                 while not copy.done:
@@ -173,6 +182,13 @@ class Sqlite:
             self._writer.execute("VACUUM")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def size(self) -> int:
+        """How many bytes the file has, without the log of what was written last."""
+        connection = self.read()
+        ((pages,),) = connection.execute("PRAGMA page_count")
+        ((each,),) = connection.execute("PRAGMA page_size")
+        return int(pages * each)
+
     def close(self) -> None:
         """Let go of the file."""
         for connection in self._all:
@@ -187,8 +203,11 @@ def _prepare(connection: _Connection, path: Path) -> None:
         raise FileError(f"{path} is not a database of superarm's: give another --data")
     if "meta" in names:
         _refuse_newer(connection, path)
-        if _is_ready(connection):  # to read, nobody need wait for a server that writes
+        if tables_and_indexes() <= names and _is_ready(
+            connection
+        ):  # to read, nobody need wait for a server that writes
             return
+    connection.execute(f"PRAGMA page_size = {PAGE}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(f"PRAGMA application_id = {MARK}")
@@ -202,7 +221,7 @@ def _prepare(connection: _Connection, path: Path) -> None:
 
 
 def _is_ready(connection: _Connection) -> bool:
-    """Whether all tables of this version are there, which were made together."""
+    """Whether the tables are of this version, and the file is used as it should be."""
     found = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
     return found == [(str(SCHEMA),)] and connection.execute("PRAGMA journal_mode") == [("wal",)]
 
@@ -216,25 +235,36 @@ def _refuse_newer(connection: _Connection, path: Path) -> None:
         )
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Errors of the disk as what they mean to those who ask."""
-    try:
-        yield
-    except apsw.FullError as error:
-        raise Unavailable("the disk is full: nothing was written; try again later") from error
-    except apsw.NotADBError as error:
-        raise FileError(f"this is not a database of superarm's ({error})") from error
-    except (apsw.CorruptError, UnicodeDecodeError) as error:
-        raise Unavailable(f"the log is damaged ({error}): restore a backup of it") from error
-    except (
-        apsw.BusyError,
-        apsw.CantOpenError,
-        apsw.IOError,
-        apsw.LockedError,
-        apsw.NoMemError,
-        apsw.PermissionsError,
-        apsw.ProtocolError,
-        apsw.ReadOnlyError,
-    ) as error:
-        raise Unavailable(f"the log cannot be written or read now ({error})") from error
+class _Explained:
+    """Errors of the disk as what they mean to those who ask. A class, as a generator would take
+    longer than many of the statements that it surrounds.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            return
+        if isinstance(error, apsw.FullError):
+            raise Unavailable("the disk is full: nothing was written; try again later") from error
+        if isinstance(error, apsw.NotADBError):
+            raise FileError(f"this is not a database of superarm's ({error})") from error
+        if isinstance(error, apsw.CorruptError | UnicodeDecodeError):
+            raise Unavailable(f"the log is damaged ({error}): restore a backup of it") from error
+        if isinstance(error, _PASSING):
+            raise Unavailable(f"the log cannot be written or read now ({error})") from error
+
+
+_EXPLAINED = _Explained()
+_PASSING = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.IOError,
+    apsw.LockedError,
+    apsw.NoMemError,
+    apsw.PermissionsError,
+    apsw.ProtocolError,
+    apsw.ReadOnlyError,
+)
+"""Errors after which it may be tried again."""

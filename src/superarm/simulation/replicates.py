@@ -1,11 +1,10 @@
 """Many learners on many random instances: on cores, or in lock-step on a device."""
 
 import copy
-import functools
 import importlib.metadata
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from superarm.oracles.base import as_oracle
 from superarm.simulation import lockstep
 from superarm.simulation.episodes import Step, Value, episodes
 from superarm.simulation.lockstep import Instance
+from superarm.simulation.progress import Progress, reporting
 from superarm.simulation.trace import ARRAYS, Trace
 from superarm.version import __version__
 
@@ -35,7 +35,7 @@ def simulate(
     replicates: int,
     seed: int = 0,
     workers: int | None = None,
-    progress: bool | str = True,
+    progress: Progress = True,
     exact: Oracle | None = None,
     device: str | None = None,
     chunk: int | None = None,
@@ -54,7 +54,8 @@ def simulate(
         replicates: random instances.
         seed: the trace is a function of this and the other settings.
         workers: joblib's n_jobs; leave it None inside `joblib.parallel_config`.
-        progress: whether to show a bar with the time left, or the text to show it under.
+        progress: whether to show a bar with the time left, in a terminal or a notebook; the text to
+            show it under; or a function that is told how many more replicates are done.
         exact: an exact oracle for A^opt where the problem's own is approximate.
         device: such as "cuda": replicates play in lock-step on it, by PyTorch. Replicate i is again
             a function of `seed` and i alone, but of numbers drawn on the device, which are not the
@@ -81,21 +82,14 @@ def simulate(
             "workers must not be 0: give a number of processes, or -1 for one per core"
         )
     game = Game(instance, _named(learners), episodes, None if exact is None else as_oracle(exact))
-    bar = functools.partial(
-        _bar,
-        total=replicates,
-        desc=progress if isinstance(progress, str) else "simulate",
-        unit="replicate",
-        disable=not progress,
-    )
     settings = game.settings | {"replicates": replicates, "seed": seed, "versions": versions()}
     if device is not None:
-        results = _in_lock_step(game, seeds_of(seed, replicates), device, chunk, draws, bar)
+        results = _in_lock_step(game, seeds_of(seed, replicates), device, chunk, draws, progress)
         settings |= {"device": str(device), "draws": draws, "versions": versions(device)}
     elif chunk is not None or draws != "device":
         raise ParameterError("chunk and draws are for a device: give one, such as device='cuda'")
     else:
-        results = _in_workers(game, seeds_of(seed, replicates), workers, bar)
+        results = _in_workers(game, seeds_of(seed, replicates), workers, progress)
     earned = np.concatenate([result.earned for result in results], axis=2)
     gap = results[0].gap
     return Trace(
@@ -157,12 +151,6 @@ def _named(
     return named
 
 
-def _bar(done: Any = None, **options: Any) -> Any:
-    from tqdm import tqdm  # only where something is played
-
-    return tqdm(done, **options)
-
-
 def seeds_of(seed: int, replicates: int) -> list[np.random.SeedSequence]:
     """One seed per replicate: SeedSequence(seed).spawn(...)[i], however many there are."""
     return [np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(replicates)]
@@ -179,17 +167,21 @@ def _in_workers(
     game: Game,
     seeds: Sequence[np.random.SeedSequence],
     workers: int | None,
-    bar: Callable[..., Any],
+    progress: Progress,
 ) -> list[Result]:
-    """Each replicate on its own, in as many processes as there are workers."""
+    """Each replicate on its own, in as many processes as there are workers, or replicates."""
     import joblib
 
     replicate = joblib.delayed(_replicate)
     jobs = (replicate(i, game, seed, os.getpid()) for i, seed in enumerate(seeds))
+    processes = min(joblib.effective_n_jobs(workers), len(seeds))
+    results = {}
     # One BLAS thread: workers do not fight over cores, and rounding is the same with any number.
-    with threadpool_limits(limits=1):
-        done = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
-        results = dict(bar(done))
+    with threadpool_limits(limits=1), reporting(progress, len(seeds)) as finished:
+        done = joblib.Parallel(n_jobs=processes, return_as="generator_unordered")(jobs)
+        for i, result in done:
+            results[i] = result
+            finished(1)
     return [results[i] for i in range(len(seeds))]
 
 
@@ -277,7 +269,7 @@ def _in_lock_step(
     name: str,
     chunk: int | None,
     draws: str,
-    bar: Callable[..., Any],
+    progress: Progress,
 ) -> list[Result]:
     """All replicates on a device, a chunk of them at a time."""
     if chunk is not None:
@@ -295,8 +287,9 @@ def _in_lock_step(
         return play(batch.problem, batch.world, game, batch.rng)
 
     results = []
-    with bar() as shown, threadpool_limits(limits=1):  # as above, where the device is the CPU
+    # One BLAS thread, as above, where the device is the CPU.
+    with reporting(progress, len(seeds)) as finished, threadpool_limits(limits=1):
         for first in range(0, len(seeds), size):
             results.append(played(first))
-            shown.update(results[-1].earned.shape[2])
+            finished(results[-1].earned.shape[2])
     return results

@@ -5,11 +5,14 @@ colleague.
 import base64
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from superarm.errors import DataError
-from superarm.studies.study import Content, Study
+from superarm.studies.progress import Line
+from superarm.studies.study import Content, Rehearsal, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,11 +69,31 @@ def percent(result: Content) -> str:
 
 
 def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> Report:
-    """Run the experiments, draw their figures as PNG and SVG, and write the page.
+    """Run the experiments, draw their figures as PNG and SVG, and write the page. One line shows
+    how far all of them are.
 
     Of several experiments, one whose data is missing is left out.
     """
     study.out.mkdir(parents=True, exist_ok=True)
+    with Line(episodes_ahead(study, runs.values()), shown=study.progress) as line:
+        return _reproduce(replace(study, line=line), runs, line)
+
+
+def episodes_ahead(study: Study, runs: Iterable[Callable[[Study], Outcome]]) -> int:
+    """How many episodes the experiments would play, without playing them."""
+    inherited = {field.name: getattr(study, field.name) for field in fields(Study)}
+    rehearsal = Rehearsal(**inherited)
+    for run in runs:
+        with suppress(DataError):
+            run(rehearsal)
+    return sum(rehearsal.episodes_ahead)
+
+
+def _reproduce(
+    study: Study,
+    runs: Mapping[str, Callable[[Study], Outcome]],
+    line: Line,
+) -> Report:
     outcomes = []
     claims: list[Row] = []
     ours: list[Row] = []
@@ -86,6 +109,7 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
             left_out.append(f"{name}: {error}")
             continue
         outcomes.append(outcome)
+        line.done(f"{name}: done")
         claims += outcome.claims
         ours += outcome.ours
         settings.append(f"{name}: {outcome.content['settings']['replicates']} replicates")
@@ -146,7 +170,8 @@ def write_html(
             images="".join(map(_image, figures)),
             missing="".join(f"<p>Left out: {html.escape(line)}</p>" for line in left_out),
             settings=settings,
-        )
+        ),
+        encoding="utf-8",
     )
 
 

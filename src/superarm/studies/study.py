@@ -2,9 +2,9 @@
 
 import csv
 import json
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -16,7 +16,8 @@ from superarm.errors import FileError
 from superarm.simulation import simulate
 from superarm.simulation.lockstep import Instance
 from superarm.simulation.replicates import versions
-from superarm.simulation.trace import Trace, mean_se, share_of_optimum
+from superarm.simulation.trace import ARRAYS, Trace, mean_se, share_of_optimum
+from superarm.studies.progress import Line
 
 Content: TypeAlias = dict[str, Any]
 """A part of an experiment's JSON."""
@@ -53,6 +54,7 @@ class Study:
     workers: int | None = None
     device: str | None = None
     progress: bool = True
+    line: Line | None = None  # of the whole command, if this is a part of one
     full: bool = False  # at the paper's scale
     replicates: int | None = None  # None: the paper's if full, else a few
     episodes: int | None = None  # None: the experiment's own
@@ -71,11 +73,26 @@ class Study:
         # a setting with fewer replicates is then found in what was kept of the larger one
         most_first = sorted(settings, key=lambda key: -settings[key].replicates)
         traces = {}
-        for i, key in enumerate(most_first, 1):
-            setting = settings[key]
-            trace = self._trace(setting, f"[{i}/{len(settings)}] {setting.name}")
-            traces[key] = trace.first(setting.replicates)
+        with self._line(settings.values()) as line:
+            for key in most_first:
+                setting = settings[key]
+                line.name(setting.name)
+                traces[key] = self._trace(setting, line).first(setting.replicates)
         return {key: traces[key] for key in settings}
+
+    def compute(self, work: Callable[[], Content]) -> Content:
+        """What the work comes to, which is no setting that can be kept."""
+        return work()
+
+    @contextmanager
+    def _line(self, settings: Iterable[Setting]) -> Iterator[Line]:
+        """The line of the command, or one over these settings alone."""
+        if self.line is not None:
+            yield self.line
+            return
+        ahead = sum(setting.replicates * setting.episodes for setting in settings)
+        with Line(ahead, shown=self.progress) as line:
+            yield line
 
     def compare(
         self,
@@ -93,7 +110,7 @@ class Study:
             }
         )
 
-    def _trace(self, setting: Setting, text: str) -> Trace:
+    def _trace(self, setting: Setting, line: Line) -> Trace:
         """The trace of one setting: the one kept, if it has as many replicates or more, or new."""
         device = self.device if setting.on_device else None
         name = setting.name
@@ -114,6 +131,7 @@ class Study:
             kept = Trace.load(path)
             found = {"device": None, **kept.settings}
             if asked.items() <= found.items() and found["replicates"] >= setting.replicates:
+                line.found(setting.replicates * setting.episodes)
                 return kept
         trace = simulate(
             setting.instance,
@@ -122,7 +140,7 @@ class Study:
             replicates=setting.replicates,
             seed=self.seed,
             workers=self.workers,
-            progress=text if self.progress else False,
+            progress=lambda replicates: line.played(replicates * setting.episodes),
             device=device,
         )
         trace.save(path)
@@ -135,17 +153,54 @@ class Study:
             indent=2,
             allow_nan=False,
         )
-        (self.out / f"{name}.json").write_text(f"{text}\n")
+        (self.out / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
 
     def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> None:
         """Write `name`.csv: mean and standard error by label, quantity and episode."""
-        with (self.out / f"{name}.csv").open("w", newline="") as file:
+        with (self.out / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["learner", "quantity", "episode", "mean", "standard error"])
             for label in next(iter(quantities.values())):
                 for quantity, curves in quantities.items():
                     for t, pair in enumerate(zip(*mean_se(curves[label]), strict=True), 1):
                         writer.writerow([label, quantity, t, *pair])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal(Study):
+    """A study that plays nothing and writes nothing, to know how much is ahead. All learners earn
+    the optimum in it.
+    """
+
+    episodes_ahead: list[int] = field(default_factory=list)
+
+    def run(self, settings: Mapping[Key, Setting]) -> dict[Key, Trace]:
+        """A trace of one replicate for every setting, by its key."""
+        for setting in settings.values():
+            self.episodes_ahead.append(setting.replicates * setting.episodes)
+        return {key: blank(setting) for key, setting in settings.items()}
+
+    def compute(self, work: Callable[[], Content]) -> Content:
+        """Nothing."""
+        return {}
+
+    def write_json(self, name: str, content: Content) -> None:
+        """Write nothing."""
+
+    def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> None:
+        """Write nothing."""
+
+
+def blank(setting: Setting) -> Trace:
+    """A trace of one replicate in which the learner earns the optimum."""
+    name = type(setting.learner).__name__
+    return Trace(
+        learners=(name,),
+        **{array: np.ones((1, 1, setting.episodes)) for array in ARRAYS},
+        gap=0.0,
+        exact=True,
+        settings={"replicates": 1, "learners": {name: repr(setting.learner)}},
+    )
 
 
 def regret(trace: Trace) -> Array:

@@ -1,18 +1,21 @@
 """What the dashboard shows, as it goes over HTTP."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from superarm.service.wire import Body, Id, Spec
 
 
 class Interval(msgspec.Struct, kw_only=True):
-    """A mean with the bounds of its 95 % interval."""
+    """A mean with the bounds of its 95 % interval; those are None where nothing is known of the
+    spread: of one value, or if all are alike.
+    """
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int  # of what it is the mean of
 
 
@@ -200,6 +203,25 @@ class Opened(msgspec.Struct, kw_only=True):
     earned: float | None
 
 
+# --- keys -----------------------------------------------------------------------------------------
+
+
+class KeyLine(msgspec.Struct, kw_only=True):
+    """What is known of a key; not the key itself."""
+
+    id: str
+    scopes: list[str]
+    note: str
+    created: str
+    revoked: str | None
+
+
+class KeyList(msgspec.Struct, kw_only=True):
+    """All keys, also those that were revoked."""
+
+    keys: list[KeyLine]
+
+
 # --- what if --------------------------------------------------------------------------------------
 
 
@@ -208,7 +230,7 @@ class WhatIf(Body, kw_only=True):
 
     learner: Spec | None = None  # the agent's own if it is left out
     oracle: Spec | None = None
-    last: int = 1000
+    last: Annotated[int, Meta(ge=10, le=100_000)] = 1000  # decisions, fewer if they take too long
 
 
 class Verdict(msgspec.Struct, kw_only=True):
