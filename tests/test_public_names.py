@@ -21,6 +21,7 @@ PUBLIC = {
     "BipartiteMatching",
     "SpanningTree",
     "Statistics",
+    "Population",
     "Tour",
     "Orienteering",
     "network_flow",
