@@ -12,10 +12,10 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.contracts import Learner
+from superarm.engine import versions
 from superarm.errors import FileError
 from superarm.simulation import simulate
 from superarm.simulation.lockstep import Instance
-from superarm.simulation.replicates import versions
 from superarm.simulation.trace import Trace, mean_se, share_of_optimum
 
 Content: TypeAlias = dict[str, Any]
