@@ -16,6 +16,7 @@ import os
 import platform
 import socket
 import uuid
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import islice
@@ -155,7 +156,14 @@ class Local:
         piece = joblib.delayed(_piece)
         pieces = [piece(i, function, call, PROCESS) for i, call in calls.items()]
         with threadpool_limits(limits=1):
-            yield from parallel(pieces)
+            results = parallel(pieces)
+            try:
+                for result in results:
+                    yield result
+            finally:
+                if as_they_come:
+                    with warnings.catch_warnings(action="ignore"):  # of what is given up
+                        results.close()
 
 
 def _piece(i: int, function: Callable[..., Any], call: Sequence[Any], home: str) -> tuple[int, Any]:

@@ -5,11 +5,12 @@ colleague.
 import base64
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from superarm.errors import DataError
-from superarm.studies.study import Content, Study
+from superarm.studies.study import Content, Setting, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,12 +66,22 @@ def percent(result: Content) -> str:
     return number(result, ".1%", ".1%")
 
 
-def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> Report:
+def reproduce(
+    study: Study,
+    runs: Mapping[str, Callable[[Study], Outcome]],
+    plans: Mapping[str, Callable[[Study], Iterable[Setting]]] | None = None,
+) -> Report:
     """Run the experiments, draw their figures as PNG and SVG, and write the page.
 
-    Of several experiments, one whose data is missing is left out.
+    What `plans` say that they will play is played first, all of it on the same workers. Of several
+    experiments, one whose data is missing is left out.
     """
     study.out.mkdir(parents=True, exist_ok=True)
+    planned: list[Setting] = []
+    for plan in (plans or {}).values():
+        with suppress(DataError):  # which the experiment itself reports
+            planned += plan(study)
+    study.play(planned)
     outcomes = []
     claims: list[Row] = []
     ours: list[Row] = []

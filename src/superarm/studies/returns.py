@@ -12,7 +12,16 @@ from superarm.arrays import Array
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.simulation.lockstep import Instance
 from superarm.studies.report import Figures, Outcome, Row, percent
-from superarm.studies.study import Content, Curves, Learners, Study, estimate, share
+from superarm.studies.study import (
+    Content,
+    Curves,
+    Learners,
+    Setting,
+    Study,
+    comparison,
+    estimate,
+    share,
+)
 
 MARKS = (100, 1000)
 EPISODES = 1000
@@ -50,6 +59,19 @@ class Catalogue(NamedTuple):
         return Catalogue(self.Phi[order], self.mean[order])
 
 
+def plan(
+    study: Study,
+    name: str,
+    instance: Instance,
+    learners: Learners,
+    quick: int,
+) -> dict[str, Setting]:
+    """What `run` plays, by label."""
+    episodes = study.episodes or EPISODES
+    length = "" if episodes == EPISODES else f" n={episodes}"
+    return comparison(f"{name}{length}", instance, learners, episodes, study.count(quick))
+
+
 def run(
     study: Study,
     name: str,
@@ -62,10 +84,10 @@ def run(
     """Run the learners on the instance, `quick` replicates if not told otherwise; writes
     `name`.json, which holds `more` too, and `name`.csv. The figure shows the paper's numbers.
     """
+    planned = plan(study, name, instance, learners, quick)
     episodes = study.episodes or EPISODES
     replicates = study.count(quick)
-    length = "" if episodes == EPISODES else f" n={episodes}"
-    traces = study.compare(f"{name}{length}", instance, learners, episodes, replicates)
+    traces = study.run(planned)
     shares = {label: share(trace) for label, trace in traces.items()}
     marks = [t for t in MARKS if t <= episodes] or [episodes]
     results = {}

@@ -132,10 +132,19 @@ class Recommendation:
         problem = Problem(Phi / norms.max(), TopK(self.K))
         return problem, CascadeEnvironment(test.mean(0))
 
+    @functools.cached_property
+    def listened(self) -> Array | None:
+        """Who listened to what, where the users are Last.fm's."""
+        return listened() if self.source == "Last.fm" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the users: workers elsewhere may not have the data."""
+        return {**vars(self), "listened": self.listened}
+
     def _liked(self, rng: np.random.Generator) -> Array:
         """Who likes what, (users, L)."""
-        if self.source == "Last.fm":
-            W = listened()
+        W = self.listened
+        if W is not None:
             return W[:, rng.choice(W.shape[1], self.L, replace=False)]
         taste = rng.standard_normal((2000, 10))
         items = rng.standard_normal((self.L, 10)) / np.sqrt(10)
@@ -165,15 +174,24 @@ def sources_at_hand() -> list[str]:
     return ["low rank", "Last.fm"]
 
 
+def plan(study: Study) -> list[Setting]:
+    """What `run` plays."""
+    return [
+        *_page_settings(study).values(),
+        *_default_settings(study).values(),
+        *_swept_settings(study).values(),
+    ]
+
+
 def run(study: Study) -> Outcome:
     """Run both parts; writes slates.json, slates.csv and cascades.csv."""
-    replicates = study.count(quick=4)
-    users = _users(study, replicates)
+    study.play(plan(study))
+    users = _users(study)
     sources = sources_at_hand()
-    curves, ends = _recommendations(study, replicates, sources)
+    curves, ends = _recommendations(study, sources)
     content = {
         "settings": {
-            "replicates": replicates,
+            "replicates": study.count(quick=4),
             "episodes": study.at_most(EPISODES),
             "learner": repr(LEARNER),
             "learners": {label: repr(learner) for label, learner in CASCADES.items()},
@@ -199,52 +217,66 @@ def run(study: Study) -> Outcome:
     )
 
 
-def _users(study: Study, replicates: int) -> dict[str, dict[str, Array]]:
-    """Regret by what users do and what the learner takes clicks for."""
+def _page_settings(study: Study) -> dict[tuple[Users, Reading], Setting]:
     n = study.at_most(EPISODES)
-    settings = {
+    return {
         (users, reading): Setting(
             f"page n={n} {users} read as {reading}",
             Page(users=users, reading=reading),
             LEARNER,
             n,
-            replicates,
+            study.count(quick=4),
         )
         for users, readings in READINGS.items()
         for reading in readings
     }
-    traces = study.run(settings)
+
+
+def _users(study: Study) -> dict[str, dict[str, Array]]:
+    """Regret by what users do and what the learner takes clicks for."""
+    traces = study.run(_page_settings(study))
     return {
         users: {reading: regret(traces[users, reading]) for reading in readings}
         for users, readings in READINGS.items()
     }
 
 
-def _recommendations(
-    study: Study,
-    replicates: int,
-    sources: list[str],
-) -> tuple[dict[str, dict[str, Array]], Content]:
-    """Regret of all learners by source, and regret at the end against d and L."""
+def _cascade(study: Study, label: str, **changes: Any) -> Setting:
     n = study.at_most(EPISODES)
+    instance = Recommendation(**changes)
+    name = f"cascade n={n} {instance.source} L={instance.L} d={instance.d} {label}"
+    return Setting(name, instance, CASCADES[label], n, study.count(quick=4))
 
-    def setting(label: str, **changes: Any) -> Setting:
-        instance = Recommendation(**changes)
-        name = f"cascade n={n} {instance.source} L={instance.L} d={instance.d} {label}"
-        return Setting(name, instance, CASCADES[label], n, replicates)
 
-    default = {
-        (source, label): setting(label, source=source) for source in sources for label in CASCADES
+def _default_settings(study: Study) -> dict[tuple[str, str], Setting]:
+    """By source and learner."""
+    return {
+        (source, label): _cascade(study, label, source=source)
+        for source in sources_at_hand()
+        for label in CASCADES
     }
-    swept = {
-        (source, name, label, value): setting(label, source=source, **{name: value})
-        for source in sources
+
+
+def _swept_settings(study: Study) -> dict[tuple[str, str, str, int], Setting]:
+    """By source, what is swept, learner and value."""
+    return {
+        (source, name, label, value): _cascade(study, label, source=source, **{name: value})
+        for source in sources_at_hand()
         for name, values in SWEEPS.items()
         for label in SWEPT[name]
         for value in values
     }
-    curves = {key: regret(trace) for key, trace in study.run(default).items()}
-    at_end = {key: estimate(regret(trace)[:, -1]) for key, trace in study.run(swept).items()}
+
+
+def _recommendations(
+    study: Study,
+    sources: list[str],
+) -> tuple[dict[str, dict[str, Array]], Content]:
+    """Regret of all learners by source, and regret at the end against d and L."""
+    default = study.run(_default_settings(study))
+    swept = study.run(_swept_settings(study))
+    curves = {key: regret(trace) for key, trace in default.items()}
+    at_end = {key: estimate(regret(trace)[:, -1]) for key, trace in swept.items()}
     by_source = {source: {label: curves[source, label] for label in CASCADES} for source in sources}
     ends = {
         source: {

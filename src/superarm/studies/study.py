@@ -1,10 +1,13 @@
 """Runs the settings of an experiment, keeps what is finished, and writes what came out."""
 
 import csv
+import functools
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -12,10 +15,12 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.contracts import Learner
-from superarm.engine import versions
+from superarm.engine import engine, versions
 from superarm.errors import FileError
 from superarm.simulation import simulate
+from superarm.simulation.games import Game
 from superarm.simulation.lockstep import Instance
+from superarm.simulation.replicates import Run, shown, traces
 from superarm.simulation.trace import Trace, mean_se, share_of_optimum
 
 Content: TypeAlias = dict[str, Any]
@@ -39,6 +44,21 @@ class Setting(NamedTuple):
     episodes: int
     replicates: int
     on_device: bool = True  # False: played with NumPy, also in a study on a device
+    folder: str = ""  # below that of the study, for its trace
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """The learner by the name of its class."""
+        return {type(self.learner).__name__: self.learner}
+
+
+@functools.cache
+def costs() -> Mapping[str, float]:
+    """Seconds that one replicate takes, by the name of its setting, as `benchmarks/costs.py` wrote
+    them down; of the settings of a full run.
+    """
+    table = resources.files("superarm.studies.data").joinpath("costs.csv").read_text()
+    return {row["setting"]: float(row["seconds"]) for row in csv.DictReader(table.splitlines())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +71,7 @@ class Study:
     out: Path
     seed: int = 0
     workers: int | None = None
+    cluster: str | None = None  # the address of a Ray cluster, or "ray", as in `simulate`
     device: str | None = None
     progress: bool = True
     full: bool = False  # at the paper's scale
@@ -67,66 +88,101 @@ class Study:
 
     def run(self, settings: Mapping[Key, Setting]) -> dict[Key, Trace]:
         """The trace of every setting, by its key."""
-        (self.out / "traces").mkdir(parents=True, exist_ok=True)
-        # a setting with fewer replicates is then found in what was kept of the larger one
-        most_first = sorted(settings, key=lambda key: -settings[key].replicates)
-        traces = {}
-        for i, key in enumerate(most_first, 1):
-            setting = settings[key]
-            trace = self._trace(setting, f"[{i}/{len(settings)}] {setting.name}")
-            traces[key] = trace.first(setting.replicates)
-        return {key: traces[key] for key in settings}
+        self.play(settings.values())
+        found = {}
+        for key, setting in settings.items():
+            trace = Trace.load(self._path(setting))
+            found[key] = trace.first(setting.replicates)
+        return found
 
-    def compare(
-        self,
-        name: str,
-        instance: Instance,
-        learners: Learners,
-        episodes: int,
-        replicates: int,
-    ) -> dict[str, Trace]:
-        """The trace of every learner on the same instances, by its label."""
-        return self.run(
-            {
-                label: Setting(f"{name} {label}", instance, learner, episodes, replicates)
-                for label, learner in learners.items()
-            }
+    def play(self, settings: Iterable[Setting]) -> None:
+        """Play what is not kept yet, all of it on the same workers, and keep each trace as soon as
+        its last replicate arrives.
+        """
+        missing = self._missing(settings)
+        for setting in missing:
+            self._path(setting).parent.mkdir(parents=True, exist_ok=True)
+        together = [setting for setting in missing if self._device(setting) is None]
+        for i, setting in enumerate(missing, 1):
+            if self._device(setting) is not None:
+                self._play_on_device(setting, f"[{i}/{len(missing)}] {setting.name}")
+        if together:
+            self._play_together(together)
+
+    def map(self, function: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """What the function returns for each call, in their order, from the same workers."""
+        with engine(self.cluster, self.workers, len(calls)) as where:
+            found = dict(where.map(function, calls))
+        return [found[i] for i in range(len(calls))]
+
+    def _play_together(self, settings: list[Setting]) -> None:
+        runs = [
+            Run(
+                Game(setting.instance, setting.learners, setting.episodes, None),
+                setting.replicates,
+                self.seed,
+            )
+            for setting in settings
+        ]
+        n = len(runs)
+        total = sum(run.replicates for run in runs)
+        expected = [costs().get(setting.name, math.inf) for setting in settings]  # it may be long
+        with (
+            engine(self.cluster, self.workers, total) as where,
+            shown(total=total, text=f"[0/{n}]", progress=self.progress) as bar,
+        ):
+            found = traces(runs, where, costs=expected, arrived=lambda _: bar.update())
+            for done, (k, trace) in enumerate(found, 1):
+                trace.save(self._path(settings[k]))
+                bar.set_description(f"[{done}/{n}] {settings[k].name}")
+
+    def _play_on_device(self, setting: Setting, text: str) -> None:
+        trace = simulate(
+            setting.instance,
+            setting.learners,
+            episodes=setting.episodes,
+            replicates=setting.replicates,
+            seed=self.seed,
+            progress=text if self.progress else False,
+            device=self._device(setting),
         )
+        trace.save(self._path(setting))
 
-    def _trace(self, setting: Setting, text: str) -> Trace:
-        """The trace of one setting: the one kept, if it has as many replicates or more, or new."""
-        device = self.device if setting.on_device else None
+    def _device(self, setting: Setting) -> str | None:
+        return self.device if setting.on_device else None
+
+    def _path(self, setting: Setting) -> Path:
+        """Where the trace of a setting is kept."""
+        device = self._device(setting)
         name = setting.name
         if self.seed:
             name += f" seed={self.seed}"
         if device is not None:
             name += f" {device.replace(':', '-')}"
-        path = self.out / "traces" / f"{name}.npz"
+        return self.out / setting.folder / "traces" / f"{name}.npz"
+
+    def _missing(self, settings: Iterable[Setting]) -> list[Setting]:
+        """The settings that are not kept with as many replicates or more; of those that differ in
+        replicates alone, the largest.
+        """
+        fewest_first = sorted(settings, key=lambda setting: setting.replicates)
+        largest = {self._path(setting): setting for setting in fewest_first}
+        return [setting for setting in largest.values() if not self._is_kept(setting)]
+
+    def _is_kept(self, setting: Setting) -> bool:
+        device = self._device(setting)
         asked = {
             "episodes": setting.episodes,
             "seed": self.seed,
             "instance": repr(setting.instance),
-            "learners": {type(setting.learner).__name__: repr(setting.learner)},
+            "learners": {name: repr(learner) for name, learner in setting.learners.items()},
             "versions": versions(device),
             "device": device,
         }
         with suppress(FileNotFoundError, FileError):
-            kept = Trace.load(path)
-            found = {"device": None, **kept.settings}
-            if asked.items() <= found.items() and found["replicates"] >= setting.replicates:
-                return kept
-        trace = simulate(
-            setting.instance,
-            [setting.learner],
-            episodes=setting.episodes,
-            replicates=setting.replicates,
-            seed=self.seed,
-            workers=self.workers,
-            progress=text if self.progress else False,
-            device=device,
-        )
-        trace.save(path)
-        return trace
+            found = {"device": None, **Trace.load(self._path(setting)).settings}
+            return asked.items() <= found.items() and found["replicates"] >= setting.replicates
+        return False
 
     def write_json(self, name: str, content: Content) -> None:
         """Write `name`.json: the content, with seed and versions."""
@@ -146,6 +202,20 @@ class Study:
                 for quantity, curves in quantities.items():
                     for t, pair in enumerate(zip(*mean_se(curves[label]), strict=True), 1):
                         writer.writerow([label, quantity, t, *pair])
+
+
+def comparison(
+    name: str,
+    instance: Instance,
+    learners: Learners,
+    episodes: int,
+    replicates: int,
+) -> dict[str, Setting]:
+    """A setting for every learner on the same instances, by its label."""
+    return {
+        label: Setting(f"{name} {label}", instance, learner, episodes, replicates)
+        for label, learner in learners.items()
+    }
 
 
 def regret(trace: Trace) -> Array:
