@@ -31,7 +31,7 @@ DOCUMENTED = Documented()
 
 
 class Hosted:
-    """A service with a key for everything.
+    """A service with a key for everything, whose streams end at once.
 
     Args:
         folder: where its file is.
@@ -39,6 +39,7 @@ class Hosted:
     """
 
     def __init__(self, folder: Any, limits: Limits = LIMITS) -> None:
+        limits = limits._replace(stream_seconds=0.0)
         self.database = Sqlite(folder / "superarm.db")
         self.service = Service(self.database, limits=limits, snapshot_every=3600.0)
         self.app = application(self.service)

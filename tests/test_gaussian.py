@@ -55,6 +55,25 @@ def test_noise_and_importance_a_row_against_80_digits(spread):
         assert np.linalg.norm(covariance(belief) - Sigma) <= 1e-8 * np.linalg.norm(Sigma)
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_many_rows_at_once_are_rows_one_after_the_other(batch):
+    rng = np.random.default_rng(4)
+    phi = rng.standard_normal((*batch, 1300, 5))
+    phi[..., ::7, :] = 0.0
+    w = rng.standard_normal((*batch, 1300))
+    sigma, importance = rng.uniform(0.3, 3.0, (2, *w.shape))
+    start = gaussian.prior(5, 2.0, batch)
+    few = start
+    for i in range(0, 1300, 100):
+        part = slice(i, i + 100)
+        few = gaussian.condition(
+            few, phi[..., part, :], w[..., part], sigma[..., part], importance[..., part]
+        )
+    many = gaussian.condition(start, phi, w, sigma, importance)
+    np.testing.assert_allclose(many.factor, few.factor, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(many.log_scale, few.log_scale, rtol=1e-13)
+
+
 def test_evidence_with_noise_a_row():
     phi, w = feedback(seed=12, n=1, K=6, d=3)
     sigma = np.random.default_rng(0).uniform(0.5, 5.0, 6)

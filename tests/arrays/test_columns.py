@@ -33,6 +33,12 @@ def test_statistics_are_those_of_the_definition(shape, dtype):
         np.testing.assert_allclose(found, literal(Phi), rtol=1e-12)
 
 
+def test_shared_features_are_looked_at_once():
+    Phi = some((50, 4))
+    shared = arrays.repeated(Phi, 3)
+    np.testing.assert_array_equal(column_stats(shared), np.stack([column_stats(Phi)] * 3))
+
+
 def test_parts_make_the_whole(monkeypatch):
     Phi = some((50, 4))
     whole = column_stats(Phi)

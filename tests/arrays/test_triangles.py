@@ -24,6 +24,15 @@ def test_qr_update_is_lapacks(batch, K):
     np.testing.assert_array_equal(F.numpy(), factor)
 
 
+@pytest.mark.parametrize("batch", BATCHES)
+def test_the_factor_of_rows_is_lapacks(batch):
+    rng = np.random.default_rng(3)
+    Phi, w = rng.standard_normal((*batch, 40, 5)), rng.standard_normal((*batch, 40))
+    root, present = rng.uniform(0.1, 3.0, (*batch, 40)), rng.random((*batch, 40)) < 0.7
+    found = arrays.factor_of_rows(*tensors(Phi, w, root, present))
+    assert_alike(found, arrays.factor_of_rows(Phi, w, root, present), atol=1e-11)
+
+
 def test_nothing_present_changes_nothing_to_the_bit():
     factor = torch.tensor(
         np.triu(np.random.default_rng(0).standard_normal((2, 5, 5))) + 3 * np.eye(5)

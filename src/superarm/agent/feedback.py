@@ -169,7 +169,7 @@ def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:
     if shape[1:] != (d,) and shape != (0,):
         raise FeaturesError(f"rows must have shape (n, {d}), got {shape}")
     w = check_feedback(weights, shape[0], "row")
-    v = check_importance(1.0 if importance is None else importance, w)
+    v = 1.0 if importance is None else check_importance(importance, w)
     nowhere = np.full(len(w), -1)
     filled = check_features(values) if len(w) else np.empty((0, d))
     return Feedback(nowhere, filled, w, v)

@@ -53,8 +53,10 @@ from superarm.arrays.norms import (
     solved_row_norms as solved_row_norms,
 )
 from superarm.arrays.numpy import (
+    PART,
     add_at as add_at,
     as_like as as_like,
+    factor_of_rows as factor_of_rows,
     full as full,
     hashed_uniform as hashed_uniform,
     log_sigmoid as log_sigmoid,
@@ -153,6 +155,11 @@ def matvec(M: Features | Selection, v: Array) -> Array:
 
 def nonzero_rows(M: Array) -> Array:
     """Whether each row has an entry other than zero: (*B, K, d) -> (*B, K) bool."""
+    if isinstance(M, np.ndarray) and M.size > PART:
+        # sums of squares are faster to take; one that is zero may be of tiny numbers
+        squares = np.einsum("...kd,...kd->...k", M, M)
+        if squares.all():
+            return np.ones(M.shape[:-1], np.bool_)
     return namespace(M).any(M, axis=-1)
 
 

@@ -19,6 +19,7 @@ from superarm.arrays.kinds import (
     is_selection,
     is_sparse,
     namespace,
+    only_one,
     or_torch,
     sparse_arrays,
 )
@@ -45,6 +46,10 @@ def column_stats(Phi: Features) -> Array:
         return of_entries
     if is_product(Phi) and is_selection(Phi.right):
         return _of_selection(column_stats(Phi.left), Phi.right)
+    one = None if is_product(Phi) or 0 in Phi.shape else only_one(Phi)
+    if one is not None:
+        shape = (*Phi.shape[:-2], 4, Phi.shape[-1])
+        return np.full(shape, column_stats(one))
     L = Phi.shape[-2]
     step = rows_per_part(Phi)
     stats = []

@@ -237,17 +237,75 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
         present.reshape(n, K),
         strict=True,
     )
+    step = max(1, PART // D)
     for F, B, keep in entries:
-        kept = B.T[:, keep].T  # in Fortran order
-        if len(kept):
-            dtpqrt(
-                0,
-                min(16, D),
-                F.T,
-                kept,
-                overwrite_a=1,
-                overwrite_b=1,
-            )
+        for start in range(0, K, step):
+            part = slice(start, start + step)
+            kept = B[part].T[:, keep[part]].T  # in Fortran order
+            _reflect(F, kept, 16)
+    return _upright(out)
+
+
+@or_torch
+def factor_of_rows(Phi: Array, w: Array, root: Array | float, present: Array) -> Array:
+    """The triangular factor, with positive diagonal, of the rows [φ w] times `root`, of those that
+    are present: `qr_update` without a factor to begin with, for many rows.
+
+    (*B, K, d), (*B, K), a number or (*B, K), (*B, K) bool -> (*B, d+1, d+1)
+
+    Example:
+        >>> rows = np.array([[3.0], [4.0]])
+        >>> factor = factor_of_rows(rows, np.array([5.0, 10.0]), 1.0, np.array([True, True]))
+        >>> factor.round(9)
+        array([[ 5., 11.],
+               [ 0.,  2.]])
+    """
+    *batch, K, d = Phi.shape
+    n = math.prod(batch)
+    out = np.zeros((*batch, d + 1, d + 1))
+    scaled = np.ndim(root) > 0 or root != 1
+    scales = np.broadcast_to(root, w.shape)
+    entries = zip(
+        out.reshape(n, d + 1, d + 1),
+        Phi.reshape(n, K, d),
+        w.reshape(n, K),
+        scales.reshape(n, K),
+        present.reshape(n, K),
+        strict=True,
+    )
+    step = max(1, PART // (d + 1))
+    for F, rows, weights, scale, keep in entries:
+        for start in range(0, K, step):
+            part = slice(start, start + step)
+            block = np.empty((len(rows[part]), d + 1), order="F")
+            block[:, :d] = rows[part]
+            block[:, d] = weights[part]
+            if scaled:
+                with np.errstate(over="ignore"):  # which shows in the factor
+                    block *= scale[part, None]
+            if not keep[part].all():
+                block = np.asfortranarray(block[keep[part]])
+            _reflect(F, block, 8)
+    return _upright(out)
+
+
+def _reflect(F: Array, rows: Array, width: int) -> None:
+    """Make the transposed factor F that of itself stacked on rows, which are lost, in Fortran
+    order.
+    """
+    if len(rows):
+        dtpqrt(
+            0,
+            min(width, len(F)),
+            F.T,
+            rows,
+            overwrite_a=1,
+            overwrite_b=1,
+        )
+
+
+def _upright(out: Array) -> Array:
+    """The factors whose transposes are given, with positive diagonals."""
     diagonal = out.diagonal(axis1=-2, axis2=-1)
     require_finite(diagonal)
     if not (diagonal > 0).all():

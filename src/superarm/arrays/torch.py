@@ -18,6 +18,7 @@ from superarm.arrays import as_float64
 from superarm.arrays.kinds import Array
 from superarm.arrays.triangles import (
     Tensor,
+    factor_of_rows as factor_of_rows,
     qr_update as qr_update,
     solve_rows as solve_rows,
     triangle as triangle,

@@ -323,6 +323,8 @@ def mean_rows_of(belief: Mixed, Phi: Features, items: Array) -> Array:
 
 def some_rows(feedback: Feedback, rows: Array) -> Feedback:
     """Some of the rows, the others as padding."""
+    if rows.all():
+        return feedback
     return feedback._replace(rows=where(rows[..., None], feedback.rows, 0.0))
 
 
@@ -333,8 +335,16 @@ def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
     sigma2 = belief.sigma[..., None] ** 2
     tau2 = belief.tau[..., None] ** 2
     variance = sigma2 / feedback.importance + tau2
-    after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
     v = (sigma2 + tau2) / variance
+    if feedback.w.shape[-1] >= gaussian.MANY:
+        of = gaussian.block(feedback.rows, feedback.w, v)
+        spread = (belief.sigma**2 + belief.tau**2) ** 0.5
+        return belief._replace(
+            **gaussian.absorb(belief, of.data, of.rows, spread)._asdict(),
+            data=stacked_rows(belief.data, of.data),
+            rows=belief.rows + of.rows,
+        )
+    after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
     present = nonzero_rows(feedback.rows)
     return belief._replace(
         factor=after.factor,

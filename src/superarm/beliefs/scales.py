@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, as_float64, as_like, to_numpy
+from superarm.arrays import Array, as_like, to_numpy
 from superarm.beliefs.evidence import (
     LARGEST,
     Squares,
@@ -268,7 +268,8 @@ def _sizes(summary: Summary) -> tuple[float, float]:
 
 def require_squares(*values: Array) -> None:
     """Refuse numbers whose squares would leave the range of float64, before a belief holds them."""
-    if any((abs(as_float64(value)) > LARGEST).any() for value in values):
+    given = [value for value in values if 0 not in value.shape]
+    if any(max(float(value.max()), -float(value.min())) > LARGEST for value in given):
         raise NumericalError(
             f"features or weights beyond {LARGEST:g} are too large to find scales for: "
             "use other units"

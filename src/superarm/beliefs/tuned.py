@@ -56,7 +56,6 @@ def no_rows(d: int, batch: tuple[int, ...], like: Features | None = None) -> Arr
 
 def with_rows(data: Array, feedback: Feedback) -> Array:
     """The factor of [φ w] with the rows of the feedback; those of zero features are padding."""
-    require_squares(feedback.rows, where(nonzero_rows(feedback.rows), feedback.w, 0.0))
     unscaled = Gaussian(data, full(data.shape[:-2], 0.0, data))
     return observed(unscaled, feedback, 1.0).factor
 
@@ -136,10 +135,18 @@ class TunedModel(FactoredModel):
         """The belief with the feedback, and at times at new scales."""
         present = nonzero_rows(feedback.rows)
         t = past.t + feedback.episodes * present.any(-1)
-        after = observed(past, feedback, past.sigma[..., None])
+        require_squares(feedback.rows, where(present, feedback.w, 0.0))
+        if feedback.w.shape[-1] < gaussian.MANY:
+            after = observed(past, feedback, past.sigma[..., None])
+            data = with_rows(past.data, feedback)
+        else:
+            of = gaussian.block(feedback.rows, feedback.w, feedback.importance)
+            after = gaussian.absorb(past, of.data, of.rows, past.sigma)
+            after = after._replace(log_scale=after.log_scale + of.log_v)
+            data = stacked_rows(past.data, of.data)
         grown = past._replace(
             **after._asdict(),
-            data=with_rows(past.data, feedback),
+            data=data,
             rows=past.rows + present.sum(-1),
             columns=with_rows_counted(past.columns, feedback.rows, present),
             t=t,

@@ -172,6 +172,7 @@ class _Feedback:
         self.agent = agent
         self.correct = correct
         self.known: dict[int, dict[int, Place]] = {}
+        self.earned: dict[int, tuple[int, float]] = {}  # how many weights, and their sum
         self.seen: list[Seen] = []
         self.corrections: list[Correction] = []
         self.learned = 0
@@ -185,7 +186,7 @@ class _Feedback:
         places = self.known.get(decision.position)
         if places is None:
             places = log.seen(self.tail.tx, decision.position)
-            self.known[decision.position] = places
+            self.note(decision.position, places)
         new: list[int] = []
         for place, (weight, importance) in values.items():
             before = places.get(place)
@@ -200,6 +201,11 @@ class _Feedback:
         if new:
             self.learn(decision.position, new, values)
 
+    def note(self, decision: int, places: dict[int, Place]) -> None:
+        """Take down what is known of a decision before anything is added."""
+        self.known[decision] = places
+        self.earned[decision] = (len(places), sum(one.weight for one in places.values()))
+
     def _repeat(self, before: Place) -> None:
         self.repeated += 1
         if before.by_default:
@@ -213,7 +219,10 @@ class _Feedback:
         counts = None
         if any(one is not None for one in importance):
             counts = [1.0 if one is None else one for one in importance]
-        self.seen.append(Seen(decision, new, weights, counts))
+        known, earned = self.earned[decision]
+        before = earned if known else None
+        self.seen.append(Seen(decision, new, weights, counts, known, before))
+        self.earned[decision] = (known + len(new), earned + sum(weights))
 
     def _correct(
         self,
@@ -235,7 +244,7 @@ class _Feedback:
         weight, importance = value
         if importance is None:  # it stays what it was
             importance = before.importance
-        correction = Correction(decision, place, weight, before.position, importance)
+        correction = Correction(decision, place, weight, before.position, importance, before.weight)
         self.corrections.append(correction)
         before.weight = weight
         before.importance = importance
@@ -251,11 +260,17 @@ class _Feedback:
                     self.known[seen.decision][place].position = position
                     self.known[seen.decision][place].by_default = by_default
         if self.corrections:
-            tail.append(self.agent, Corrected(self.corrections))
+            tail.append(self.agent, Corrected([self._since(one) for one in self.corrections]))
             since = min(one.observed for one in self.corrections)
             snapshots.drop(tail.tx, self.agent, since)
         for decision, places in self.known.items():
             log.note_seen(tail.tx, decision, places)
+
+    def _since(self, one: Correction) -> Correction:
+        """A correction with what its decision came to before it, and after what was new."""
+        known, earned = self.earned[one.decision]
+        self.earned[one.decision] = (known, earned + one.weight - (one.before or 0.0))
+        return msgspec.structs.replace(one, earned=earned)
 
 
 def _is_same(before: Place, weight: float, importance: float | None) -> bool:
@@ -349,7 +364,7 @@ def sweep(name: str, agent: int, weight: float, before: str, most: int = 200) ->
             left = [place for place in range(len(decision.items)) if place not in known]
             if not left:
                 continue
-            found.known[position] = known
+            found.note(position, known)
             for place in left:
                 known[place] = Place(weight, None, 0)
             found.learn(position, left, dict.fromkeys(left, (weight, None)))

@@ -3,6 +3,7 @@
 Both speak the same SQL here, with `?` for what is given.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -27,6 +28,7 @@ CREATE TABLE IF NOT EXISTS events (
     body {bytes}
 );
 CREATE INDEX IF NOT EXISTS events_folded ON events (agent, position) WHERE kind <> 'decided';
+CREATE INDEX IF NOT EXISTS events_decided ON events (agent, position) WHERE kind = 'decided';
 CREATE INDEX IF NOT EXISTS events_people ON events (person, position) WHERE person IS NOT NULL;
 CREATE TABLE IF NOT EXISTS agents (
     name TEXT PRIMARY KEY, agent BIGINT NOT NULL, swept BIGINT NOT NULL
@@ -63,7 +65,25 @@ CREATE TABLE IF NOT EXISTS catalogues (
     PRIMARY KEY (agent, position)
 );
 CREATE TABLE IF NOT EXISTS leader (one BIGINT PRIMARY KEY, epoch BIGINT NOT NULL);
+CREATE TABLE IF NOT EXISTS tallies (
+    agent BIGINT NOT NULL,
+    span BIGINT NOT NULL,
+    start BIGINT NOT NULL,
+    body {bytes} NOT NULL,
+    PRIMARY KEY (agent, span, start)
+);
+CREATE TABLE IF NOT EXISTS item_tallies (
+    agent BIGINT PRIMARY KEY,
+    position BIGINT NOT NULL,
+    body {bytes} NOT NULL
+);
 """
+"""Of these, what begins at `tallies` is counted from the events, and may be dropped."""
+
+
+def names() -> set[str]:
+    """The tables and indexes there are."""
+    return set(re.findall(r"IF NOT EXISTS (\w+)", TABLES))
 
 
 class Connection(Protocol):
@@ -90,6 +110,9 @@ class Database(Protocol):
 
     def lead(self) -> int | None:
         """The epoch in which this server is the one that learns; None if another one is."""
+
+    def size(self) -> int:
+        """How many bytes it takes on disk."""
 
     def close(self) -> None:
         """Let go of everything."""

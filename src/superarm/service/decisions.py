@@ -104,7 +104,8 @@ def _decided(service: Service, wanted: Wanted) -> Work | Exception:
         service.took(wanted.whose, time.perf_counter() - start)
         seconds = service.limits.decide_seconds
         made = record(call, chosen, seed, rng, wanted.body.draws, seconds)
-        return _work(service.limits, folded, wanted, made)
+        explored = service.looks.explored(wanted.name, call, chosen)
+        return _work(service.limits, folded, wanted, made, explored)
     except Exception as error:  # who waits is told, and the others are decided for
         return error
 
@@ -121,7 +122,10 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
         chosen = call.decided(rngs)
         service.took(wanted[0].whose, (time.perf_counter() - start) / len(wanted))
         made = records(call, chosen, seeds, rngs, 0)
-        return [_work(service.limits, folded, *each) for each in zip(wanted, made, strict=True)]
+        explored: list[bool | None] = [None] * len(wanted)
+        explored[0] = service.looks.explored(name, call.of_user(0), chosen[0])
+        each = zip(wanted, made, explored, strict=True)
+        return [_work(service.limits, folded, *one) for one in each]
     except SuperarmError:  # of one of them, or of a learner whose features stay
         return [_decided(service, one) for one in wanted]
 
@@ -134,7 +138,13 @@ def _shared(state: State, contexts: list[Any]) -> Any:
     return repeated(Phi, len(contexts))
 
 
-def _work(limits: Limits, folded: Folded, wanted: Wanted, made: Decision) -> Work:
+def _work(
+    limits: Limits,
+    folded: Folded,
+    wanted: Wanted,
+    made: Decision,
+    explored: bool | None,
+) -> Work:
     """What writes a decision down."""
     if len(made.items) > limits.chosen:
         raise TooLarge(f"a decision may be of {limits.chosen} items")
@@ -152,6 +162,7 @@ def _work(limits: Limits, folded: Folded, wanted: Wanted, made: Decision) -> Wor
         user=body.user,
         available=body.available,
         oracle=body.oracle,
+        explored=explored,
     )
     work = commits.decide(folded.created_at, event)
     if wanted.key is None:

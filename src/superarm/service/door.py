@@ -3,6 +3,7 @@ for, and what is refused becomes problem details.
 """
 
 import asyncio
+import functools
 import hashlib
 import logging
 import re
@@ -48,6 +49,7 @@ class Call:
     request: Request
     body: Any
     key: str | None  # for idempotency, of one key of the service's
+    allow: Callable[[], Any] = lambda: None  # raises if its key is none any more
 
     @property
     def agent(self) -> str:
@@ -63,6 +65,29 @@ class Call:
             raise Unfit(f"{name} is a whole number from 0 to {most}, got {text!r:.60}")
         return int(text)
 
+    def text(self, name: str) -> str | None:
+        """A text in the query."""
+        found = self.request.query_params.get(name)
+        if found is not None and (len(found) > 1000 or "\x00" in found):
+            raise Unfit(f"{name} has at most 1000 characters, none of them 0", f"/{name}")
+        return found
+
+
+ASIDE = 2
+"""Long requests that are worked on at once."""
+
+
+async def aside(call: Call, work: Callable[..., Any], *given: Any) -> Any:
+    """The result of long work in a thread of its own; more than a few at once are refused."""
+    service = call.service
+    if service.aside >= ASIDE:
+        raise Busy("too many long requests at once: try again later")
+    service.aside += 1
+    try:
+        return await asyncio.to_thread(work, service, call.agent, *given)
+    finally:
+        service.aside -= 1
+
 
 @dataclass(frozen=True)
 class Route:
@@ -76,7 +101,8 @@ class Route:
     reply: Any = None  # a type of `wire`, bytes, str, or None
     status: int = 200
     once: bool = False  # whether it knows idempotency keys
-    query: tuple[str, ...] = ()
+    query: tuple[str, ...] = ()  # whole numbers
+    texts: tuple[str, ...] = ()  # in the query too
     media: tuple[str, ...] = ()  # of the body, beside JSON
 
     @property
@@ -131,7 +157,8 @@ class Door:
         key = self._allowed(request, route.scope)
         named = _named(key, route, request.headers.getlist("idempotency-key"))
         if route.body is None:
-            call = Call(self.service, request, None, named)
+            allow = functools.partial(self._allowed, request, route.scope)
+            call = Call(self.service, request, None, named, allow)
             return _response(await route.handle(call), route.status)
         async with self._content(request) as content:
             if len(content) < LARGE:
@@ -265,6 +292,8 @@ def _invalid(error: msgspec.ValidationError) -> Unfit:
 
 
 def _response(reply: Any, status: int) -> Response:
+    if isinstance(reply, Response):
+        return reply
     if reply is None:
         return Response(status_code=status)
     if isinstance(reply, bytes):

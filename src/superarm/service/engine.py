@@ -3,6 +3,7 @@ that waits at once; one learns. Whoever asks is answered after the commit.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,6 +14,8 @@ from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service import log
 from superarm.service.commits import Work
+from superarm.service.dashboard.exploring import Looks
+from superarm.service.dashboard.following import Follower
 from superarm.service.database import Database
 from superarm.service.fold import Folded
 from superarm.service.learning import Learner
@@ -38,6 +41,8 @@ class Limits(NamedTuple):
     decide_seconds: float = 10.0  # of all the draws of a decision, or of an explanation
     evaluate_seconds: float = 300.0
     masks: int = 2**28  # bytes: decisions of an evaluation, multiplied by items
+    streams: int = 100  # that look on at the same time
+    stream_seconds: float = 3600.0  # after which they ask again
 
 
 LIMITS = Limits()
@@ -93,9 +98,19 @@ class Service:
         """Long requests that are worked on."""
         self.trouble: Unavailable | None = None
         """Why the last transaction failed; None if it did not."""
+        self.stopping = threading.Event()
+        """Set once it is known that the service will end: who only looks on is sent away."""
         self.writer = Worker("superarm-writer", self._commit)
         self.learner = Learner(database, self.writer, snapshot_every=snapshot_every)
         self.learner.start()
+        self.tallies = Follower(
+            database,
+            self.writer,
+            lambda: self.learner.views,
+            lambda: self.learner.leading,
+        )
+        self.tallies.start()
+        self.looks = Looks()
         self._seconds: dict[str, float] = {}  # that the last decision took, by whose
         self.deciders = self._workers("decider", limits.deciders)
         self.slow_deciders = self._workers("slow-decider", limits.slow_deciders)
@@ -105,9 +120,11 @@ class Service:
 
     def close(self) -> None:
         """Finish what was begun, keep a snapshot, and let go of the log."""
+        self.stopping.set()
         for decider in (*self.deciders, *self.slow_deciders):
             decider.stop()
         self.learner.stop()
+        self.tallies.stop()
         self.writer.stop()
         self.database.close()
 

@@ -102,6 +102,7 @@ class Decided(Event, frozen=True, tag="decided"):
     user: str | None = None
     available: list[Id] | None = None
     oracle: dict[str, Any] | None = None
+    explored: bool | None = None  # whether the greedy choice differs; None if nobody looked
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
@@ -111,6 +112,8 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     places: list[int]
     weights: list[float]
     importance: list[float] | None = None
+    known: int = -1  # places that were known before; -1 in a log that does not say so
+    earned: float | None = None  # what those came to; None if there were none
 
 
 class Observed(Event, frozen=True, tag="observed"):
@@ -128,6 +131,8 @@ class Correction(msgspec.Struct, frozen=True, array_like=True):
     weight: float
     observed: int  # the position of the first feedback on it
     importance: float | None = None
+    before: float | None = None  # the weight until now; None in a log that does not say so
+    earned: float | None = None  # what all weights of the decision came to until now
 
 
 class Corrected(Event, frozen=True, tag="corrected"):

@@ -5,7 +5,6 @@ document is made from the same.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,13 +15,11 @@ from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from superarm.service import agents, decisions, looking, openapi, tables
-from superarm.service.door import BYTES, Call, Door, Route, problem
+from superarm.service.dashboard import routes as dashboard
+from superarm.service.door import BYTES, Call, Door, Route, aside, problem
 from superarm.service.engine import Service
 from superarm.service.metrics import Metrics
-from superarm.service.problems import (
-    Busy,
-    NotFound,
-)
+from superarm.service.problems import NotFound
 from superarm.service.wire import (
     AgentInfo,
     AgentList,
@@ -153,22 +150,6 @@ async def show_readiness(call: Call) -> Health:
     )
 
 
-ASIDE = 2
-"""Long requests that are worked on at once."""
-
-
-async def aside(call: Call, work: Callable[..., Any], *given: Any) -> Any:
-    """The result of long work in a thread of its own; more than a few at once are refused."""
-    service = call.service
-    if service.aside >= ASIDE:
-        raise Busy("too many long requests at once: try again later")
-    service.aside += 1
-    try:
-        return await asyncio.to_thread(work, service, call.agent, *given)
-    finally:
-        service.aside -= 1
-
-
 A = "/v1/agents/{agent}"
 ROUTES = (  # those that are asked for most come first, as addresses are compared one by one
     Route("POST", f"{A}/decisions", "decide", make_decision, Decide, Made, 201, once=True),
@@ -195,6 +176,7 @@ ROUTES = (  # those that are asked for most come first, as addresses are compare
     Route("GET", f"{A}/snapshot", "admin", download_snapshot, reply=bytes),
     Route("PUT", f"{A}/snapshot", "admin", upload_snapshot, bytes, AgentInfo, media=(BYTES,)),
     Route("POST", "/v1/forget", "admin", forget_user, Forget, Erased),
+    *dashboard.ROUTES,
     Route("GET", "/healthz", None, show_health, reply=Health),
     Route("GET", "/readyz", None, show_readiness, reply=Health),
 )

@@ -15,6 +15,7 @@ from superarm.version import __version__
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+EVENTS = "text/event-stream"
 WHY = {
     "400": "The body is no JSON",
     "401": "No key, or one that is not known",
@@ -99,6 +100,8 @@ def _answer(route: Route) -> dict[str, Any]:
     found: dict[str, Any] = {"description": route.summary}
     if route.reply is bytes:
         found["content"] = {"application/octet-stream": {"schema": {"type": "string"}}}
+    elif route.reply is str:
+        found["content"] = {EVENTS: {"schema": {"type": "string"}}}
     elif route.reply is not None:
         found["content"] = {JSON: {"schema": _reference(route.reply)}}
     return found
@@ -120,6 +123,8 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
             found.append(_parameter(part.strip("{}"), "path", {"type": "string", "minLength": 1}))
     for name in route.query:
         found.append(_parameter(name, "query", {"type": "integer", "minimum": 0}))
+    for name in route.texts:
+        found.append(_parameter(name, "query", {"type": "string"}))
     if route.once:
         text = {"type": "string", "minLength": 1, "maxLength": 200}
         found.append(_parameter("Idempotency-Key", "header", text))
@@ -162,7 +167,8 @@ def _section(route: Route, described: dict[str, Any]) -> str:
             schema = described["components"]["schemas"][name]
             lines.append(f'<h4>{title} <a href="#{name}">{name}</a></h4>{_shown(schema)}')
         elif kind is not None:
-            lines.append(f"<h4>{title} a file</h4>")
+            what = "events, one after the other" if kind is str else "a file"
+            lines.append(f"<h4>{title} {what}</h4>")
     return "".join([*lines, "</details>"])
 
 

@@ -16,6 +16,7 @@ from psycopg import conninfo, errors
 
 from superarm.errors import FileError, ParameterError
 from superarm.service.database import SCHEMA, TABLES, Row
+from superarm.service.database import names as tables_and_indexes
 from superarm.service.problems import Unavailable
 
 DEFAULTS = {
@@ -241,6 +242,11 @@ class Postgres:
         session.holds = True  # the lock, still
         return int(epoch)
 
+    def size(self) -> int:
+        """How many bytes the database takes."""
+        ((found,),) = self.read().execute("SELECT pg_database_size(current_database())")
+        return int(found)
+
     def close(self) -> None:
         """Let go of all connections, and of the lock."""
         for session in self._all:
@@ -272,11 +278,14 @@ def _prepare(session: _Session) -> None:
         names = {
             name
             for (name,) in connection.execute(
-                "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+                "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() UNION ALL "
+                "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()"
             )
         }
         if not names:
             _make(connection)
+            connection.execute("INSERT INTO meta VALUES ('schema', %s)", (str(SCHEMA),))
+            connection.execute("INSERT INTO head VALUES (1, 0, '', %s)", (b"",))
             return
         if not {"meta", "head", "events", "catalogues"} <= names:
             raise FileError(
@@ -284,6 +293,8 @@ def _prepare(session: _Session) -> None:
                 "or a schema, as postgresql://host/name?options=-csearch_path%3Dsuperarm"
             )
         _require_version(connection)
+        if not tables_and_indexes() <= names:
+            _make(connection)
 
 
 def _require_care(connection: Any) -> None:
@@ -301,11 +312,9 @@ def _require_care(connection: Any) -> None:
 
 
 def _make(connection: Any) -> None:
-    """Make the tables; texts compare by their bytes, as in SQLite."""
+    """Make the tables that are missing; texts compare by their bytes, as in SQLite."""
     tables = TABLES.format(bytes="BYTEA").replace("TEXT", 'TEXT COLLATE "C"')
     connection.execute(tables)
-    connection.execute("INSERT INTO meta VALUES ('schema', %s)", (str(SCHEMA),))
-    connection.execute("INSERT INTO head VALUES (1, 0, '', %s)", (b"",))
 
 
 def _require_version(connection: Any) -> None:

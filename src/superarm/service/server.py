@@ -150,7 +150,7 @@ def _run(database: Database, options: Options) -> None:
         **options.uvicorn,
     )
     app.router.lifespan_context = _until_closed(service)
-    server = _announced(uvicorn.Server(config))
+    server = _told(_announced(uvicorn.Server(config)), service)
     _stop_by_signals(server)
     server.run()
 
@@ -191,6 +191,18 @@ def _announced(server: Any) -> Any:
                 print(f"serving at {address}, what there is at {address}/docs", flush=True)
 
     server.startup = startup
+    return server
+
+
+def _told(server: Any, service: Service) -> Any:
+    """The server, which says at once that it ends: streams would hold it up."""
+    end = server.shutdown
+
+    async def shutdown(sockets: Any = None) -> None:
+        service.stopping.set()
+        await end(sockets)
+
+    server.shutdown = shutdown
     return server
 
 

@@ -15,6 +15,7 @@ import apsw
 from superarm.errors import FileError
 from superarm.files.disk import PathLike
 from superarm.service.database import SCHEMA, TABLES, Row
+from superarm.service.database import names as tables_and_indexes
 from superarm.service.problems import Unavailable
 
 FILE = "superarm.db"
@@ -173,6 +174,13 @@ class Sqlite:
             self._writer.execute("VACUUM")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def size(self) -> int:
+        """How many bytes the file has, without the log of what was written last."""
+        connection = self.read()
+        ((pages,),) = connection.execute("PRAGMA page_count")
+        ((each,),) = connection.execute("PRAGMA page_size")
+        return int(pages * each)
+
     def close(self) -> None:
         """Let go of the file."""
         for connection in self._all:
@@ -187,7 +195,9 @@ def _prepare(connection: _Connection, path: Path) -> None:
         raise FileError(f"{path} is not a database of superarm's: give another --data")
     if "meta" in names:
         _refuse_newer(connection, path)
-        if _is_ready(connection):  # to read, nobody need wait for a server that writes
+        if tables_and_indexes() <= names and _is_ready(
+            connection
+        ):  # to read, nobody need wait for a server that writes
             return
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
@@ -202,7 +212,7 @@ def _prepare(connection: _Connection, path: Path) -> None:
 
 
 def _is_ready(connection: _Connection) -> bool:
-    """Whether all tables of this version are there, which were made together."""
+    """Whether the tables are of this version, and the file is used as it should be."""
     found = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
     return found == [(str(SCHEMA),)] and connection.execute("PRAGMA journal_mode") == [("wal",)]
 

@@ -8,11 +8,13 @@ from superarm.service.wire import Body, Id, Spec
 
 
 class Interval(msgspec.Struct, kw_only=True):
-    """A mean with the bounds of its 95 % interval."""
+    """A mean with the bounds of its 95 % interval; those are None where nothing is known of the
+    spread: of one value, or if all are alike.
+    """
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int  # of what it is the mean of
 
 
@@ -198,6 +200,25 @@ class Opened(msgspec.Struct, kw_only=True):
     runners_up: list[Runner]
     came_back: list[CameBack]
     earned: float | None
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+class KeyLine(msgspec.Struct, kw_only=True):
+    """What is known of a key; not the key itself."""
+
+    id: str
+    scopes: list[str]
+    note: str
+    created: str
+    revoked: str | None
+
+
+class KeyList(msgspec.Struct, kw_only=True):
+    """All keys, also those that were revoked."""
+
+    keys: list[KeyLine]
 
 
 # --- what if --------------------------------------------------------------------------------------

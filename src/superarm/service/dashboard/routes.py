@@ -1,0 +1,162 @@
+"""The addresses behind what people look at."""
+
+import asyncio
+
+from starlette.responses import Response
+
+from superarm.errors import ParameterError
+from superarm.service import keys
+from superarm.service.dashboard import items, listing
+from superarm.service.dashboard.coefficients import coefficients
+from superarm.service.dashboard.constraint import constraint
+from superarm.service.dashboard.history import history
+from superarm.service.dashboard.live import stream
+from superarm.service.dashboard.opened import opened
+from superarm.service.dashboard.overview import overview
+from superarm.service.dashboard.ranges import DAY, Range, range_of
+from superarm.service.dashboard.shapes import (
+    Coefficients,
+    Constraint,
+    DecisionList,
+    History,
+    ItemTallies,
+    KeyLine,
+    KeyList,
+    Opened,
+    Overview,
+)
+from superarm.service.dashboard.tallies import HOUR
+from superarm.service.door import Call, Route, aside
+from superarm.service.problems import NotFound
+
+POINTS = 400
+"""Points of a curve, at most."""
+LONGEST = 31 * DAY
+"""Seconds that are looked at live, at most."""
+PAGE = 200
+"""Decisions of a page, at most."""
+
+
+def _range(call: Call, length: float) -> Range:
+    """The range of time that a request names, or the last so many seconds."""
+    return range_of(call.text("since"), call.text("until"), length)
+
+
+async def show_overview(call: Call) -> Overview:
+    """All agents over a range of time, and how the service does."""
+    return await asyncio.to_thread(overview, call.service, _range(call, HOUR))
+
+
+async def show_history(call: Call) -> History:
+    """An agent over time."""
+    wanted = _range(call, DAY)
+    points = max(1, call.number("points", 200, POINTS))
+    return await asyncio.to_thread(history, call.service, call.agent, wanted, points)
+
+
+async def list_decisions(call: Call) -> DecisionList:
+    """Decisions of an agent, the last ones first, some at a time."""
+    before = call.text("before")
+    limit = call.number("limit", 50, PAGE)
+    return await asyncio.to_thread(listing.listed, call.service, call.agent, before, limit)
+
+
+async def open_decision(call: Call) -> Opened:
+    """A decision with its reasons by what is believed now, and what came back."""
+    wanted = str(call.request.path_params["decision"])
+    found: Opened = await aside(call, opened, wanted)
+    return found
+
+
+async def list_coefficients(call: Call) -> Coefficients:
+    """What is believed of features, those that differ most from nothing first."""
+    search = call.text("search") or ""
+    limit = call.number("limit", 100, 2000)
+    return await asyncio.to_thread(coefficients, call.service, call.agent, search, limit)
+
+
+async def list_tallies(call: Call) -> ItemTallies:
+    """Items: how often each was chosen, what came back, and what is believed of it."""
+    asked = items.Asked(
+        search=call.text("search") or "",
+        sort=call.text("sort") or "chosen",
+        order=call.text("order") or "desc",
+        start=call.number("start", 0, 2**40),
+        limit=call.number("limit", 50, 1000),
+    )
+    return await asyncio.to_thread(items.items, call.service, call.agent, asked.require())
+
+
+async def show_constraint(call: Call) -> Constraint:
+    """The constraint in words, and how often each part of it binds."""
+    return await asyncio.to_thread(constraint, call.service, call.agent)
+
+
+async def stream_overview(call: Call) -> Response:
+    """The overview once per second, as server-sent events."""
+    seconds = max(60, call.number("seconds", HOUR, LONGEST))
+    return stream(call.service, seconds, call.allow)
+
+
+async def list_keys(call: Call) -> KeyList:
+    """All keys, also those that were revoked; not the keys themselves."""
+    database = call.service.database
+    known = await asyncio.to_thread(lambda: keys.listed(database.read()))
+    return KeyList(keys=[KeyLine(**one._asdict() | {"scopes": list(one.scopes)}) for one in known])
+
+
+async def revoke_key(call: Call) -> None:
+    """Let a key be none from now on."""
+    wanted = str(call.request.path_params["key"])
+    try:
+        await asyncio.to_thread(keys.revoke, call.service.database, wanted)
+    except ParameterError as error:
+        raise NotFound(f"there is no key {wanted!r:.60}") from error
+
+
+A = "/v1/agents/{agent}"
+TIMES = ("since", "until")
+ROUTES = (
+    Route("GET", "/v1/overview", "read", show_overview, reply=Overview, texts=TIMES),
+    Route(
+        "GET",
+        f"{A}/history",
+        "read",
+        show_history,
+        reply=History,
+        query=("points",),
+        texts=TIMES,
+    ),
+    Route(
+        "GET",
+        f"{A}/decisions",
+        "read",
+        list_decisions,
+        reply=DecisionList,
+        query=("limit",),
+        texts=("before",),
+    ),
+    Route("GET", f"{A}/decisions/{{decision}}/opened", "read", open_decision, reply=Opened),
+    Route(
+        "GET",
+        f"{A}/coefficients",
+        "read",
+        list_coefficients,
+        reply=Coefficients,
+        query=("limit",),
+        texts=("search",),
+    ),
+    Route(
+        "GET",
+        f"{A}/tallies",
+        "read",
+        list_tallies,
+        reply=ItemTallies,
+        query=("start", "limit"),
+        texts=("search", "sort", "order"),
+    ),
+    Route("GET", f"{A}/constraint", "read", show_constraint, reply=Constraint),
+    Route("GET", "/v1/live", "read", stream_overview, reply=str, query=("seconds",)),
+    Route("GET", "/v1/keys", "admin", list_keys, reply=KeyList),
+    Route("DELETE", "/v1/keys/{key}", "admin", revoke_key, status=204),
+)
