@@ -158,7 +158,7 @@ class Local:
         with threadpool_limits(limits=1):
             results = parallel(pieces)
             try:
-                for result in results:
+                for result in results:  # noqa: UP028  `yield from` would close it, with a warning
                     yield result
             finally:
                 if as_they_come:
