@@ -25,6 +25,7 @@ cluster: .venv/installed
 
 lint: .venv/installed
 	$(BIN)/ruff check .
+	$(BIN)/ruff check --preview --select PLW1514 src docs benchmarks # files are UTF-8 in any locale
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports

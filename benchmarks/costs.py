@@ -17,6 +17,7 @@ import superarm
 from superarm.simulation.games import Game, replicate
 from superarm.simulation.replicates import seeds_of
 from superarm.studies import ads, artists, beyond, longest_path, slates
+from superarm.studies.report import planned
 from superarm.studies.study import Setting, Study
 
 PATH = Path(superarm.__file__).parent / "studies" / "data" / "costs.csv"
@@ -25,13 +26,7 @@ PATH = Path(superarm.__file__).parent / "studies" / "data" / "costs.csv"
 def full_settings() -> list[Setting]:
     """What a full run plays."""
     study = Study(out=Path("reproduction"), full=True)
-    return [
-        *longest_path.plan(study).settings.values(),
-        *ads.plan(study),
-        *artists.plan(study),
-        *beyond.plan(study),
-        *slates.plan(study),
-    ]
+    return planned(study, [each.run for each in (longest_path, ads, artists, beyond, slates)])
 
 
 def seconds(setting: Setting) -> float:
@@ -49,10 +44,12 @@ def main() -> None:
     """Measure what is missing, and write each line when it is known."""
     known = set()
     if PATH.exists():
-        known = {row["setting"] for row in csv.DictReader(PATH.read_text().splitlines())}
+        known = {
+            row["setting"] for row in csv.DictReader(PATH.read_text(encoding="utf-8").splitlines())
+        }
     else:
-        PATH.write_text("setting,seconds\n")
-    with PATH.open("a", newline="") as file:
+        PATH.write_text("setting,seconds\n", encoding="utf-8")
+    with PATH.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         for setting in full_settings():
             if setting.name not in known:

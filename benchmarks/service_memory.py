@@ -52,7 +52,7 @@ async def measured(server: Server, key: str, decisions: int, steps: int) -> None
 
 def resident(server: Server) -> float:
     """MiB of memory that a process holds."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    status = Path(f"/proc/{server.process.pid}/status").read_text(encoding="utf-8")
     (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) / 1024
 

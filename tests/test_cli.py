@@ -1,28 +1,32 @@
 import json
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from superarm import Agent, CombLinTS, TopK, Trace, __version__, files
+from superarm import Agent, CombLinTS, TopK, Trace, __version__, files, learners
 from superarm.cli import main
 from superarm.studies import demo
 from superarm.studies.longest_path import SWEEPS
 from support import run
 
+TINY = ["--m", "3", "--d", "4", "--episodes", "8", "--replicates", "2", "--workers", "1"]
 SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--workers", "1"]
 
 
 def test_demo(tmp_path, capsys):
     assert main(["demo", *SMALL, "--out", str(tmp_path / "deep" / "demo")]) == 0
     printed = capsys.readouterr()
-    for learner in demo.LEARNERS:
-        assert type(learner).__name__ in printed.out
-    assert "2/2" in printed.err
+    trace = Trace.load(tmp_path / "deep" / "demo" / "trace.npz")
+    assert set(trace.learners) == set(learners.__all__)
+    regret = {name: trace.regret(name)[:, -1].mean() for name in trace.learners}
+    lines = [line.split()[0] for line in printed.out.splitlines() if "±" in line]
+    assert lines[:-1] == sorted(regret, key=regret.get)
+    assert printed.err == ""  # no frames of a bar into a file
     assert (tmp_path / "deep" / "demo" / "regret.png").read_bytes()[:4] == b"\x89PNG"
     assert str(tmp_path / "deep" / "demo" / "regret.png") in printed.out
-    assert len(Trace.load(tmp_path / "deep" / "demo" / "trace.npz").learners) == 7
 
 
 @pytest.mark.parametrize(
@@ -49,10 +53,40 @@ def test_an_unwritable_folder_is_one_line(tmp_path, capsys):
     assert capsys.readouterr().err.startswith("superarm: ")
 
 
-def test_a_missing_matplotlib_is_one_line(monkeypatch, tmp_path, capsys):
+def test_the_demo_needs_no_matplotlib(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "superarm.figures", None)
-    assert main(["demo", *SMALL, "--out", str(tmp_path)]) == 2
-    assert "pip install 'superarm[plot]'" in capsys.readouterr().err
+    assert main(["demo", *SMALL, "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "RandomChoice" in printed
+    assert "pip install 'superarm[plot]'" in printed
+    assert (tmp_path / "trace.npz").exists()
+    assert not (tmp_path / "regret.png").exists()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "cp1252"},
+    ],
+)
+def test_what_is_written_is_utf_8_and_what_is_printed_fits_the_terminal(tmp_path, environment):
+    command = [sys.executable, "-m", "superarm", "reproduce", "longest-path", *TINY]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path)],
+        capture_output=True,
+        env=os.environ | environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    encoding = environment.get("PYTHONIOENCODING", "ascii")
+    printed = done.stdout.decode(encoding)
+    assert "\r" not in printed + done.stderr.decode(encoding)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "λ" in page
+    assert page.rstrip().endswith("</html>")
 
 
 def test_module_runs_as_a_command():
@@ -135,9 +169,6 @@ def test_no_command_is_an_error(capsys):
         main([])
     assert exit_.value.code == 2
     assert "usage" in capsys.readouterr().err
-
-
-TINY = ["--m", "3", "--d", "4", "--episodes", "8", "--replicates", "2", "--workers", "1"]
 
 
 def test_reproduce_longest_path(tmp_path, capsys):

@@ -12,6 +12,7 @@ from superarm import SuperarmError, __version__
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.service import commands as service
+from superarm.terminal import speak_plainly
 
 EXPERIMENTS = ("longest-path", "ads", "artists", "beyond", "slates", "all")
 PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
@@ -19,6 +20,8 @@ PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    speak_plainly(sys.stdout)
+    speak_plainly(sys.stderr)
     arguments = _parser().parse_args(argv)
     try:
         arguments.command(arguments)
@@ -52,7 +55,8 @@ def _add_demo(commands: Any) -> None:
         "demo",
         help="compare all learners on a small longest-path problem",
         description="Compare all learners on longest paths through a grid whose edges are open or "
-        "closed at random. Prints a table and writes DIR/regret.png and DIR/trace.npz.",
+        "closed at random. Prints a table, least regret first, and writes DIR/trace.npz; where "
+        "matplotlib is installed, DIR/regret.png too.",
         epilog="example: superarm demo --m 15 --episodes 2000 --workers 2",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -70,7 +74,7 @@ def _add_demo(commands: Any) -> None:
         d=20,
         episodes=500,
         replicates=20,
-        out="demo",
+        out=Path("superarm-demo"),
         command=_demo,
         after="",
     )
@@ -145,7 +149,7 @@ examples:
         help="vary one parameter; repeatable",
     )
     parser.set_defaults(
-        out="reproduction",
+        out=Path("reproduction"),
         command=_reproduce,
         after=" Finished settings are kept: give the same command again to go on.",
     )
@@ -199,16 +203,19 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 def _demo(arguments: argparse.Namespace) -> None:
     from superarm.studies import demo
 
-    out = arguments.out
-    table = demo.run(
+    shown = demo.run(
         demo.BernoulliLongestPath(m=arguments.m, d=arguments.d),
-        out,
+        arguments.out,
         episodes=arguments.episodes,
         replicates=arguments.replicates,
         seed=arguments.seed,
         workers=arguments.workers,
     )
-    print(f"\n{table}\n\nPlot: {out / 'regret.png'}   data: {out / 'trace.npz'}")
+    print(f"\n{shown.table}\n\nData: {shown.trace}")
+    if shown.figure is None:
+        print("For a plot too: pip install 'superarm[plot]'")
+    else:
+        print(f"Plot: {shown.figure}")
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:
@@ -241,13 +248,6 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         "beyond": beyond.run,
         "slates": slates.run,
     }
-    plans: dict[str, Any] = {
-        "longest-path": lambda study: longest_path.plan(study, **options).settings.values(),
-        "ads": ads.plan,
-        "artists": artists.plan,
-        "beyond": beyond.plan,
-        "slates": slates.plan,
-    }
     study = Study(
         out=arguments.out,
         seed=arguments.seed,
@@ -258,10 +258,7 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         replicates=arguments.replicates,
         episodes=arguments.episodes,
     )
-    if name != "all":
-        runs = {name: runs[name]}
-        plans = {name: plans[name]}
-    made = report.reproduce(study, runs, plans)
+    made = report.reproduce(study, runs if name == "all" else {name: runs[name]})
     print(f"\n{made.tables}")
     for line in made.left_out:
         print(f"\nLeft out, {line}")

@@ -19,6 +19,7 @@ from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import ads, artists, beyond, longest_path, returns, slates
 from superarm.studies.artists import Artists
 from superarm.studies.longest_path import LongestPath
+from superarm.studies.report import planned
 from superarm.studies.study import Setting, Study, costs
 
 PATH = LongestPath(m=3, d=4)
@@ -111,12 +112,7 @@ def busy_share(durations, workers):
 def test_a_full_run_keeps_200_workers_busy():
     known = costs()
     study = Study(out=Path("unused"), full=True)
-    settings = [
-        *longest_path.plan(study).settings.values(),
-        *ads.plan(study),
-        *beyond.plan(study),
-        *slates.plan(study),
-    ]
+    settings = planned(study, [each.run for each in (longest_path, ads, artists, beyond, slates)])
     missing = [setting.name for setting in settings if setting.name not in known]
     assert not missing
     seconds = [known[setting.name] for setting in settings]

@@ -97,11 +97,24 @@ def test_results_do_not_depend_on_workers_replicates_or_company():
     np.testing.assert_array_equal(fewer.expected[0], trace.expected[1, :2])
 
 
-def test_progress_bar(capsys):
-    run(progress=True)
-    assert "5/5" in capsys.readouterr().err
-    run(progress=False)
-    assert capsys.readouterr().err == ""
+def test_a_function_is_told_of_each_replicate():
+    told = []
+    run(progress=told.append)
+    assert told == [1] * 5
+
+
+def test_there_are_no_more_workers_than_replicates(monkeypatch):
+    asked = []
+
+    def parallel(*args, n_jobs, **options):
+        asked.append(n_jobs)
+        return original(*args, n_jobs=n_jobs, **options)
+
+    original = joblib.Parallel
+    monkeypatch.setattr(joblib, "Parallel", parallel)
+    assert_same(run(replicates=1), run(replicates=1, workers=999))
+    run(replicates=2, workers=2)
+    assert asked == [1, 1, 2]
 
 
 def test_learners_can_be_named():
@@ -167,7 +180,7 @@ def test_environments_and_instances_are_checked():
 
 
 def test_one_replicate():
-    assert "over 1 replicate" in str(run(replicates=1))
+    assert str(run(replicates=1)).endswith("one replicate")
 
 
 def test_regret_in_a_drifting_world_is_against_the_best_of_each_episode():

@@ -1,4 +1,5 @@
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from superarm import (
     CombLinTS,
     Greedy,
     Problem,
+    RandomChoice,
     TopK,
     Trace,
     as_oracle,
@@ -120,10 +122,41 @@ def test_a_damaged_trace_is_refused(tmp_path):
 
 def test_table_shows_every_learner_with_standard_errors():
     text = str(run())
-    assert "CombLinTS" in text
-    assert "RandomChoice" in text
     assert text.count("±") == 5
     assert "5 replicates" in text
+    learners = [line.split()[0] for line in text.splitlines()[1:-1]]
+    assert learners == run().ranked() == ["CombLinTS", "RandomChoice"]
+    assert str(run(replicates=1)).endswith("one replicate")
+    assert "nan" not in str(run(replicates=1))
+
+
+def test_a_data_frame_has_all_episodes():
+    trace = run()
+    frame = trace.to_pandas()
+    assert len(frame) == 2 * 5 * 12
+    for (learner, replicate), rows in frame.groupby(["learner", "replicate"]):
+        j = trace.learners.index(learner)
+        assert rows["episode"].tolist() == list(range(1, 13))
+        np.testing.assert_array_equal(rows["regret"], trace.regret(learner)[replicate])
+        realized = trace.realized_regret(learner)[replicate]
+        np.testing.assert_array_equal(rows["realized_regret"], realized)
+        np.testing.assert_array_equal(rows["return"], trace.expected[j, replicate])
+        np.testing.assert_array_equal(rows["optimum"], trace.optimum_expected[j, replicate])
+
+
+def test_a_data_frame_without_pandas_names_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ParameterError, match=r"pip install 'superarm\[pandas\]'"):
+        run().to_pandas()
+
+
+def test_latex_has_the_numbers_of_the_table():
+    trace = run({"a_1": CombLinTS(lam=10.0, sigma=1.0), "b": RandomChoice()})
+    lines = trace.to_latex().splitlines()
+    assert lines[2] == r"learner & regret $R(12)$ & return / optimum \\"
+    assert lines[4].startswith(r"\textbf{a\_1} & $")
+    regret = str(trace).splitlines()[2].split()[1]
+    assert lines[5].startswith(f"b & ${regret.replace(',', '{,}')} ")
 
 
 def test_unknown_learner():

@@ -6,7 +6,7 @@ import pytest
 from superarm import CombLinTS, RandomChoice
 from superarm.studies import study as module
 from superarm.studies.longest_path import LongestPath
-from superarm.studies.study import Setting, Study, estimate
+from superarm.studies.study import Rehearsal, Setting, Study, estimate
 
 PATH = LongestPath(m=2, d=2)
 A = Setting("a", PATH, CombLinTS(lam=10.0, sigma=1.0), 5, 3)
@@ -89,11 +89,11 @@ def test_settings_share_the_workers_and_are_as_alone(tmp_path):
         assert alone.settings == together[key].settings
 
 
-def test_a_trace_may_lie_in_a_folder_below(tmp_path, counted):
-    below = A._replace(folder="readings/other")
-    Study(out=tmp_path, progress=False).play([A, below])
-    assert (tmp_path / "readings" / "other" / "traces" / "a.npz").exists()
-    Study(out=tmp_path / "readings" / "other", progress=False).run({"a": A})
+def test_a_trace_may_lie_elsewhere(tmp_path, counted):
+    elsewhere = tmp_path / "readings"
+    Study(out=tmp_path, progress=False).play([A, A._replace(out=elsewhere)])
+    assert (elsewhere / "traces" / "a.npz").exists()
+    Study(out=elsewhere, progress=False).run({"a": A})
     assert len(counted) == 2
 
 
@@ -114,9 +114,16 @@ def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
     assert names == ["a cuda-1.npz", "b.npz"]
 
 
-def test_progress_names_the_setting(tmp_path, capsys):
-    Study(out=tmp_path).run({"a": A, "b": B})
-    assert "[2/2] b" in capsys.readouterr().err
+def test_a_rehearsal_counts_and_leaves_nothing(tmp_path):
+    rehearsal = Rehearsal(out=tmp_path / "nothing")
+    traces = rehearsal.run({"a": A, "b": B._replace(replicates=7)})
+    assert [setting.ahead for setting in rehearsal.planned] == [15, 35]
+    assert {setting.out for setting in rehearsal.planned} == {rehearsal.out}
+    assert traces["a"].regret("CombLinTS").tolist() == [[0.0] * 5]
+    assert rehearsal.compute(lambda: pytest.fail("was run")) == {}
+    rehearsal.write_json("thing", {})
+    rehearsal.write_curves("thing", {})
+    assert not rehearsal.out.exists()
 
 
 def test_files(tmp_path):

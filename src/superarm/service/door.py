@@ -19,6 +19,8 @@ from starlette.responses import Response
 
 from superarm.errors import SuperarmError
 from superarm.service import keys, tables
+from superarm.service.dashboard import sessions
+from superarm.service.database import Connection
 from superarm.service.engine import Service, as_refused
 from superarm.service.metrics import Metrics
 from superarm.service.problems import (
@@ -117,7 +119,7 @@ class Door:
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self.service = service
         self.metrics = metrics
-        self._known: dict[str, tuple[float, keys.Key | None]] = {}
+        self._known: dict[Any, tuple[float, keys.Key | None]] = {}
         self._held = 0  # bytes of the bodies that are worked on
 
     def endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -139,10 +141,10 @@ class Door:
 
     def guarded(
         self,
-        scope: str,
+        scope: str | None,
         handle: Callable[[Request], Awaitable[Response]],
     ) -> Callable[[Request], Awaitable[Response]]:
-        """What answers only those who have a key for it."""
+        """What answers only those who have a key for it, or everybody if it needs none."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -173,26 +175,52 @@ class Door:
         if scope is None:
             return None
         given = request.headers.getlist("authorization")
-        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        if kind.lower() != "bearer" or not text:
-            raise Unauthorized("give a key: Authorization: Bearer KEY")
-        key = self._find(text.strip()[:200])
-        if key is None:
-            raise Unauthorized("this key is not known, or was revoked")
+        token = None if given else sessions.token_of(request)
+        key = self._of_header(given) if token is None else self._of_session(request, token)
         if not key.may(scope):
             raise Forbidden(f"this key is not for {scope!r}, but for {' '.join(key.scopes)}")
         return key
 
-    def _find(self, text: str) -> keys.Key | None:
-        """What a key is, as of a second ago."""
+    def _of_header(self, given: list[str]) -> keys.Key:
+        """The key that a request names."""
+        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        if kind.lower() != "bearer" or not text:
+            raise Unauthorized("give a key: Authorization: Bearer KEY")
+        key = self._find(text.strip()[:200], keys.find)
+        if key is None:
+            raise Unauthorized("this key is not known, or was revoked")
+        return key
+
+    def _of_session(self, request: Request, token: str) -> keys.Key:
+        """The key that somebody logged in with."""
+        key = self.session(token)
+        if key is None:
+            raise Unauthorized("nobody is logged in: the session has ended, or its key was revoked")
+        sessions.require_own_page(request, token)
+        return key
+
+    def session(self, token: str) -> keys.Key | None:
+        """The key of a session, as of a second ago."""
+        return self._find(token[:200], sessions.key_of)
+
+    def forget(self, token: str) -> None:
+        """Look anew at a session that has ended."""
+        self._known.pop((sessions.key_of, token[:200]), None)
+
+    def _find(
+        self,
+        text: str,
+        find: Callable[[Connection, str], keys.Key | None],
+    ) -> keys.Key | None:
+        """What a key or a token is, as of a second ago."""
         moment = time.monotonic()
-        at, found = self._known.get(text, (-REMEMBERED, None))
+        at, found = self._known.get((find, text), (-REMEMBERED, None))
         if moment - at < REMEMBERED:
             return found
-        found = keys.find(self.service.database.read(), text)
+        found = find(self.service.database.read(), text)
         if len(self._known) > 1000:
             self._known.clear()
-        self._known[text] = (moment, found)
+        self._known[find, text] = (moment, found)
         return found
 
     @asynccontextmanager

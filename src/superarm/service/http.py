@@ -15,6 +15,7 @@ from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from superarm.service import agents, decisions, looking, openapi, tables
+from superarm.service.dashboard import pages
 from superarm.service.dashboard import routes as dashboard
 from superarm.service.door import BYTES, Call, Door, Route, aside, problem
 from superarm.service.engine import Service
@@ -214,6 +215,7 @@ def application(service: Service) -> Starlette:
         StarletteRoute(route.path, door.endpoint(route), methods=[route.method]) for route in ROUTES
     ]
     found += openapi.routes(ROUTES, metrics, door)
+    found += pages.routes(door)
     handlers: Any = {404: _unknown, 405: _unknown}
     app = Starlette(routes=found, exception_handlers=handlers)
     app.router.redirect_slashes = False  # where to would be made of what the request says it is

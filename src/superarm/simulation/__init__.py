@@ -1,5 +1,6 @@
 """Learners against worlds, episode by episode and replicate by replicate."""
 
+from superarm.simulation.differences import Difference, paired
 from superarm.simulation.episodes import Step, episodes
 from superarm.simulation.replicates import simulate
 from superarm.simulation.trace import Trace, mean_se
@@ -17,6 +18,7 @@ __all__ = [
     "BernoulliEnvironment",
     "CascadeEnvironment",
     "ContextualEnvironment",
+    "Difference",
     "DriftingEnvironment",
     "GaussianEnvironment",
     "PositionEnvironment",
@@ -24,5 +26,6 @@ __all__ = [
     "Trace",
     "episodes",
     "mean_se",
+    "paired",
     "simulate",
 ]

@@ -1,6 +1,5 @@
 """Many learners on many random instances: on cores, on a cluster, or in lock-step on a device."""
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Literal, NamedTuple
@@ -16,6 +15,7 @@ from superarm.oracles.base import as_oracle
 from superarm.simulation import lockstep
 from superarm.simulation.games import Game, Result, play, replicate
 from superarm.simulation.lockstep import Instance
+from superarm.simulation.progress import Progress, reporting
 from superarm.simulation.trace import ARRAYS, Trace
 
 
@@ -27,7 +27,7 @@ def simulate(
     replicates: int,
     seed: int = 0,
     workers: int | None = None,
-    progress: bool | str = True,
+    progress: Progress = True,
     exact: Oracle | None = None,
     device: str | None = None,
     chunk: int | None = None,
@@ -48,7 +48,8 @@ def simulate(
         seed: the trace is a function of this and the other settings.
         workers: joblib's n_jobs; leave it None inside `joblib.parallel_config`. On a cluster, the
             most replicates at a time.
-        progress: whether to show a bar with the time left, or the text to show it under.
+        progress: whether to show a bar with the time left, in a terminal or a notebook; the text to
+            show it under; or a function that is told how many more replicates are done.
         exact: an exact oracle for A^opt where the problem's own is approximate.
         device: such as "cuda": replicates play in lock-step on it, by PyTorch. Replicate i is again
             a function of `seed` and i alone, but of numbers drawn on the device, which are not the
@@ -75,22 +76,19 @@ def simulate(
         raise ParameterError(f"seed must be a whole number, 0 or more, got {seed!r}")
     game = Game(instance, _named(learners), episodes, None if exact is None else as_oracle(exact))
     run = Run(game, replicates, seed)
-    bar = functools.partial(
-        shown,
-        total=replicates,
-        text=progress if isinstance(progress, str) else "simulate",
-        progress=bool(progress),
-    )
     if device is not None:
         if cluster is not None:
             raise ParameterError("give a device or a cluster, not both")
-        results = _in_lock_step(game, seeds_of(seed, replicates), device, chunk, draws, bar)
+        results = _in_lock_step(game, seeds_of(seed, replicates), device, chunk, draws, progress)
         settings = {"device": str(device), "draws": draws, "versions": versions(device)}
         return _trace(run, results, settings)
     if chunk is not None or draws != "device":
         raise ParameterError("chunk and draws are for a device: give one, such as device='cuda'")
-    with engine(cluster, workers, replicates) as where, bar() as done:
-        ((_, trace),) = traces([run], where, arrived=lambda _: done.update())
+    with (
+        engine(cluster, workers, replicates) as where,
+        reporting(progress, replicates) as finished,
+    ):
+        ((_, trace),) = traces([run], where, arrived=lambda _: finished(1))
     return trace
 
 
@@ -187,13 +185,6 @@ def _named(
     return named
 
 
-def shown(*, total: int, text: str, progress: bool) -> Any:
-    """A progress bar over replicates, with the time left."""
-    from tqdm import tqdm  # only where something is played
-
-    return tqdm(total=total, desc=text, unit="replicate", disable=not progress)
-
-
 def seeds_of(seed: int, replicates: int) -> list[np.random.SeedSequence]:
     """One seed per replicate: SeedSequence(seed).spawn(...)[i], however many there are."""
     return [_seed(seed, i) for i in range(replicates)]
@@ -209,7 +200,7 @@ def _in_lock_step(
     name: str,
     chunk: int | None,
     draws: str,
-    bar: Callable[..., Any],
+    progress: Progress,
 ) -> list[Result]:
     """All replicates on a device, a chunk of them at a time."""
     if chunk is not None:
@@ -227,8 +218,9 @@ def _in_lock_step(
         return play(batch.problem, batch.world, game, batch.rng)
 
     results = []
-    with bar() as done, threadpool_limits(limits=1):  # as on cores, where the device is the CPU
+    # One BLAS thread, as on cores, where the device is the CPU.
+    with reporting(progress, len(seeds)) as finished, threadpool_limits(limits=1):
         for first in range(0, len(seeds), size):
             results.append(played(first))
-            done.update(results[-1].earned.shape[2])
+            finished(results[-1].earned.shape[2])
     return results

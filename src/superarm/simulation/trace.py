@@ -17,6 +17,8 @@ import numpy as np
 from superarm import files
 from superarm.arrays import Array
 from superarm.errors import FileError, ParameterError
+from superarm.simulation.differences import Difference, paired
+from superarm.simulation.tables import aligned, escaped, in_math, latex, percent, plus_minus
 
 META = ("learners", "gap", "exact", "settings")
 ARRAYS = ("expected", "realized", "oracle_expected", "oracle_realized", "optimum_expected")
@@ -102,23 +104,120 @@ class Trace:
         arrays = {name: getattr(self, name)[:, :replicates] for name in ARRAYS}
         return dataclasses.replace(self, settings=settings, **arrays)
 
-    def __str__(self) -> str:
-        _, replicates, n = self.expected.shape
-        width = max(map(len, self.learners))
-        rows = [("learner", f"regret R({n})", "return / optimum")]
-        for learner in self.learners:
-            regret, regret_se = mean_se(self.regret(learner)[:, -1])
-            share, share_se = mean_se(share_of_optimum(self, learner)[:, -1])
-            rows.append(
-                (
-                    learner,
-                    f"{regret:.4g} ± {regret_se:.2g}",
-                    f"{share:.1%} ± {share_se:.1%}",
-                )
+    def differences(self, baseline: str, *, confidence: float = 0.95) -> list[Difference]:
+        """How much more regret each other learner has at the end than this one, paired by
+        replicate, with intervals by Student's t; least regret first.
+
+        Args:
+            baseline: the learner that the others are compared with.
+            confidence: of the intervals, between 0 and 1.
+
+        Raises:
+            ParameterError: if the trace has no such learner, or one replicate only.
+
+        >>> from superarm import CombLinTS, RandomChoice, simulate
+        >>> from superarm.studies.longest_path import LongestPath
+        >>> learners = [CombLinTS(lam=10.0, sigma=1.0), RandomChoice()]
+        >>> path = LongestPath(m=3, d=4)
+        >>> trace = simulate(path, learners, episodes=30, replicates=4, progress=False)
+        >>> (random,) = trace.differences("CombLinTS")
+        >>> random.learner, random.low > 0
+        ('RandomChoice', True)
+        """
+        ours = self.regret(baseline)[:, -1]
+        return [
+            paired(
+                self.regret(learner)[:, -1],
+                ours,
+                names=(learner, baseline),
+                confidence=confidence,
             )
-        lines = [f"{name:{width}}  {left:>20}  {right:>20}" for name, left, right in rows]
-        plural = "" if replicates == 1 else "s"
-        return "\n".join([*lines, f"mean ± standard error over {replicates} replicate{plural}"])
+            for learner in self.ranked()
+            if learner != baseline
+        ]
+
+    def to_pandas(self) -> Any:
+        """A data frame with one row per learner, replicate and episode, counted from 0 and from 1:
+        cumulative `regret` and `realized_regret`, and what the learner and the optimum are expected
+        to earn in this episode, `return` and `optimum`.
+
+        Raises:
+            ParameterError: if pandas is not installed.
+
+        >>> from superarm import CombLinTS, simulate
+        >>> from superarm.studies.longest_path import LongestPath
+        >>> learners = [CombLinTS(lam=10.0, sigma=1.0)]
+        >>> path = LongestPath(m=2, d=2)
+        >>> trace = simulate(path, learners, episodes=10, replicates=5, progress=False)
+        >>> frame = trace.to_pandas()
+        >>> frame.groupby(["learner", "episode"])["regret"].mean().shape
+        (10,)
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ParameterError(
+                "a data frame needs pandas: pip install 'superarm[pandas]'"
+            ) from error
+        learners, replicates, episodes = self.expected.shape
+        columns = {
+            "learner": np.repeat(np.array(self.learners, dtype=object), replicates * episodes),
+            "replicate": np.tile(np.repeat(np.arange(replicates), episodes), learners),
+            "episode": np.tile(np.arange(1, episodes + 1), learners * replicates),
+            "regret": np.ravel([self.regret(name) for name in self.learners]),
+            "realized_regret": np.ravel([self.realized_regret(name) for name in self.learners]),
+            "return": self.expected.ravel(),
+            "optimum": self.optimum_expected.ravel(),
+        }
+        return pd.DataFrame(columns)
+
+    def to_latex(self) -> str:
+        r"""Regret at the end and the share of the optimum by learner as a LaTeX tabular, least
+        regret first and in bold. It needs `\usepackage{booktabs}`.
+
+        >>> from superarm import CombLinTS, RandomChoice, simulate
+        >>> from superarm.studies.longest_path import LongestPath
+        >>> learners = [CombLinTS(lam=10.0, sigma=1.0), RandomChoice()]
+        >>> path = LongestPath(m=3, d=4)
+        >>> trace = simulate(path, learners, episodes=30, replicates=4, progress=False)
+        >>> print(trace.to_latex())
+        \begin{tabular}{lrr}
+        \toprule
+        learner & regret $R(30)$ & return / optimum \\
+        \midrule
+        \textbf{CombLinTS} & $71 \pm 12$ & $95.9\,\% \pm 1.4\,\%$ \\
+        RandomChoice & $2{,}120 \pm 390$ & $-15.0\,\% \pm 31.2\,\%$ \\
+        \bottomrule
+        \end{tabular}
+        """
+        (_, regret, share), *lines = self._table()
+        header = ["learner", regret.replace("R(", "$R(").replace(")", ")$"), share]
+        cells = [[escaped(name), *map(in_math, numbers)] for name, *numbers in lines]
+        cells[0][0] = rf"\textbf{{{cells[0][0]}}}"
+        return latex(header, cells)
+
+    def ranked(self) -> list[str]:
+        """The learners, that with the least mean regret at the end first."""
+        return sorted(self.learners, key=lambda learner: self.regret(learner)[:, -1].mean())
+
+    def _table(self) -> list[tuple[str, ...]]:
+        """Regret at the end and the share of the optimum by learner, least regret first, below a
+        header.
+        """
+        n = self.expected.shape[-1]
+        lines: list[tuple[str, ...]] = [("learner", f"regret R({n})", "return / optimum")]
+        for learner in self.ranked():
+            regret = map(float, mean_se(self.regret(learner)[:, -1]))
+            share = map(float, mean_se(share_of_optimum(self, learner)[:, -1]))
+            lines.append((learner, plus_minus(*regret), percent(*share)))
+        return lines
+
+    def __str__(self) -> str:
+        replicates = self.expected.shape[1]
+        over = f"mean ± standard error over {replicates} replicates"
+        return (
+            f"{aligned(self._table(), numbers=True)}\n{over if replicates > 1 else 'one replicate'}"
+        )
 
     def save(self, path: files.PathLike) -> None:
         """Write to a file of arrays and JSON."""

@@ -13,7 +13,7 @@ from superarm.studies import returns
 from superarm.studies.datasets import adult
 from superarm.studies.report import Outcome, Row, percent
 from superarm.studies.returns import Catalogue
-from superarm.studies.study import Content, Learners, Setting, Study
+from superarm.studies.study import Content, Study
 
 FEMALE = 7
 """The feature that says so."""
@@ -66,18 +66,10 @@ PAPER = {100: 0.70, 1000: 0.80}
 """Return / optimum of CombLinTS, by episode."""
 
 
-def _learners() -> Learners:
-    return {**returns.LEARNERS, **returns.OURS}
-
-
-def plan(study: Study) -> list[Setting]:
-    """What `run` plays."""
-    return list(returns.plan(study, "ads", Ads(), _learners(), 4).values())
-
-
 def run(study: Study) -> Outcome:
     """Run the paper's learners and ours; writes ads.json and ads.csv."""
-    found = returns.run(study, "ads", Ads(), _learners(), 4, PAPER)
+    learners = {**returns.LEARNERS, **returns.OURS}
+    found = returns.run(study, "ads", Ads(), learners, 4, PAPER)
     return found._replace(claims=claims(found.content))
 
 

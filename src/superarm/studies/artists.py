@@ -16,7 +16,7 @@ from superarm.studies import returns
 from superarm.studies.datasets import lastfm
 from superarm.studies.report import Outcome, Row, percent
 from superarm.studies.returns import Catalogue
-from superarm.studies.study import Content, Learners, Setting, Study
+from superarm.studies.study import Content, Study
 
 Likes = Literal["user mean", "user median", "global median"]
 """When a user likes an artist: the listening count is above this."""
@@ -106,43 +106,20 @@ class Artists:
         return {**vars(self), "catalogue": self.catalogue}
 
 
-def plan(study: Study) -> list[Setting]:
-    """What `run` plays."""
-    catalogue()  # so that missing data is found, or fetched, once and not by every worker
-    settings = list(returns.plan(study, "artists", Artists(), _learners(), 8).values())
-    for likes, folder in _other_readings().items():
-        more = returns.plan(study, "artists", Artists(likes=likes), _baselines(), 8)
-        settings += [setting._replace(folder=folder) for setting in more.values()]
-    return settings
-
-
-def _learners() -> Learners:
-    learners = {**returns.LEARNERS, **returns.OURS}
-    del learners["CombLinTS, logit"]
-    return learners
-
-
-def _baselines() -> Learners:
-    return {name: returns.LEARNERS[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
-
-
-def _other_readings() -> dict[Likes, str]:
-    """The folder of each."""
-    others: tuple[Likes, ...] = get_args(Likes)[1:]
-    return {likes: f"readings/{likes.replace(' ', '-')}" for likes in others}
-
-
 def run(study: Study) -> Outcome:
     """Run the paper's learners and ours, and the paper's on the other readings of "likes"; writes
     artists.json and artists.csv, of the other readings below `readings`.
     """
-    study.play(plan(study))
-    readings: Content = {}
-    for likes, folder in _other_readings().items():
-        part = replace(study, out=study.out / folder)
-        found = returns.run(part, "artists", Artists(likes=likes), _baselines(), 8, {})
+    catalogue()  # so that missing data is found, or fetched, once and not by every worker
+    learners = {**returns.LEARNERS, **returns.OURS}
+    baselines = {name: learners[name] for name in ("CombLinTS", "CombTS", "CombUCB1")}
+    del learners["CombLinTS, logit"]
+    readings = {}
+    for likes in get_args(Likes)[1:]:
+        part = replace(study, out=study.out / "readings" / likes.replace(" ", "-"))
+        found = returns.run(part, "artists", Artists(likes=likes), baselines, 8, {})
         readings[likes] = found.content["results"]
-    found = returns.run(study, "artists", Artists(), _learners(), 8, {}, readings=readings)
+    found = returns.run(study, "artists", Artists(), learners, 8, {}, readings=readings)
     return found._replace(claims=claims(found.content))
 
 

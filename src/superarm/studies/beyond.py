@@ -2,27 +2,18 @@
 their features, unknown scales.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 from superarm.arrays import Array
 from superarm.learners import CombLinTS
+from superarm.palette import styles_of
 from superarm.simulation.lockstep import Instance
 from superarm.studies import calibration, clicks, drift, explore, returns
 from superarm.studies.ads import Ads
 from superarm.studies.report import Figures, Outcome, Row, percent
-from superarm.studies.study import (
-    Content,
-    Curves,
-    Learners,
-    Setting,
-    Study,
-    comparison,
-    estimate,
-    regret,
-    share,
-)
+from superarm.studies.study import Content, Curves, Learners, Study, estimate, regret, share
 
 GRID = [10.0**k for k in (-2, -1, 0, 1, 2)]
 FIXED: Learners = {
@@ -40,60 +31,57 @@ class Comparison(NamedTuple):
     regret: dict[str, Array]
 
 
-def compare(study: Study, settings: Mapping[str, Setting]) -> Comparison:
-    """Run the settings, which are by label."""
+def compare(
+    study: Study,
+    replicates: int,
+    name: str,
+    instance: Instance,
+    learners: Learners,
+    episodes: int,
+) -> Comparison:
+    """Run the learners on the instance."""
+    n = study.at_most(episodes)
+    traces = study.compare(f"{name} n={n}", instance, learners, n, replicates)
     found = Comparison({}, {})
-    for label, trace in study.run(settings).items():
+    for label, trace in traces.items():
         found.regret[label] = regret(trace)
         found.results[label] = {
-            "learner": repr(settings[label].learner),
+            "learner": repr(learners[label]),
             "regret": estimate(regret(trace)[:, -1]),
             "return": estimate(share(trace)[:, -1]),
         }
     return found
 
 
-def comparisons(study: Study) -> dict[str, dict[str, Setting]]:
-    """What `run` plays, by problem and label."""
-    replicates = study.count(quick=4)
-
-    def on(
-        name: str, instance: Instance, learners: Learners, episodes: int, most: int = replicates
-    ) -> dict[str, Setting]:
-        n = study.at_most(episodes)
-        return comparison(f"{name} n={n}", instance, learners, n, min(most, replicates))
-
-    wandering = drift.Drift(episodes=study.at_most(drift.EPISODES))
-    found = {
-        "drift": on("drift", wandering, drift.LEARNERS, drift.EPISODES),
-        "clicks": on("clicks", clicks.Clicks(), clicks.LEARNERS, clicks.EPISODES),
-    }
-    for name, (instance, episodes) in explore.problems_at_hand().items():
-        found[name] = on(name, instance, explore.LEARNERS, episodes)
-    if study.full:
-        learners = {"auto": CombLinTS(), **FIXED}
-        found["grid"] = on("grid", Ads(), learners, returns.EPISODES, most=20)
-    return found
-
-
-def plan(study: Study) -> list[Setting]:
-    """What `run` plays."""
-    return [setting for settings in comparisons(study).values() for setting in settings.values()]
-
-
 def run(study: Study) -> Outcome:
     """Run drift, clicks, and `explore` on the problems whose data is there; at full scale also the
     grid of fixed scales on ads. Writes beyond.json, drift.csv and clicks.csv.
     """
-    study.play(plan(study))
     replicates = study.count(quick=4)
-    compared = {name: compare(study, each) for name, each in comparisons(study).items()}
-    wandering = compared["drift"]
-    clicking = compared["clicks"]
-    explored = {name: compared[name].results for name in explore.problems_at_hand()}
-    scales = compared["grid"].results if study.full else {}
     grid = min(replicates, 20) if study.full else 0
-    calibrated = calibration.run(study, 5 * replicates)
+    run_on = partial(compare, study, replicates)
+    wandering = run_on(
+        "drift",
+        drift.Drift(episodes=study.at_most(drift.EPISODES)),
+        drift.LEARNERS,
+        drift.EPISODES,
+    )
+    clicking = run_on("clicks", clicks.Clicks(), clicks.LEARNERS, clicks.EPISODES)
+    explored = {
+        name: run_on(name, instance, explore.LEARNERS, episodes).results
+        for name, (instance, episodes) in explore.problems_at_hand().items()
+    }
+    scales = {}
+    if grid:
+        scales = compare(
+            study,
+            grid,
+            "grid",
+            Ads(),
+            {"auto": CombLinTS(), **FIXED},
+            returns.EPISODES,
+        ).results
+    calibrated = study.compute(partial(calibration.run, study, 5 * replicates))
     content = {
         "settings": {
             "replicates": replicates,
@@ -145,9 +133,9 @@ def draw(content: Content, wandering: Curves, clicking: Curves) -> Figures:
         (figure.axes[0], wandering, "θ* wanders: forgetting"),
         (figure.axes[1], clicking, "clicks: the logit link"),
     ):
-        for i, (label, values) in enumerate(figures.from_the_top(curves)):
-            ours = "forgetting" in label or "logit" in label
-            figures.draw_band(axes, values, label, f"C{i}", "-" if ours else "--")
+        drawn = styles_of(curves)
+        for label, values in figures.from_the_top(curves):
+            figures.draw_band(axes, values, label, drawn[label])
         figures.finish(axes, **figures.REGRET, legend=9, title=title, xmargin=0)
     figure.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
     return {"beyond": figure, **explore.draw(content["explore"], replicates)}

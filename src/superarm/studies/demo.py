@@ -2,24 +2,25 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from superarm.checks import require_count
 from superarm.contracts import Learner, Problem
-from superarm.errors import SuperarmError
 from superarm.learners import (
     CombGaussianTS,
     CombLinTS,
     CombLinUCB,
+    CombMixTS,
+    CombMixUCB,
     CombTS,
     CombUCB1,
     Greedy,
     RandomChoice,
 )
 from superarm.oracles import GridPath
-from superarm.simulation import simulate
+from superarm.simulation import Trace, simulate
 from superarm.simulation.worlds import BernoulliEnvironment
 
 
@@ -54,6 +55,8 @@ class BernoulliLongestPath:
 LEARNERS: list[Learner] = [
     CombLinTS(lam=1.0, sigma=0.5),
     CombLinUCB(lam=1.0, sigma=0.5, c=1.0),
+    CombMixTS(),
+    CombMixUCB(c=1.0),
     Greedy(lam=1.0, sigma=0.5),
     CombTS(),
     CombGaussianTS(lam=1.0, sigma=0.5),
@@ -62,21 +65,32 @@ LEARNERS: list[Learner] = [
 ]
 
 
-def run(instance: BernoulliLongestPath, out: Path, **settings: Any) -> str:
-    """Simulate with these settings and write regret.png and trace.npz to `out`; returns the
-    table.
+class Shown(NamedTuple):
+    """What the demo came to."""
+
+    table: str  # learners, least regret first
+    trace: Path
+    figure: Path | None  # None where matplotlib is not installed
+
+
+def run(instance: BernoulliLongestPath, out: Path, **settings: Any) -> Shown:
+    """Simulate with these settings; writes trace.npz to `out`, and regret.png where matplotlib is
+    installed.
     """
-    try:
-        from superarm.figures import plot_regret
-    except ImportError as error:
-        raise SuperarmError(
-            "the demo draws a plot and needs matplotlib: pip install 'superarm[plot]'"
-        ) from error
     out.mkdir(parents=True, exist_ok=True)
     trace = simulate(instance, LEARNERS, **settings)
-    trace.save(out / "trace.npz")
-    m = instance.m
-    d = instance.d
-    plot_regret(trace, out / "regret.png", title=f"Longest path, m = {m}, d = {d}")
-    nodes = f"{m + 1} x {m + 1}"
-    return f"Longest path on a grid of {nodes} nodes, 0/1 weights, d = {d}\n\n{trace}"
+    path = out / "trace.npz"
+    trace.save(path)
+    nodes = f"{instance.m + 1} x {instance.m + 1}"
+    title = f"Longest path on a grid of {nodes} nodes, 0/1 weights, {instance.d} features"
+    return Shown(f"{title}\n\n{trace}", path, _drawn(trace, title, out / "regret.png"))
+
+
+def _drawn(trace: Trace, title: str, path: Path) -> Path | None:
+    """The path of the figure, if it could be drawn."""
+    try:
+        from superarm.figures import plot_regret
+    except ImportError:
+        return None
+    plot_regret(trace, path, title=title)
+    return path

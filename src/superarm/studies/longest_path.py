@@ -19,6 +19,7 @@ from superarm.contracts import Learner, Problem
 from superarm.errors import ParameterError
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
+from superarm.palette import style_of
 from superarm.simulation.worlds import GaussianEnvironment
 from superarm.studies.report import Figures, Outcome, Row, number
 from superarm.studies.rivals import LiteralCombLinTS
@@ -203,6 +204,7 @@ def run(study: Study, **options: Any) -> Outcome:
     """Run what `plan` makes of the options; writes longest-path.json and longest-path.csv."""
     case, sweeps, settings = plan(study, **options)
     first = next(iter(settings.values()))
+    bounds = partial(bayes_bounds, case, sweeps, first.episodes, study.seed)
     content: Content = {
         "settings": {
             **vars(case),
@@ -212,7 +214,7 @@ def run(study: Study, **options: Any) -> Outcome:
         "results": {},
         "sweeps": {},
         "m=250": {},
-        "bounds": bayes_bounds(case, sweeps, first.episodes, study.seed),
+        "bounds": study.compute(bounds),
     }
     curves: dict[str, dict[str, Array]] = {"regret": {}, "realized regret": {}}
     for (group, name, value), trace in study.run(settings).items():
@@ -411,8 +413,7 @@ def _draw_sweeps(
                 [point["value"] for point in points],
                 [point["regret"] for point in points],
                 f"{label} ({points[0]['replicates']} replicates)",
-                figures.color_of(label),
-                "s--" if label == "LiteralCombLinTS" else "o-",
+                style_of(label),
             )
         if sweep in beside:
             axes.plot(*beside[sweep], markersize=11, label=beside_label)

@@ -6,11 +6,13 @@ import base64
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from superarm.errors import DataError
-from superarm.studies.study import Content, Setting, Study
+from superarm.studies.progress import Line
+from superarm.studies.study import Content, Rehearsal, Setting, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,22 +68,34 @@ def percent(result: Content) -> str:
     return number(result, ".1%", ".1%")
 
 
-def reproduce(
-    study: Study,
-    runs: Mapping[str, Callable[[Study], Outcome]],
-    plans: Mapping[str, Callable[[Study], Iterable[Setting]]] | None = None,
-) -> Report:
-    """Run the experiments, draw their figures as PNG and SVG, and write the page.
+def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> Report:
+    """Run the experiments, draw their figures as PNG and SVG, and write the page. All that they
+    play shares the workers, and one line shows how far it is.
 
-    What `plans` say that they will play is played first, all of it on the same workers. Of several
-    experiments, one whose data is missing is left out.
+    Of several experiments, one whose data is missing is left out.
     """
     study.out.mkdir(parents=True, exist_ok=True)
-    planned: list[Setting] = []
-    for plan in (plans or {}).values():
-        with suppress(DataError):  # which the experiment itself reports
-            planned += plan(study)
-    study.play(planned)
+    settings = planned(study, runs.values())
+    with Line(sum(setting.ahead for setting in settings), shown=study.progress) as line:
+        replace(study, line=line).play(settings)
+        return _reproduce(replace(study, progress=False), runs, line)
+
+
+def planned(study: Study, runs: Iterable[Callable[[Study], Outcome]]) -> list[Setting]:
+    """What the experiments would play, without playing it."""
+    inherited = {field.name: getattr(study, field.name) for field in fields(Study)}
+    rehearsal = Rehearsal(**inherited)
+    for run in runs:
+        with suppress(DataError):
+            run(rehearsal)
+    return rehearsal.planned
+
+
+def _reproduce(
+    study: Study,
+    runs: Mapping[str, Callable[[Study], Outcome]],
+    line: Line,
+) -> Report:
     outcomes = []
     claims: list[Row] = []
     ours: list[Row] = []
@@ -97,6 +111,7 @@ def reproduce(
             left_out.append(f"{name}: {error}")
             continue
         outcomes.append(outcome)
+        line.done(f"{name}: done")
         claims += outcome.claims
         ours += outcome.ours
         settings.append(f"{name}: {outcome.content['settings']['replicates']} replicates")
@@ -157,7 +172,8 @@ def write_html(
             images="".join(map(_image, figures)),
             missing="".join(f"<p>Left out: {html.escape(line)}</p>" for line in left_out),
             settings=settings,
-        )
+        ),
+        encoding="utf-8",
     )
 
 

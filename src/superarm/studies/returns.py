@@ -12,16 +12,7 @@ from superarm.arrays import Array
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.simulation.lockstep import Instance
 from superarm.studies.report import Figures, Outcome, Row, percent
-from superarm.studies.study import (
-    Content,
-    Curves,
-    Learners,
-    Setting,
-    Study,
-    comparison,
-    estimate,
-    share,
-)
+from superarm.studies.study import Content, Curves, Learners, Study, estimate, share
 
 MARKS = (100, 1000)
 EPISODES = 1000
@@ -59,19 +50,6 @@ class Catalogue(NamedTuple):
         return Catalogue(self.Phi[order], self.mean[order])
 
 
-def plan(
-    study: Study,
-    name: str,
-    instance: Instance,
-    learners: Learners,
-    quick: int,
-) -> dict[str, Setting]:
-    """What `run` plays, by label."""
-    episodes = study.episodes or EPISODES
-    length = "" if episodes == EPISODES else f" n={episodes}"
-    return comparison(f"{name}{length}", instance, learners, episodes, study.count(quick))
-
-
 def run(
     study: Study,
     name: str,
@@ -84,10 +62,10 @@ def run(
     """Run the learners on the instance, `quick` replicates if not told otherwise; writes
     `name`.json, which holds `more` too, and `name`.csv. The figure shows the paper's numbers.
     """
-    planned = plan(study, name, instance, learners, quick)
     episodes = study.episodes or EPISODES
     replicates = study.count(quick)
-    traces = study.run(planned)
+    length = "" if episodes == EPISODES else f" n={episodes}"
+    traces = study.compare(f"{name}{length}", instance, learners, episodes, replicates)
     shares = {label: share(trace) for label, trace in traces.items()}
     marks = [t for t in MARKS if t <= episodes] or [episodes]
     results = {}
@@ -144,16 +122,13 @@ def beyond(name: str, content: Content) -> Iterator[Row]:
 def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float]) -> Figures:
     """Per-step return as a share of the optimum by episode, with the paper's numbers for
     CombLinTS.
-
-    Our learners are drawn in full, and the paper's are dashed beside them.
     """
     from superarm import figures
 
     figure = figures.panels((9, 4.8))
     axes = figure.axes[0]
     for label, values in figures.from_the_top(shares):
-        style = "-" if label in OURS else "--"
-        figures.draw_band(axes, values, label, style=style)
+        figures.draw_band(axes, values, label)
     figures.draw_optimum(axes)
     reached = [t for t in paper if t <= settings["episodes"]]
     if reached:

@@ -21,6 +21,7 @@ from superarm.contracts import Feedback, Problem
 from superarm.errors import DataError
 from superarm.learners import CombLinTS, CombLinUCB, CombUCB1
 from superarm.oracles import Slate, TopK
+from superarm.palette import styles_of
 from superarm.simulation.users import CascadeEnvironment, PositionEnvironment, Read
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.slates import cascade, fit_examination, position_based
@@ -174,24 +175,15 @@ def sources_at_hand() -> list[str]:
     return ["low rank", "Last.fm"]
 
 
-def plan(study: Study) -> list[Setting]:
-    """What `run` plays."""
-    return [
-        *_page_settings(study).values(),
-        *_default_settings(study).values(),
-        *_swept_settings(study).values(),
-    ]
-
-
 def run(study: Study) -> Outcome:
     """Run both parts; writes slates.json, slates.csv and cascades.csv."""
-    study.play(plan(study))
-    users = _users(study)
+    replicates = study.count(quick=4)
+    users = _users(study, replicates)
     sources = sources_at_hand()
-    curves, ends = _recommendations(study, sources)
+    curves, ends = _recommendations(study, replicates, sources)
     content = {
         "settings": {
-            "replicates": study.count(quick=4),
+            "replicates": replicates,
             "episodes": study.at_most(EPISODES),
             "learner": repr(LEARNER),
             "learners": {label: repr(learner) for label, learner in CASCADES.items()},
@@ -217,66 +209,52 @@ def run(study: Study) -> Outcome:
     )
 
 
-def _page_settings(study: Study) -> dict[tuple[Users, Reading], Setting]:
+def _users(study: Study, replicates: int) -> dict[str, dict[str, Array]]:
+    """Regret by what users do and what the learner takes clicks for."""
     n = study.at_most(EPISODES)
-    return {
+    settings = {
         (users, reading): Setting(
             f"page n={n} {users} read as {reading}",
             Page(users=users, reading=reading),
             LEARNER,
             n,
-            study.count(quick=4),
+            replicates,
         )
         for users, readings in READINGS.items()
         for reading in readings
     }
-
-
-def _users(study: Study) -> dict[str, dict[str, Array]]:
-    """Regret by what users do and what the learner takes clicks for."""
-    traces = study.run(_page_settings(study))
+    traces = study.run(settings)
     return {
         users: {reading: regret(traces[users, reading]) for reading in readings}
         for users, readings in READINGS.items()
     }
 
 
-def _cascade(study: Study, label: str, **changes: Any) -> Setting:
+def _recommendations(
+    study: Study,
+    replicates: int,
+    sources: list[str],
+) -> tuple[dict[str, dict[str, Array]], Content]:
+    """Regret of all learners by source, and regret at the end against d and L."""
     n = study.at_most(EPISODES)
-    instance = Recommendation(**changes)
-    name = f"cascade n={n} {instance.source} L={instance.L} d={instance.d} {label}"
-    return Setting(name, instance, CASCADES[label], n, study.count(quick=4))
 
+    def setting(label: str, **changes: Any) -> Setting:
+        instance = Recommendation(**changes)
+        name = f"cascade n={n} {instance.source} L={instance.L} d={instance.d} {label}"
+        return Setting(name, instance, CASCADES[label], n, replicates)
 
-def _default_settings(study: Study) -> dict[tuple[str, str], Setting]:
-    """By source and learner."""
-    return {
-        (source, label): _cascade(study, label, source=source)
-        for source in sources_at_hand()
-        for label in CASCADES
+    default = {
+        (source, label): setting(label, source=source) for source in sources for label in CASCADES
     }
-
-
-def _swept_settings(study: Study) -> dict[tuple[str, str, str, int], Setting]:
-    """By source, what is swept, learner and value."""
-    return {
-        (source, name, label, value): _cascade(study, label, source=source, **{name: value})
-        for source in sources_at_hand()
+    swept = {
+        (source, name, label, value): setting(label, source=source, **{name: value})
+        for source in sources
         for name, values in SWEEPS.items()
         for label in SWEPT[name]
         for value in values
     }
-
-
-def _recommendations(
-    study: Study,
-    sources: list[str],
-) -> tuple[dict[str, dict[str, Array]], Content]:
-    """Regret of all learners by source, and regret at the end against d and L."""
-    default = study.run(_default_settings(study))
-    swept = study.run(_swept_settings(study))
-    curves = {key: regret(trace) for key, trace in default.items()}
-    at_end = {key: estimate(regret(trace)[:, -1]) for key, trace in swept.items()}
+    curves = {key: regret(trace) for key, trace in study.run(default).items()}
+    at_end = {key: estimate(regret(trace)[:, -1]) for key, trace in study.run(swept).items()}
     by_source = {source: {label: curves[source, label] for label in CASCADES} for source in sources}
     ends = {
         source: {
@@ -382,34 +360,24 @@ def draw(
     replicates = content["settings"]["replicates"]
     pages = figures.panels((10.5, 4.2), columns=len(users))
     for axes, (name, readings) in zip(pages.axes, users.items(), strict=True):
+        drawn = styles_of(readings)
         for reading, values in figures.from_the_top(readings):
-            style = "--" if reading == "all seen" else "-"
-            figures.draw_band(axes, values, f"read as {reading}", COLORS[reading], style)
+            figures.draw_band(axes, values, f"read as {reading}", drawn[reading])
         figures.finish(axes, **figures.REGRET, legend=9, title=f"users by {name}", xmargin=0)
     pages.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
 
     figure = figures.panels((12, 3.6 * len(curves)), rows=len(curves), columns=3)
     for i, (source, learners) in enumerate(curves.items()):
         left, *others = figure.axes[3 * i : 3 * i + 3]
+        drawn = styles_of(learners)
         for label, values in figures.from_the_top(learners):
-            figures.draw_band(left, values, label, COLORS[label])
+            figures.draw_band(left, values, label, drawn[label])
         figures.finish(left, **figures.REGRET, legend=9, title=source, xmargin=0, yscale="log")
         left.set_ylim(10, None)
         for axes, (name, by_label) in zip(others, content["sweeps"][source].items(), strict=True):
             for label, ends in by_label.items():
                 x = range(len(ends))
-                figures.draw_points(axes, x, list(ends.values()), label, COLORS[label])
+                figures.draw_points(axes, x, list(ends.values()), label, drawn[label])
             figures.finish(axes, xlabel=name, xticks=x, xticklabels=list(ends), ylim=(0, None))
     figure.suptitle(f"{replicates} replicates, 95 % intervals and two standard errors", fontsize=11)
     return {"slates": pages, "cascades": figure}
-
-
-COLORS = {
-    "all seen": "C3",
-    "cascade": "C0",
-    "positions, known": "C2",
-    "positions, learned": "C1",
-    "CascadeLinTS": "C0",
-    "CascadeLinUCB": "C2",
-    "CascadeUCB1": "C5",
-}

@@ -4,9 +4,9 @@ import csv
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -20,8 +20,9 @@ from superarm.errors import FileError
 from superarm.simulation import simulate
 from superarm.simulation.games import Game
 from superarm.simulation.lockstep import Instance
-from superarm.simulation.replicates import Run, shown, traces
-from superarm.simulation.trace import Trace, mean_se, share_of_optimum
+from superarm.simulation.replicates import Run, traces
+from superarm.simulation.trace import ARRAYS, Trace, mean_se, share_of_optimum
+from superarm.studies.progress import Line
 
 Content: TypeAlias = dict[str, Any]
 """A part of an experiment's JSON."""
@@ -44,12 +45,17 @@ class Setting(NamedTuple):
     episodes: int
     replicates: int
     on_device: bool = True  # False: played with NumPy, also in a study on a device
-    folder: str = ""  # below that of the study, for its trace
+    out: Path | None = None  # where its trace is kept, if not where the study has its own
 
     @property
     def learners(self) -> dict[str, Learner]:
         """The learner by the name of its class."""
         return {type(self.learner).__name__: self.learner}
+
+    @property
+    def ahead(self) -> int:
+        """How many episodes it plays."""
+        return self.replicates * self.episodes
 
 
 @functools.cache
@@ -57,8 +63,9 @@ def costs() -> Mapping[str, float]:
     """Seconds that one replicate takes, by the name of its setting, as `benchmarks/costs.py` wrote
     them down; of the settings of a full run.
     """
-    table = resources.files("superarm.studies.data").joinpath("costs.csv").read_text()
-    return {row["setting"]: float(row["seconds"]) for row in csv.DictReader(table.splitlines())}
+    table = resources.files("superarm.studies.data").joinpath("costs.csv")
+    rows = csv.DictReader(table.read_text(encoding="utf-8").splitlines())
+    return {row["setting"]: float(row["seconds"]) for row in rows}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +81,7 @@ class Study:
     cluster: str | None = None  # the address of a Ray cluster, or "ray", as in `simulate`
     device: str | None = None
     progress: bool = True
+    line: Line | None = None  # of the whole command, if this is a part of one
     full: bool = False  # at the paper's scale
     replicates: int | None = None  # None: the paper's if full, else a few
     episodes: int | None = None  # None: the experiment's own
@@ -99,23 +107,20 @@ class Study:
         """Play what is not kept yet, all of it on the same workers, and keep each trace as soon as
         its last replicate arrives.
         """
-        missing = self._missing(settings)
+        asked = list(settings)
+        missing = self._missing(asked)
         for setting in missing:
             self._path(setting).parent.mkdir(parents=True, exist_ok=True)
         together = [setting for setting in missing if self._device(setting) is None]
-        for i, setting in enumerate(missing, 1):
-            if self._device(setting) is not None:
-                self._play_on_device(setting, f"[{i}/{len(missing)}] {setting.name}")
-        if together:
-            self._play_together(together)
+        with self._line(asked) as line:
+            line.found(sum(one.ahead for one in asked) - sum(one.ahead for one in missing))
+            for setting in missing:
+                if self._device(setting) is not None:
+                    self._play_on_device(setting, line)
+            if together:
+                self._play_together(together, line)
 
-    def map(self, function: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
-        """What the function returns for each call, in their order, from the same workers."""
-        with engine(self.cluster, self.workers, len(calls)) as where:
-            found = dict(where.map(function, calls))
-        return [found[i] for i in range(len(calls))]
-
-    def _play_together(self, settings: list[Setting]) -> None:
+    def _play_together(self, settings: list[Setting], line: Line) -> None:
         runs = [
             Run(
                 Game(setting.instance, setting.learners, setting.episodes, None),
@@ -124,29 +129,66 @@ class Study:
             )
             for setting in settings
         ]
-        n = len(runs)
-        total = sum(run.replicates for run in runs)
         expected = [costs().get(setting.name, math.inf) for setting in settings]  # it may be long
-        with (
-            engine(self.cluster, self.workers, total) as where,
-            shown(total=total, text=f"[0/{n}]", progress=self.progress) as bar,
-        ):
-            found = traces(runs, where, costs=expected, arrived=lambda _: bar.update())
-            for done, (k, trace) in enumerate(found, 1):
+        pieces = sum(run.replicates for run in runs)
+        with engine(self.cluster, self.workers, pieces) as where:
+            for k, trace in traces(
+                runs,
+                where,
+                costs=expected,
+                arrived=lambda run: line.played(run.game.episodes),
+            ):
                 trace.save(self._path(settings[k]))
-                bar.set_description(f"[{done}/{n}] {settings[k].name}")
+                line.name(settings[k].name)
 
-    def _play_on_device(self, setting: Setting, text: str) -> None:
+    def _play_on_device(self, setting: Setting, line: Line) -> None:
+        line.name(setting.name)
         trace = simulate(
             setting.instance,
             setting.learners,
             episodes=setting.episodes,
             replicates=setting.replicates,
             seed=self.seed,
-            progress=text if self.progress else False,
+            progress=lambda replicates: line.played(replicates * setting.episodes),
             device=self._device(setting),
         )
         trace.save(self._path(setting))
+
+    def map(self, function: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """What the function returns for each call, in their order, from as many workers."""
+        with engine(self.cluster, self.workers, len(calls)) as where:
+            found = dict(where.map(function, calls))
+        return [found[i] for i in range(len(calls))]
+
+    def compute(self, work: Callable[[], Content]) -> Content:
+        """What the work comes to, which is no setting that can be kept."""
+        return work()
+
+    @contextmanager
+    def _line(self, settings: Iterable[Setting]) -> Iterator[Line]:
+        """The line of the command, or one over these settings alone."""
+        if self.line is not None:
+            yield self.line
+            return
+        ahead = sum(setting.ahead for setting in settings)
+        with Line(ahead, shown=self.progress) as line:
+            yield line
+
+    def compare(
+        self,
+        name: str,
+        instance: Instance,
+        learners: Learners,
+        episodes: int,
+        replicates: int,
+    ) -> dict[str, Trace]:
+        """The trace of every learner on the same instances, by its label."""
+        return self.run(
+            {
+                label: Setting(f"{name} {label}", instance, learner, episodes, replicates)
+                for label, learner in learners.items()
+            }
+        )
 
     def _device(self, setting: Setting) -> str | None:
         return self.device if setting.on_device else None
@@ -159,7 +201,7 @@ class Study:
             name += f" seed={self.seed}"
         if device is not None:
             name += f" {device.replace(':', '-')}"
-        return self.out / setting.folder / "traces" / f"{name}.npz"
+        return (setting.out or self.out) / "traces" / f"{name}.npz"
 
     def _missing(self, settings: Iterable[Setting]) -> list[Setting]:
         """The settings that are not kept with as many replicates or more; of those that differ in
@@ -191,11 +233,11 @@ class Study:
             indent=2,
             allow_nan=False,
         )
-        (self.out / f"{name}.json").write_text(f"{text}\n")
+        (self.out / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
 
     def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> None:
         """Write `name`.csv: mean and standard error by label, quantity and episode."""
-        with (self.out / f"{name}.csv").open("w", newline="") as file:
+        with (self.out / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["learner", "quantity", "episode", "mean", "standard error"])
             for label in next(iter(quantities.values())):
@@ -204,18 +246,41 @@ class Study:
                         writer.writerow([label, quantity, t, *pair])
 
 
-def comparison(
-    name: str,
-    instance: Instance,
-    learners: Learners,
-    episodes: int,
-    replicates: int,
-) -> dict[str, Setting]:
-    """A setting for every learner on the same instances, by its label."""
-    return {
-        label: Setting(f"{name} {label}", instance, learner, episodes, replicates)
-        for label, learner in learners.items()
-    }
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal(Study):
+    """A study that plays nothing and writes nothing, to know what is ahead. All learners earn
+    the optimum in it.
+    """
+
+    planned: list[Setting] = field(default_factory=list)
+
+    def run(self, settings: Mapping[Key, Setting]) -> dict[Key, Trace]:
+        """A trace of one replicate for every setting, by its key."""
+        for setting in settings.values():
+            self.planned.append(setting._replace(out=self.out))
+        return {key: blank(setting) for key, setting in settings.items()}
+
+    def compute(self, work: Callable[[], Content]) -> Content:
+        """Nothing."""
+        return {}
+
+    def write_json(self, name: str, content: Content) -> None:
+        """Write nothing."""
+
+    def write_curves(self, name: str, quantities: Mapping[str, Curves]) -> None:
+        """Write nothing."""
+
+
+def blank(setting: Setting) -> Trace:
+    """A trace of one replicate in which the learner earns the optimum."""
+    name = type(setting.learner).__name__
+    return Trace(
+        learners=(name,),
+        **{array: np.ones((1, 1, setting.episodes)) for array in ARRAYS},
+        gap=0.0,
+        exact=True,
+        settings={"replicates": 1, "learners": {name: repr(setting.learner)}},
+    )
 
 
 def regret(trace: Trace) -> Array:

@@ -62,7 +62,7 @@ async def _events(
     streams: Streams,
     seconds: int,
     allow: Callable[[], Any],
-) -> AsyncIterator[str]:
+) -> AsyncIterator[bytes]:
     streams.open += 1
     end = time.monotonic() + service.limits.stream_seconds
     try:
@@ -91,5 +91,5 @@ async def _wait(service: Service) -> None:
         await asyncio.sleep(SLICE)
 
 
-def _event(name: str, data: Any) -> str:
-    return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n"
+def _event(name: str, data: Any) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))

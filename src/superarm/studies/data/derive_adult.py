@@ -35,4 +35,4 @@ def derive(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(derive(Path(sys.argv[1]).read_text()))
+    sys.stdout.write(derive(Path(sys.argv[1]).read_text(encoding="utf-8")))
