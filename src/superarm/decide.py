@@ -1,5 +1,6 @@
 """One decision: the oracle's answer to the learner's weights."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,6 +35,8 @@ USERS = 2**21
 """Numbers to hold for the users that are decided for at a time."""
 SCORES = 20
 """Numbers to hold for each score: the score itself, and what it is made from."""
+PLAIN_SCORES = 4
+"""The same where a score is a function of the item's features alone."""
 
 
 def checked(problem: Problem) -> Problem:
@@ -87,12 +90,13 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
     (3, 2)
     """
     n = problem.batch[0]
-    step = _users_per_part(problem.Phi)
+    most = _users_per_part(learner, problem.Phi)
+    parts = math.ceil(n / most)
     found = []
     _let_memory_be_reused()
     with one_blas_thread():
-        for start in range(0, n, step):
-            part = slice(start, start + step)
+        for i in range(parts):  # of about one size: BLAS takes long for few users
+            part = slice(i * n // parts, (i + 1) * n // parts)
             some = Problem(_features_of(problem.Phi, part), _oracle_of(problem.oracle, part))
             generators = rng[part] if isinstance(rng, Sequence) else rng
             found.append(_decide_some(learner, belief, some, generators))
@@ -131,13 +135,15 @@ def _show_in_weights(model: Any) -> bool:
     return not all_finite(response(np.array([np.inf])))
 
 
-def _users_per_part(Phi: Features) -> int:
+def _users_per_part(learner: Learner, Phi: Features) -> int:
     """How many users to decide for at a time: where they share features only scores are held for
     each.
     """
     L, d = Phi.shape[-2:]
-    shared = is_product(Phi) or only_one(Phi) is not None
-    each = L * SCORES if shared else L * d
+    each = L * d
+    if is_product(Phi) or only_one(Phi) is not None:
+        by_rows = defines_both(learner, "weights", "row_weights")
+        each = L * (PLAIN_SCORES if by_rows else SCORES)
     return max(1, USERS // each)
 
 

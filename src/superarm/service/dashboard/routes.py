@@ -63,7 +63,7 @@ async def list_decisions(call: Call) -> DecisionList:
 
 async def open_decision(call: Call) -> Opened:
     """A decision with its reasons by what is believed now, and what came back."""
-    wanted = str(call.request.path_params["decision"])
+    wanted = str(call.asking.params["decision"])
     found: Opened = await aside(call, opened, wanted)
     return found
 
@@ -107,7 +107,7 @@ async def list_keys(call: Call) -> KeyList:
 
 async def revoke_key(call: Call) -> None:
     """Let a key be none from now on."""
-    wanted = str(call.request.path_params["key"])
+    wanted = str(call.asking.params["key"])
     try:
         await asyncio.to_thread(keys.revoke, call.service.database, wanted)
     except ParameterError as error:
