@@ -244,7 +244,7 @@ class Ray:
                     yield running.pop(reference), result
         finally:
             for reference in running:
-                self.ray.cancel(reference, force=True)
+                self.ray.cancel(reference)  # by force Ray 2.60 may end this process too
 
 
 def _remote_piece(shared: tuple[dict[str, str], Callable[..., Any]], *call: Any) -> Any:
