@@ -32,8 +32,6 @@ from superarm.version import __version__
 RETRIES = 5
 """How often a piece may lose its worker; locally, how often all workers may be lost before one
 piece is done."""
-AHEAD = 512
-"""Pieces that are handed to a cluster before the first is done."""
 PATIENCE = 5.0
 """Seconds to wait for an address to answer."""
 ANSWER = 120.0
@@ -228,23 +226,25 @@ class Ray:
         """The place of each call among all, and its result, as they come."""
         remote = self.ray.remote(max_retries=RETRIES)(_remote_piece)
         shared = self.share((versions(), function))
-        ahead = self.workers or AHEAD
         waiting = enumerate(calls)
         running: dict[Any, int] = {}
-        try:
-            while True:
-                for i, call in islice(waiting, ahead - len(running)):
-                    running[remote.remote(shared, *call)] = i
-                if not running:
-                    return
-                self.ray.wait(list(running), num_returns=1)
-                done, _ = self.ray.wait(list(running), num_returns=len(running), timeout=0)
-                for reference in done:
-                    result = fetched(self.ray, reference)
-                    yield running.pop(reference), result
-        finally:
-            for reference in running:
-                self.ray.cancel(reference)  # by force Ray 2.60 may end this process too
+        while True:
+            for i, call in islice(waiting, max(0, self._ahead() - len(running))):
+                running[remote.remote(shared, *call)] = i
+            if not running:
+                return
+            self.ray.wait(list(running), num_returns=1)
+            done, _ = self.ray.wait(list(running), num_returns=len(running), timeout=0)
+            for reference in done:
+                result = fetched(self.ray, reference)
+                yield running.pop(reference), result
+
+    def _ahead(self) -> int:
+        """How many pieces to hand to the cluster before the first is done: twice as many as it has
+        cores at the moment. Those are left to end by themselves where results are not wanted any
+        more, as to cancel them may end this process too (a bug of Ray 2.60).
+        """
+        return self.workers or 2 * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
 
 def _remote_piece(shared: tuple[dict[str, str], Callable[..., Any]], *call: Any) -> Any:
