@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from superarm.agent.decisions import now
-from superarm.service import agents, commits, log, snapshots
+from superarm.service import agents, commits, feedback, log, snapshots
 from superarm.service.engine import Service
 from superarm.service.events import Decided, Matrix
 from superarm.service.fold import fold
@@ -75,7 +75,7 @@ def _one(tail: Tail, agent: int, rows: Matrix, rng: Any) -> None:
     event = Decided(commits.token(), chosen, rows, seed=7, believed=tail.position)
     made = commits.decide(agent, event)(tail)
     given = Seen(decision=made.id, weights=rng.random(K).tolist())
-    commits.feedback(agent, [given], correct=False)(tail)
+    feedback.feedback(agent, [given], correct=False)(tail)
 
 
 def keep_snapshot(data: Path, events: int) -> None:

@@ -1,5 +1,6 @@
 """One decision: the oracle's answer to the learner's weights."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,8 +24,8 @@ from superarm.arrays.pools import one_blas_thread
 from superarm.checks import as_features, as_numbers, unmasked
 from superarm.contracts import Feedback, Learner, Oracle, Problem, defines_both, features_stay
 from superarm.errors import FeaturesError, SuperarmError, WeightsError
-from superarm.oracles import Slate, TopK
-from superarm.oracles.base import Masked, as_oracle
+from superarm.oracles.base import BaseOracle, Masked, as_oracle
+from superarm.oracles.parts import Candidates
 
 LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
@@ -34,6 +35,8 @@ USERS = 2**21
 """Numbers to hold for the users that are decided for at a time."""
 SCORES = 20
 """Numbers to hold for each score: the score itself, and what it is made from."""
+PLAIN_SCORES = 4
+"""The same where a score is a function of the item's features alone."""
 
 
 def checked(problem: Problem) -> Problem:
@@ -87,12 +90,13 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
     (3, 2)
     """
     n = problem.batch[0]
-    step = _users_per_part(problem.Phi)
+    most = _users_per_part(learner, problem.Phi)
+    parts = math.ceil(n / most)
     found = []
     _let_memory_be_reused()
     with one_blas_thread():
-        for start in range(0, n, step):
-            part = slice(start, start + step)
+        for i in range(parts):  # of about one size: BLAS takes long for few users
+            part = slice(i * n // parts, (i + 1) * n // parts)
             some = Problem(_features_of(problem.Phi, part), _oracle_of(problem.oracle, part))
             generators = rng[part] if isinstance(rng, Sequence) else rng
             found.append(_decide_some(learner, belief, some, generators))
@@ -131,13 +135,15 @@ def _show_in_weights(model: Any) -> bool:
     return not all_finite(response(np.array([np.inf])))
 
 
-def _users_per_part(Phi: Features) -> int:
+def _users_per_part(learner: Learner, Phi: Features) -> int:
     """How many users to decide for at a time: where they share features only scores are held for
     each.
     """
     L, d = Phi.shape[-2:]
-    shared = is_product(Phi) or only_one(Phi) is not None
-    each = L * SCORES if shared else L * d
+    each = L * d
+    if is_product(Phi) or only_one(Phi) is not None:
+        by_rows = defines_both(learner, "weights", "row_weights")
+        each = L * (PLAIN_SCORES if by_rows else SCORES)
     return max(1, USERS // each)
 
 
@@ -172,27 +178,37 @@ def _widened(A: Array, K: int) -> Array:
 
 
 def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> Array | None:
-    """The best k of many items in one pass that never holds all weights; None if it must."""
+    """The best set of many items in one pass that never holds all weights; None if it must."""
     oracle = problem.oracle
     available = None
     if isinstance(oracle, Masked):
         available = oracle.available
         oracle = oracle.oracle
-    if not isinstance(oracle, Slate | TopK) or problem.batch:
+    if not isinstance(oracle, BaseOracle) or problem.batch:
         return None
     if is_tensor(problem.Phi) or is_sparse(problem.Phi):  # of which a part would be a copy
         return None
-    return oracle.of_parts(_parts(learner.row_weights(belief, rng), problem.Phi, available))
+    if oracle.part(slice(0, 1)) is None:
+        return None
+    weights = learner.row_weights(belief, rng)
+    return oracle.merged(_candidates(oracle, weights, problem.Phi, available))
 
 
-def _parts(
-    weights: Callable[[Features], Array], Phi: Features, available: Array | None
-) -> Iterator[Array]:
-    """The weights of one part of the catalogue after the other."""
+def _candidates(
+    oracle: BaseOracle,
+    weights: Callable[[Features], Array],
+    Phi: Features,
+    available: Array | None,
+) -> Iterator[Candidates]:
+    """Those of one part of the catalogue after the other."""
     for start in range(0, Phi.shape[0], PART):
         rows = slice(start, start + PART)
         w = weights(Phi[rows])
-        yield w if available is None else np.where(available[rows], w, -np.inf)
+        if available is not None:
+            w = np.where(available[rows], w, -np.inf)
+        part = oracle.part(rows)
+        if part is not None:
+            yield part.candidates(w)
 
 
 def warm_up(learner: Learner, belief: Any, problem: Problem) -> None:

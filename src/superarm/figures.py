@@ -13,18 +13,9 @@ from scipy.special import stdtrit
 from superarm.agent.explain import Explanation
 from superarm.arrays import Array
 from superarm.files import PathLike
+from superarm.palette import Style, style_of, styles_of
 from superarm.simulation.trace import Trace, mean_se, share_of_optimum
 
-COLORS = {
-    "CombLinTS": "C0",
-    "CombLinUCB": "C2",
-    "LiteralCombLinTS": "C3",
-    "CombTS": "C1",
-    "CombUCB1": "C5",
-    "CombLinTS, auto": "C4",
-    "CombLinTS, logit": "C6",
-    "CombMixTS": "C3",
-}
 REGRET: dict[str, Any] = {
     "xlabel": "episode",
     "ylabel": "cumulative regret",
@@ -50,9 +41,10 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     figure = panels((11, 4.6), columns=2)
     left, right = figure.axes
     curves = {learner: trace.regret(learner) for learner in trace.learners}
-    for i, (learner, regret) in enumerate(from_the_top(curves)):
-        draw_band(left, regret, learner, f"C{i}")
-        draw_band(right, share_of_optimum(trace, learner), learner, f"C{i}")
+    drawn = styles_of(trace.learners)
+    for learner, regret in from_the_top(curves):
+        draw_band(left, regret, learner, drawn[learner])
+        draw_band(right, share_of_optimum(trace, learner), learner, drawn[learner])
     draw_optimum(right)
     finish(left, **REGRET, legend=10, xmargin=0)
     finish(right, xlabel="episode", ylabel=SHARE, xmargin=0)
@@ -145,9 +137,9 @@ def finish(axes: Axes, *, legend: int | None = None, **labels: Any) -> None:
         axes.legend(frameon=False, fontsize=legend)
 
 
-def color_of(label: str) -> str:
-    """The color of a learner in the figures of studies."""
-    return COLORS.get(label, "0.5")
+def dashes(style: Style) -> Any:
+    """The dash of a style, as matplotlib takes it."""
+    return (0, style.dash) if style.dash else "-"
 
 
 def from_the_top(curves: Mapping[str, Array]) -> list[tuple[str, Array]]:
@@ -161,20 +153,19 @@ def draw_band(
     axes: Axes,
     values: Array,
     label: str,
-    color: str | None = None,
-    style: str = "-",
+    style: Style | None = None,
 ) -> None:
     """The mean of values (replicates, episodes) as a line, with its 95 % interval."""
     mean, se = mean_se(values)
-    color = color or color_of(label)
+    style = style or style_of(label)
     t = range(1, len(mean) + 1)
-    axes.plot(t, mean, style, label=label, color=color, linewidth=1.8)
+    axes.plot(t, mean, linestyle=dashes(style), label=label, color=style.color, linewidth=1.8)
     width = stdtrit(max(len(values) - 1, 1), 0.975) * se
     axes.fill_between(
         t,
         mean - width,
         mean + width,
-        color=color,
+        color=style.color,
         alpha=0.18,
         linewidth=0,
     )
@@ -190,16 +181,17 @@ def draw_points(
     x: Sequence[float],
     estimates: Sequence[Mapping[str, Any]],
     label: str,
-    color: str | None = None,
-    style: str = "o-",
+    style: Style | None = None,
 ) -> None:
     """Estimates (mean and standard error) with bars of two standard errors."""
+    style = style or style_of(label)
     axes.errorbar(
         x,
         [estimate["mean"] for estimate in estimates],
         [2 * (estimate["se"] or 0.0) for estimate in estimates],
-        fmt=style,
-        color=color or color_of(label),
+        marker=style.marker,
+        linestyle=dashes(style),
+        color=style.color,
         label=label,
         capsize=2,
         markersize=4,

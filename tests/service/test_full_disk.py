@@ -82,7 +82,9 @@ def test_a_disk_in_trouble_refuses_and_recovers(tmp_path, kind):
             assert answer.headers["content-type"] == "application/problem+json"
             before = log.head(database.read())
             given = {"decision": made["id"], "weights": [1, 0, 0.5]}
-            many = {"feedback": [given] * 50}
+            # more than fits where a decision would not
+            others = [{"decision": one, "weights": [1, 0, 0.5]} for one in said.decisions]
+            many = {"feedback": [given, *others]}
             refused = await client.post("/v1/agents/counts/feedback", json=many)
             assert refused.status_code == 503
             assert log.head(database.read()) == before

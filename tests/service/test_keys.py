@@ -10,7 +10,16 @@ from superarm.errors import ParameterError
 from superarm.service import keys
 from superarm.service.http import ROUTES
 
-OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"), ("GET", "/docs")}
+OPEN = {
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/openapi.json"),
+    ("GET", "/docs"),
+    ("GET", "/"),
+    ("GET", "/session"),
+}
+PAGE = {("GET", "/static/{name:path}"), ("POST", "/session"), ("DELETE", "/session")}
+"""What the page is made of and how one logs in, with tests of their own."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +42,7 @@ def scopes():
 
 
 def test_every_address_has_a_scope_or_is_open(host):
-    assert set(addresses(host)) == OPEN | scopes().keys()
+    assert set(addresses(host)) == OPEN | PAGE | scopes().keys()
 
 
 def asked(host, method, path, key):

@@ -122,9 +122,10 @@ def explain(
     rng: Rng,
     draws: int = 1000,
     seconds: float = np.inf,
+    times: Array | None = None,
 ) -> Explanation:
     """The explanation of some items of a single problem, by `draws` decisions that are not acted
-    on.
+    on; `times` says how often those chose each item, (L,), if they are made already.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Feedback, Problem, TopK
@@ -156,7 +157,8 @@ def explain(
     if model.per_item:
         deviation = method_of(model, "deviation")(own, part)
     std = method_of(model, "std")(own, part)
-    times = times_chosen(learner, belief, problem, draws=draws, rng=rng, seconds=seconds)
+    if times is None:
+        times = times_chosen(learner, belief, problem, draws=draws, rng=rng, seconds=seconds)
     p = times[items] / draws
     return Explanation(
         items,

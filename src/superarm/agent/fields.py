@@ -16,7 +16,8 @@ from superarm.checks import first_repeated, is_whole
 from superarm.checks.tables import Names
 from superarm.contexts import KINDS, remade
 
-MOST_SEEDS = 2**53
+SEED_BITS = 53
+MOST_SEEDS = 2**SEED_BITS
 """Seeds lie below this, so that they survive JSON readers whose numbers are floats."""
 LONGEST_RECORD = 2**24
 """Characters of a record."""

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,12 +27,9 @@ def record(
     """The record of what was chosen in a call, with propensities from so many further draws, which
     must be made within some seconds.
     """
-    A = chosen[chosen >= 0]
-    Phi = call.problem.Phi
-    rows = _rows(Phi, A)
-    features = Phi[A] if isinstance(Phi, InContext) else rows
+    one = _chosen(call, call.problem.Phi, chosen[chosen >= 0])
     time = as_time(decisions.now())
-    return _record(call, A, features, time, seed, rng, draws, seconds)
+    return _record(call, one, time, seed, rng, draws, seconds)
 
 
 def records(
@@ -42,21 +40,46 @@ def records(
     draws: int,
 ) -> list[Decision]:
     """The records of what was chosen for each of many users."""
-    users = range(len(chosen))
-    if is_product(call.problem.Phi):  # rows that are multiplied out may be too wide for all at once
-        return [record(call.of_user(i), chosen[i], seeds[i], rngs[i], draws) for i in users]
-
-    rows = _rows(call.problem.Phi, chosen)
-    full = is_full(chosen)
     time = as_time(decisions.now())
     made = []
-    for i in users:
-        there = slice(None) if full else chosen[i] >= 0
-        features = rows[i, there].copy()  # a view would keep the rows of all users in memory
-        one = call.of_user(i) if draws else call
-        found = _record(one, chosen[i, there], features, time, seeds[i], rngs[i], draws)
-        made.append(found)
+    for i, one in enumerate(chosen_each(call, chosen)):
+        own = call.of_user(i) if draws else call
+        if isinstance(one.features, np.ndarray):  # a view would keep those of all users in memory
+            one = one._replace(features=one.features.copy())
+        made.append(_record(own, one, time, seeds[i], rngs[i], draws))
     return made
+
+
+class Chosen(NamedTuple):
+    """What was chosen for one user."""
+
+    A: Array  # (K,) items of the problem
+    items: list[Any]  # their ids
+    features: Features  # (K, d)
+
+
+def chosen_each(call: Asked, chosen: Array) -> list[Chosen]:
+    """What was chosen for each of many users, (n, K), with features that may be views of those of
+    all users.
+    """
+    Phi = call.problem.Phi
+    if is_product(Phi):  # rows that are multiplied out may be too wide for all at once
+        return [_chosen(call, Phi[i], A[A >= 0]) for i, A in enumerate(chosen)]
+    rows = _rows(Phi, chosen)
+    if is_full(chosen):
+        return list(map(Chosen, chosen, call.ids(chosen).tolist(), rows))
+    found = []
+    for A, features in zip(chosen, rows, strict=True):
+        there = A >= 0
+        found.append(Chosen(A[there], call.ids(A[there]).tolist(), features[there]))
+    return found
+
+
+def _chosen(call: Asked, Phi: Features, A: Array) -> Chosen:
+    """What was chosen from these features."""
+    rows = _rows(Phi, A)
+    features = Phi[A] if isinstance(Phi, InContext) else rows
+    return Chosen(A, call.ids(A).tolist(), features)
 
 
 def _rows(Phi: Features, A: Array) -> Array:
@@ -71,25 +94,24 @@ def _rows(Phi: Features, A: Array) -> Array:
 
 def _record(
     call: Asked,
-    A: Array,
-    features: Features,
+    one: Chosen,
     time: str,
     seed: int,
     rng: np.random.Generator,
     draws: int,
     seconds: float = np.inf,
 ) -> Decision:
-    """The record of a decision for the items A, whose features are at hand."""
+    """The record of a decision for what was chosen."""
     propensity = None
     if draws:
         p = propensities(
-            call.learner, call.belief, call.problem, A, draws=draws, rng=rng, seconds=seconds
+            call.learner, call.belief, call.problem, one.A, draws=draws, rng=rng, seconds=seconds
         )
         propensity = tuple(p.tolist())
     return Decision(
         id=uuid.uuid4().hex,
-        items=tuple(call.ids(A).tolist()),
-        features=features,
+        items=tuple(one.items),
+        features=one.features,
         time=time,
         seed=seed,
         propensity=propensity,

@@ -160,8 +160,10 @@ def _take_constants_as_numbers(jitted: Any) -> None:
 
 
 def _pays(rows: Any) -> bool:
-    """Whether an array is worth the work of all cores."""
-    return len(rows) > 1 and rows.size >= ENOUGH_FOR_ALL_CORES
+    """Whether an array is worth the work of all cores, where there are several to use."""
+    if len(rows) < 2 or rows.size < ENOUGH_FOR_ALL_CORES:
+        return False
+    return bool(_numba().config.NUMBA_NUM_THREADS > 1)
 
 
 def _compile(jitted: Any, args: tuple[Any, ...]) -> None:

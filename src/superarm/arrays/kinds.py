@@ -181,6 +181,10 @@ def repeated(x: Array, n: int) -> Array:
         array([[1., 2.],
                [1., 2.]])
     """
+    if type(x) is np.ndarray and x.flags.c_contiguous:  # NumPy's own takes three times as long
+        found = np.ndarray((n, *x.shape), x.dtype, x, strides=(0, *x.strides))
+        found.flags.writeable = False
+        return found
     return namespace(x).broadcast_to(x, (n, *x.shape))
 
 

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from superarm.agent import Decision
 from superarm.agent.asked import Asked, asked
-from superarm.agent.fields import MOST_SEEDS
-from superarm.agent.record import record, records
+from superarm.agent.fields import SEED_BITS
+from superarm.agent.record import Chosen, chosen_each, record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
 from superarm.arrays import repeated
 from superarm.contexts import InContext
 from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log
+from superarm.service import feedback as written
 from superarm.service.asking import (
     checked_ids,
     digest_of,
@@ -97,7 +97,7 @@ def _decided(service: Service, wanted: Wanted) -> Work | Exception:
     try:
         folded, state = service.ready(wanted.name)
         call = asked_by(service.limits, folded, state, wanted.body)
-        seed = secrets.randbelow(MOST_SEEDS)
+        seed = secrets.randbits(SEED_BITS)
         rng = np.random.default_rng(seed)
         start = time.perf_counter()
         chosen = call.decided(rng)
@@ -105,7 +105,8 @@ def _decided(service: Service, wanted: Wanted) -> Work | Exception:
         seconds = service.limits.decide_seconds
         made = record(call, chosen, seed, rng, wanted.body.draws, seconds)
         explored = service.looks.explored(wanted.name, call, chosen)
-        return _work(service.limits, folded, wanted, made, explored)
+        one = Chosen(chosen, list(made.items), made.features)
+        return _work(service.limits, folded, wanted, one, seed, explored, made.propensity)
     except Exception as error:  # who waits is told, and the others are decided for
         return error
 
@@ -115,16 +116,16 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
     try:
         folded, state = service.ready(name)
         contexts = [in_context(state, one.body.context) for one in wanted]
-        seeds = [secrets.randbelow(MOST_SEEDS) for _ in wanted]
+        seeds = [secrets.randbits(SEED_BITS) for _ in wanted]
         rngs = [np.random.default_rng(seed) for seed in seeds]
         start = time.perf_counter()
         call = asked(state, _shared(state, contexts), None, None)
         chosen = call.decided(rngs)
         service.took(wanted[0].whose, (time.perf_counter() - start) / len(wanted))
-        made = records(call, chosen, seeds, rngs, 0)
+        made = chosen_each(call, chosen)
         explored: list[bool | None] = [None] * len(wanted)
         explored[0] = service.looks.explored(name, call.of_user(0), chosen[0])
-        each = zip(wanted, made, explored, strict=True)
+        each = zip(wanted, made, seeds, explored, strict=True)
         return [_work(service.limits, folded, *one) for one in each]
     except SuperarmError:  # of one of them, or of a learner whose features stay
         return [_decided(service, one) for one in wanted]
@@ -142,23 +143,25 @@ def _work(
     limits: Limits,
     folded: Folded,
     wanted: Wanted,
-    made: Decision,
+    chosen: Chosen,
+    seed: int,
     explored: bool | None,
+    propensity: tuple[float, ...] | None = None,
 ) -> Work:
     """What writes a decision down."""
-    if len(made.items) > limits.chosen:
+    if len(chosen.items) > limits.chosen:
         raise TooLarge(f"a decision may be of {limits.chosen} items")
     body = wanted.body
-    Phi = made.features
+    Phi = chosen.features
     event = Decided(
         token=commits.token(),
-        items=list(made.items),
-        features=features_to_keep(made),
-        seed=made.seed,
+        items=chosen.items,
+        features=features_to_keep(Phi),
+        seed=seed,
         believed=folded.position,
         context=Phi.x.tolist() if isinstance(Phi, InContext) else None,
-        propensity=None if made.propensity is None else list(made.propensity),
-        draws=made.draws,
+        propensity=None if propensity is None else list(propensity),
+        draws=body.draws or None,
         user=body.user,
         available=body.available,
         oracle=body.oracle,
@@ -249,8 +252,10 @@ async def feedback(
     given = given_of(body)
     if folded.state is not None and needs_fractions(folded.state.learner):
         require_fractions(given)
-    work = commits.feedback(folded.created_at, given, correct=body.correct)
-    taken: Taken = await service.written(commits.once(key, digest_of(name, body), work))
+    work = written.feedback(folded.created_at, given, correct=body.correct)
+    if key is not None:
+        work = commits.once(key, digest_of(name, body), work)
+    taken: Taken = await service.written(work)
     return taken
 
 

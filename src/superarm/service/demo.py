@@ -185,6 +185,8 @@ def _greeting(url: str, key: str, found: World) -> str:
     return f"""
 {len(found.items)} articles, {len(TASTES)} kinds of readers by day and in the evening;
 {SHOWN} articles are shown to each. What they like is not known at first.
+Watch it learn: {url}/#key={key}
+
 Which articles are for a student in the evening, and why?
 
   KEY={key}

@@ -8,17 +8,20 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope
 
 from superarm.errors import SuperarmError
 from superarm.service import keys, tables
+from superarm.service.dashboard import sessions
+from superarm.service.database import Connection
 from superarm.service.engine import Service, as_refused
 from superarm.service.metrics import Metrics
 from superarm.service.problems import (
@@ -38,15 +41,36 @@ REMEMBERED = 1.0
 LARGE = 2**18
 """Bytes of a body that is read in a thread of its own."""
 
+_NO_KEY = "give a key: Authorization: Bearer KEY"
 _logger = logging.getLogger("superarm.service")
 
 
-@dataclass(frozen=True)
-class Call:
+class Asking(NamedTuple):
+    """A request as it came."""
+
+    scope: Scope
+    receive: Receive
+    params: Mapping[str, str]  # from the address
+    headers: Mapping[bytes, list[str]]
+
+    def header(self, name: bytes, default: str) -> str:
+        """What a header says, where it is there first."""
+        return self.headers[name][0] if name in self.headers else default
+
+
+def asking_of(scope: Scope, receive: Receive, params: Mapping[str, str]) -> Asking:
+    """A request with its headers by name."""
+    headers: dict[bytes, list[str]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name, []).append(value.decode("latin-1"))
+    return Asking(scope, receive, params, headers)
+
+
+class Call(NamedTuple):
     """One request, read and allowed."""
 
     service: Service
-    request: Request
+    asking: Asking
     body: Any
     key: str | None  # for idempotency, of one key of the service's
     allow: Callable[[], Any] = lambda: None  # raises if its key is none any more
@@ -54,11 +78,11 @@ class Call:
     @property
     def agent(self) -> str:
         """The agent in the address."""
-        return str(self.request.path_params["agent"])
+        return self.asking.params["agent"]
 
     def number(self, name: str, default: int, most: int) -> int:
         """A whole number in the query."""
-        text = self.request.query_params.get(name)
+        text = QueryParams(self.asking.scope["query_string"]).get(name)
         if text is None:
             return default
         if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) <= most):
@@ -67,7 +91,7 @@ class Call:
 
     def text(self, name: str) -> str | None:
         """A text in the query."""
-        found = self.request.query_params.get(name)
+        found = QueryParams(self.asking.scope["query_string"]).get(name)
         if found is not None and (len(found) > 1000 or "\x00" in found):
             raise Unfit(f"{name} has at most 1000 characters, none of them 0", f"/{name}")
         return found
@@ -116,115 +140,158 @@ class Door:
 
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self.service = service
-        self.metrics = metrics
-        self._known: dict[str, tuple[float, keys.Key | None]] = {}
+        self._metrics = metrics
+        self._known: dict[Any, tuple[float, keys.Key | None]] = {}
         self._held = 0  # bytes of the bodies that are worked on
 
     def endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         """What answers requests to an address."""
-        takes_json = route.body not in (None, bytes)
-        decoder = msgspec.json.Decoder(route.body) if takes_json else None
+        decoder = decoder_of(route)
 
         async def answer(request: Request) -> Response:
             start = time.perf_counter()
+            asking = asking_of(request.scope, request.receive, request.path_params)
             try:
-                response = await self._answer(route, decoder, request)
+                response = _response(await self.answer(route, decoder, asking), route.status)
             except Exception as error:
-                response = self._refused(error, request)
-            seconds = time.perf_counter() - start
-            self.metrics.count(route.method, route.path, response.status_code, seconds)
+                response = self.refused(error, asking)
+            self.count(route, response.status_code, start)
             return response
 
         return answer
 
     def guarded(
         self,
-        scope: str,
+        scope: str | None,
         handle: Callable[[Request], Awaitable[Response]],
     ) -> Callable[[Request], Awaitable[Response]]:
-        """What answers only those who have a key for it."""
+        """What answers only those who have a key for it, or everybody if it needs none."""
 
         async def answer(request: Request) -> Response:
+            asking = asking_of(request.scope, request.receive, request.path_params)
             try:
-                self._allowed(request, scope)
+                self._allowed(asking, scope)
                 return await handle(request)
             except Exception as error:
-                return self._refused(error, request)
+                return self.refused(error, asking)
 
         return answer
 
-    async def _answer(self, route: Route, decoder: Any, request: Request) -> Response:
-        key = self._allowed(request, route.scope)
-        named = _named(key, route, request.headers.getlist("idempotency-key"))
-        if route.body is None:
-            allow = functools.partial(self._allowed, request, route.scope)
-            call = Call(self.service, request, None, named, allow)
-            return _response(await route.handle(call), route.status)
-        async with self._content(request) as content:
-            if len(content) < LARGE:
-                body = _decoded(route, decoder, request, content)
-            else:
-                body = await asyncio.to_thread(_decoded, route, decoder, request, content)
-            call = Call(self.service, request, body, named)
-            return _response(await route.handle(call), route.status)
+    def count(self, route: Route, status: int, start: float) -> None:
+        """Count an answer to what was asked at a time."""
+        seconds = time.perf_counter() - start
+        self._metrics.count(route.method, route.path, status, seconds)
 
-    def _allowed(self, request: Request, scope: str | None) -> keys.Key | None:
+    async def answer(self, route: Route, decoder: Any, asking: Asking) -> Any:
+        """What is behind an address says to a request."""
+        key = self._allowed(asking, route.scope)
+        named = _named(key, route, asking.headers.get(b"idempotency-key", []))
+        if route.body is None:
+            allow = functools.partial(self._allowed, asking, route.scope)
+            call = Call(self.service, asking, None, named, allow)
+            return await route.handle(call)
+        content = await self._read(asking)
+        try:
+            if len(content) < LARGE:
+                body = _decoded(route, decoder, asking, content)
+            else:
+                body = await asyncio.to_thread(_decoded, route, decoder, asking, content)
+            call = Call(self.service, asking, body, named)
+            return await route.handle(call)
+        finally:
+            self._held -= len(content)
+
+    def _allowed(self, asking: Asking, scope: str | None) -> keys.Key | None:
         """The key of a request, if it is for this."""
         if scope is None:
             return None
-        given = request.headers.getlist("authorization")
-        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        if kind.lower() != "bearer" or not text:
-            raise Unauthorized("give a key: Authorization: Bearer KEY")
-        key = self._find(text.strip()[:200])
-        if key is None:
-            raise Unauthorized("this key is not known, or was revoked")
+        given = asking.headers.get(b"authorization", [])
+        key = self._of_header(given) if given else self._of_session(Request(asking.scope))
         if not key.may(scope):
             raise Forbidden(f"this key is not for {scope!r}, but for {' '.join(key.scopes)}")
         return key
 
-    def _find(self, text: str) -> keys.Key | None:
-        """What a key is, as of a second ago."""
+    def _of_header(self, given: list[str]) -> keys.Key:
+        """The key that a request names."""
+        kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        if kind.lower() != "bearer" or not text:
+            raise Unauthorized(_NO_KEY)
+        key = self._find(text.strip()[:200], keys.find)
+        if key is None:
+            raise Unauthorized("this key is not known, or was revoked")
+        return key
+
+    def _of_session(self, request: Request) -> keys.Key:
+        """The key that somebody logged in with."""
+        token = sessions.token_of(request)
+        if token is None:
+            raise Unauthorized(_NO_KEY)
+        key = self.session(token)
+        if key is None:
+            raise Unauthorized("nobody is logged in: the session has ended, or its key was revoked")
+        sessions.require_own_page(request, token)
+        return key
+
+    def session(self, token: str) -> keys.Key | None:
+        """The key of a session, as of a second ago."""
+        return self._find(token[:200], sessions.key_of)
+
+    def forget(self, token: str) -> None:
+        """Look anew at a session that has ended."""
+        self._known.pop((sessions.key_of, token[:200]), None)
+
+    def _find(
+        self,
+        text: str,
+        find: Callable[[Connection, str], keys.Key | None],
+    ) -> keys.Key | None:
+        """What a key or a token is, as of a second ago."""
         moment = time.monotonic()
-        at, found = self._known.get(text, (-REMEMBERED, None))
+        at, found = self._known.get((find, text), (-REMEMBERED, None))
         if moment - at < REMEMBERED:
             return found
-        found = keys.find(self.service.database.read(), text)
+        found = find(self.service.database.read(), text)
         if len(self._known) > 1000:
             self._known.clear()
-        self._known[text] = (moment, found)
+        self._known[find, text] = (moment, found)
         return found
 
-    @asynccontextmanager
-    async def _content(self, request: Request) -> AsyncIterator[bytes]:
+    async def _read(self, asking: Asking) -> bytes:
         """The whole body, unless it is too large, or all that are worked on are."""
         most = self.service.limits.body
-        declared = request.headers.get("content-length", "0")
+        declared = asking.header(b"content-length", "0")
         if declared.isascii() and declared.isdigit() and int(declared[:18]) > most:
             raise TooLarge(f"a body may have {most} bytes")
         parts = []
         size = 0
+        more = True
         try:
-            async for part in request.stream():
+            while more:
+                message = await asking.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                part = message.get("body", b"")
+                more = message.get("more_body", False)
+                parts.append(part)
                 size += len(part)
                 self._held += len(part)
                 if size > most:
                     raise TooLarge(f"a body may have {most} bytes")
                 if self._held > self.service.limits.bodies:
                     raise Busy("there are too many large bodies at once: try again later")
-                parts.append(part)
-            yield b"".join(parts)
-        finally:
+        except BaseException:
             self._held -= size
+            raise
+        return b"".join(parts)
 
-    def _refused(self, error: Exception, request: Request) -> Response:
+    def refused(self, error: Exception, asking: Asking) -> Response:
         """The problem details of an error."""
         if isinstance(error, SuperarmError | MemoryError):
             error = as_refused(error)
         if isinstance(error, ClientDisconnect):
             return Response(status_code=400)
         if not isinstance(error, Refused):
-            _logger.exception("%s %s failed", request.method, request.url.path)
+            _logger.exception("%s %s failed", asking.scope["method"], asking.scope["path"])
             return problem(
                 {
                     "type": "about:blank",
@@ -258,12 +325,17 @@ def hidden(wanted: str) -> str:
     return hashlib.blake2b(wanted.encode(), digest_size=16).hexdigest()
 
 
-def _decoded(route: Route, decoder: Any, request: Request, content: bytes) -> Any:
+def decoder_of(route: Route) -> Any:
+    """What reads the bodies of an address; None if they are no JSON."""
+    return None if route.body in (None, bytes) else msgspec.json.Decoder(route.body)
+
+
+def _decoded(route: Route, decoder: Any, asking: Asking, content: bytes) -> Any:
     """The body as what the address takes."""
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    coding = asking.header(b"content-encoding", "identity").strip().lower()
     if coding != "identity":
         raise Unsupported(f"bodies are read as they are, not in the encoding {coding!r:.60}")
-    media = request.headers.get("content-type", JSON).split(";")[0].strip().lower()
+    media = asking.header(b"content-type", JSON).split(";")[0].strip().lower()
     if route.body is bytes:
         if media not in (BYTES, JSON):
             raise Unsupported(f"this takes {BYTES}, not {media!r:.60}")

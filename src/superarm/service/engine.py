@@ -177,6 +177,7 @@ class Service:
             tail.finish()
         if tail.appended:
             self.trouble = None
+        if tail.to_learn:
             self.learner.wake()
 
     async def written(self, work: Work) -> Any:
@@ -249,8 +250,8 @@ class Service:
         self._seconds[whose] = seconds
 
     def _decide(self, jobs: list[Job]) -> list[Job]:
-        """Decide, and hand each decision on to be written; returns those that failed."""
-        failed = []
+        """Decide, and write all decisions in one transaction."""
+        made = []
         by_way: dict[Deciding, list[Job]] = {}
         for job in jobs:
             by_way.setdefault(job.work[0], []).append(job)
@@ -259,11 +260,12 @@ class Service:
             for job, work in zip(some, decide(self, wanted), strict=True):
                 if isinstance(work, Exception):
                     job.error = as_refused(work)
-                    failed.append(job)
                 else:
                     job.work = work
-                    self.writer.put(job)
-        return failed
+                    made.append(job)
+        if made:
+            self._commit(made)
+        return jobs
 
     # --- what is believed -------------------------------------------------------------------------
 

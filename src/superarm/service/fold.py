@@ -432,9 +432,8 @@ def features_of(made: Decided, state: State) -> Features:
     return remade(own.made, own.made.side(rows), x, own.x_names, own.item_names)
 
 
-def features_to_keep(decision: Decision) -> Matrix:
+def features_to_keep(Phi: Features) -> Matrix:
     """The features of the chosen items, in a context of the items alone."""
-    Phi = decision.features
     return Matrix.of(Phi.rows if isinstance(Phi, InContext) else Phi)
 
 

@@ -13,11 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
+from starlette.types import Receive, Scope, Send
 
 from superarm.service import agents, decisions, looking, openapi, tables
+from superarm.service.dashboard import pages
 from superarm.service.dashboard import routes as dashboard
 from superarm.service.door import BYTES, Call, Door, Route, aside, problem
 from superarm.service.engine import Service
+from superarm.service.express import Express
 from superarm.service.metrics import Metrics
 from superarm.service.problems import NotFound
 from superarm.service.wire import (
@@ -96,7 +99,7 @@ async def make_decision(call: Call) -> Made:
 
 async def show_decision(call: Call) -> FullDecision:
     """A decision with its features and what was observed of it."""
-    wanted = call.request.path_params["decision"]
+    wanted = call.asking.params["decision"]
     return await asyncio.to_thread(decisions.decision, call.service, call.agent, wanted)
 
 
@@ -151,6 +154,8 @@ async def show_readiness(call: Call) -> Health:
 
 
 A = "/v1/agents/{agent}"
+HOT = 2
+"""How many of the routes have a short way: the first."""
 ROUTES = (  # those that are asked for most come first, as addresses are compared one by one
     Route("POST", f"{A}/decisions", "decide", make_decision, Decide, Made, 201, once=True),
     Route("POST", f"{A}/feedback", "feedback", give_feedback, GiveFeedback, Taken, once=True),
@@ -206,6 +211,17 @@ def _allowed(request: Request) -> list[str]:
     return sorted(found)
 
 
+class _Application(Starlette):
+    """Starlette, with a short way before it."""
+
+    express: Express
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and await self.express.answers(scope, receive, send):
+            return
+        await super().__call__(scope, receive, send)
+
+
 def application(service: Service) -> Starlette:
     """The service as an ASGI application."""
     metrics = Metrics(service)
@@ -214,7 +230,9 @@ def application(service: Service) -> Starlette:
         StarletteRoute(route.path, door.endpoint(route), methods=[route.method]) for route in ROUTES
     ]
     found += openapi.routes(ROUTES, metrics, door)
+    found += pages.routes(door)
     handlers: Any = {404: _unknown, 405: _unknown}
-    app = Starlette(routes=found, exception_handlers=handlers)
+    app = _Application(routes=found, exception_handlers=handlers)
+    app.express = Express(door, ROUTES[:HOT])
     app.router.redirect_slashes = False  # where to would be made of what the request says it is
     return app

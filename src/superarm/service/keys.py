@@ -71,6 +71,15 @@ def find(connection: Connection, key: str) -> Key | None:
     return found
 
 
+def by_id(connection: Connection, key_id: str) -> Key | None:
+    """What is known of the key with this id; None if there is none, or it was revoked."""
+    rows = connection.execute(
+        "SELECT id, scopes, note, created, revoked FROM keys WHERE id = ? AND revoked IS NULL",
+        (key_id,),
+    )
+    return _key(rows[0]) if rows else None
+
+
 def listed(connection: Connection) -> list[Key]:
     """All keys, also those that were revoked."""
     rows = connection.execute(

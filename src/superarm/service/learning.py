@@ -15,7 +15,7 @@ import numpy as np
 
 from superarm.agent.decisions import as_time, now
 from superarm.errors import SuperarmError
-from superarm.service import commits, log, snapshots
+from superarm.service import feedback, log, snapshots
 from superarm.service.database import Database
 from superarm.service.durations import seconds_of
 from superarm.service.fold import Folded, earliest, fold
@@ -277,7 +277,8 @@ class Learner:
             if default is None:
                 continue
             before = moment - timedelta(seconds=seconds_of(default["after"], "/default/after"))
-            works.append(commits.sweep(name, folded.created_at, default["weight"], as_time(before)))
+            weight = default["weight"]
+            works.append(feedback.sweep(name, folded.created_at, weight, as_time(before)))
         while works and not self._stopping:  # those of all agents in one transaction
             answers = [self._writer.submit(work) for work in works]
             works = [work for work, more in zip(works, answers, strict=True) if more.result()]

@@ -5,7 +5,7 @@ Each event's digest goes into a chain of hashes, so that a log that was changed 
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,11 +13,13 @@ import msgspec
 
 from superarm.agent.decisions import as_time
 from superarm.service import events
-from superarm.service.database import Connection
+from superarm.service.database import Connection, Row
 from superarm.service.problems import Gone, NotFound, Unavailable
 
 HASH = 16
 """Bytes of a hash."""
+TOGETHER = 64
+"""Rows that are asked for in one statement."""
 WHOLE = 2**62
 """A position beyond all others."""
 
@@ -51,17 +53,26 @@ class Tail:
     """
 
     def __init__(self, tx: Connection, now: datetime) -> None:
-        self.tx = tx
+        self._tx = tx
         ((position, time, chain),) = tx.execute("SELECT position, time, chain FROM head")
         self.position: int = position
         self.time = max(as_time(now), _next(time))
+        self.to_learn = False
+        """Whether there is anything new that learning is about."""
         self._chain: bytes = chain
         self._start: int = position
+        self._appended: list[Row] = []  # events that are written together
+
+    @property
+    def tx(self) -> Connection:
+        """The transaction, in which all that was appended can be seen."""
+        self._write()
+        return self._tx
 
     @functools.cached_property
     def base(self) -> int:
         """The position before the first event that is kept."""
-        return base(self.tx)
+        return base(self._tx)
 
     def append(self, agent: int | None, event: events.Event, person: str | None = None) -> int:
         """Write an event; returns its position. An agent that is None begins here."""
@@ -69,18 +80,16 @@ class Tail:
         body = events.encoded(event)
         digest = hashed(body)
         kind = events.kind_of(event)
-        given = (
-            self.position,
-            self.position if agent is None else agent,
-            kind,
-            self.time,
-            person,
-            digest,
-            body,
-        )
-        self._chain = linked(self._chain, given[:4], digest)
-        self.tx.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", given)
+        whose = self.position if agent is None else agent
+        self._chain = linked(self._chain, (self.position, whose, kind, self.time), digest)
+        self._appended.append((self.position, whose, kind, self.time, person, digest, body))
+        self.to_learn |= kind != "decided"
         return self.position
+
+    def _write(self) -> None:
+        if self._appended:
+            self._tx.execute_each("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", self._appended)
+            self._appended = []
 
     @property
     def appended(self) -> bool:
@@ -135,6 +144,30 @@ def decision(connection: Connection, position: int) -> Entry:
     return Entry(position, agent, time, events.decoded(body))
 
 
+def decisions(connection: Connection, positions: Iterable[int]) -> dict[int, Entry]:
+    """The decisions at those of the positions where there is one that was not erased."""
+    found = {}
+    rows = _each(
+        connection,
+        "SELECT position, agent, time, body FROM events "
+        "WHERE kind = 'decided' AND body IS NOT NULL AND position IN",
+        positions,
+    )
+    for position, agent, time, body in rows:
+        found[position] = Entry(position, agent, time, events.decoded(body))
+    return found
+
+
+def _each(connection: Connection, sql: str, wanted: Iterable[int]) -> Iterator[Row]:
+    """The rows whose last column in the SQL is one of those wanted, many at a time."""
+    left = list(wanted)
+    while left:
+        some = left[:TOGETHER]
+        left = left[TOGETHER:]
+        marks = ", ".join("?" * len(some))
+        yield from connection.execute(f"{sql} ({marks})", some)
+
+
 def folded(
     connection: Connection,
     agent: int,
@@ -156,8 +189,16 @@ def folded(
 
 def seen(connection: Connection, decision: int) -> dict[int, Place]:
     """What was observed of a decision, by place."""
-    found = connection.execute("SELECT seen FROM feedback WHERE decision = ?", (decision,))
-    return places(found[0][0]) if found else {}
+    return seen_each(connection, [decision])[decision]
+
+
+def seen_each(connection: Connection, decisions: Iterable[int]) -> dict[int, dict[int, Place]]:
+    """What was observed of each of the decisions, by place."""
+    found: dict[int, dict[int, Place]] = {decision: {} for decision in decisions}
+    sql = "SELECT decision, seen FROM feedback WHERE decision IN"
+    for decision, body in _each(connection, sql, found):
+        found[decision] = places(body)
+    return found
 
 
 def places(body: bytes) -> dict[int, Place]:
@@ -165,12 +206,13 @@ def places(body: bytes) -> dict[int, Place]:
     return _places.decode(body)
 
 
-def note_seen(tx: Connection, decision: int, known: dict[int, Place]) -> None:
-    """Remember what was observed of a decision."""
-    tx.execute(
+def note_seen(tx: Connection, known: Mapping[int, dict[int, Place]]) -> None:
+    """Remember what was observed of decisions."""
+    rows = [(decision, msgspec.msgpack.encode(places)) for decision, places in known.items()]
+    tx.execute_each(
         "INSERT INTO feedback VALUES (?, ?) "
         "ON CONFLICT (decision) DO UPDATE SET seen = excluded.seen",
-        (decision, msgspec.msgpack.encode(known)),
+        rows,
     )
 
 

@@ -47,11 +47,11 @@ def explain(service: Service, name: str, body: Explain) -> Explained:
     if not all(np.isfinite(numbers).all() for numbers in found[1:7]):
         raise Unfit("what is believed of these items leaves the range of float64")
     found = found._replace(items=call.ids(A), names=state.catalogue.names)
-    listed = [_contribution(found, i) for i in range(len(A))]
+    listed = [contribution(found, i) for i in range(len(A))]
     return Explained(items=listed, believed=folded.position)
 
 
-def _contribution(found: Explanation, i: int) -> Contribution:
+def contribution(found: Explanation, i: int) -> Contribution:
     """What an explanation says of one item."""
     parts: Any = found.contributions[i].tolist()
     if found.names is not None:

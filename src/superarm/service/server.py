@@ -188,7 +188,8 @@ def _announced(server: Any) -> Any:
                 host, port = socket.getsockname()[:2]
                 scheme = "https" if server.config.is_ssl else "http"
                 address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-                print(f"serving at {address}, what there is at {address}/docs", flush=True)
+                words = f"serving at {address}, to look at in a browser; addresses: {address}/docs"
+                print(words, flush=True)
 
     server.startup = startup
     return server

@@ -22,6 +22,9 @@ FILE = "superarm.db"
 """The name of the file in the folder of a service."""
 MARK = 0x73617231
 """The application id of the file, by which it is known to be ours: sar1."""
+PAGE = 8192
+"""Bytes of a page of a new file: a decision is often more than half of SQLite's own 4096, and would
+leave the rest of its page empty."""
 _PATIENCE = 5000
 """Milliseconds to wait for another process that writes."""
 
@@ -48,12 +51,17 @@ class _Connection:
 
     def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
         """All rows of the answer."""
-        with _explained():
+        with _EXPLAINED:
             return list(self.apsw.execute(sql, given))
+
+    def execute_each(self, sql: str, given: Sequence[Sequence[Any]]) -> None:
+        """Do it once for each."""
+        with _EXPLAINED:
+            self.apsw.executemany(sql, given)
 
     def rows(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Row]:
         """The rows of the answer, one after the other."""
-        with _explained():
+        with _EXPLAINED:
             yield from self.apsw.execute(sql, given)
 
     def damage(self) -> list[str]:
@@ -106,7 +114,7 @@ class Sqlite:
             raise
 
     def _connected(self) -> _Connection:
-        with _explained():
+        with _EXPLAINED:
             connection = _Connection(str(self.path), self._options, self._synchronous)
         self._all.append(connection)
         return connection
@@ -149,7 +157,7 @@ class Sqlite:
             # process would let the copy begin again
             with (
                 self.steady() as source,
-                _explained(),
+                _EXPLAINED,
                 target.backup("main", source.apsw, "main") as copy,
             ):
                 while not copy.done:
@@ -199,6 +207,7 @@ def _prepare(connection: _Connection, path: Path) -> None:
             connection
         ):  # to read, nobody need wait for a server that writes
             return
+    connection.execute(f"PRAGMA page_size = {PAGE}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(f"PRAGMA application_id = {MARK}")
@@ -226,25 +235,36 @@ def _refuse_newer(connection: _Connection, path: Path) -> None:
         )
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Errors of the disk as what they mean to those who ask."""
-    try:
-        yield
-    except apsw.FullError as error:
-        raise Unavailable("the disk is full: nothing was written; try again later") from error
-    except apsw.NotADBError as error:
-        raise FileError(f"this is not a database of superarm's ({error})") from error
-    except (apsw.CorruptError, UnicodeDecodeError) as error:
-        raise Unavailable(f"the log is damaged ({error}): restore a backup of it") from error
-    except (
-        apsw.BusyError,
-        apsw.CantOpenError,
-        apsw.IOError,
-        apsw.LockedError,
-        apsw.NoMemError,
-        apsw.PermissionsError,
-        apsw.ProtocolError,
-        apsw.ReadOnlyError,
-    ) as error:
-        raise Unavailable(f"the log cannot be written or read now ({error})") from error
+class _Explained:
+    """Errors of the disk as what they mean to those who ask. A class, as a generator would take
+    longer than many of the statements that it surrounds.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            return
+        if isinstance(error, apsw.FullError):
+            raise Unavailable("the disk is full: nothing was written; try again later") from error
+        if isinstance(error, apsw.NotADBError):
+            raise FileError(f"this is not a database of superarm's ({error})") from error
+        if isinstance(error, apsw.CorruptError | UnicodeDecodeError):
+            raise Unavailable(f"the log is damaged ({error}): restore a backup of it") from error
+        if isinstance(error, _PASSING):
+            raise Unavailable(f"the log cannot be written or read now ({error})") from error
+
+
+_EXPLAINED = _Explained()
+_PASSING = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.IOError,
+    apsw.LockedError,
+    apsw.NoMemError,
+    apsw.PermissionsError,
+    apsw.ProtocolError,
+    apsw.ReadOnlyError,
+)
+"""Errors after which it may be tried again."""

@@ -12,7 +12,7 @@ from typing import Any
 
 MOST = 512
 """Jobs that are taken at once."""
-LONG = 0.01
+LONG = 0.05
 """Seconds that jobs taken at once usually do not need."""
 
 
@@ -99,10 +99,6 @@ class Worker:
         job.waiting = job.loop.create_future()
         self._queue.put(job)
         return job.waiting  # type: ignore[no-any-return]
-
-    def put(self, job: Job) -> None:
-        """Take over a job from another worker."""
-        self._queue.put(job)
 
     def stop(self) -> None:
         """Finish all that waits, and end."""

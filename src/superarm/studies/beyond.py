@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from superarm.arrays import Array
 from superarm.learners import CombLinTS
+from superarm.palette import styles_of
 from superarm.simulation.lockstep import Instance
 from superarm.studies import calibration, clicks, drift, explore, returns
 from superarm.studies.ads import Ads
@@ -136,9 +137,9 @@ def draw(content: Content, wandering: Curves, clicking: Curves) -> Figures:
         (figure.axes[0], wandering, "θ* wanders: forgetting"),
         (figure.axes[1], clicking, "clicks: the logit link"),
     ):
-        for i, (label, values) in enumerate(figures.from_the_top(curves)):
-            ours = "forgetting" in label or "logit" in label
-            figures.draw_band(axes, values, label, f"C{i}", "-" if ours else "--")
+        drawn = styles_of(curves)
+        for label, values in figures.from_the_top(curves):
+            figures.draw_band(axes, values, label, drawn[label])
         figures.finish(axes, **figures.REGRET, legend=9, title=title, xmargin=0)
     figure.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
     return {"beyond": figure, **explore.draw(content["explore"], replicates)}

@@ -13,6 +13,7 @@ from superarm.contracts import Oracle, Problem, World
 from superarm.errors import DataError
 from superarm.learners import CombLinTS, CombMixTS
 from superarm.oracles import Assignment, Knapsack, SpanningTree, TopK
+from superarm.palette import style_of
 from superarm.simulation.lockstep import Instance
 from superarm.simulation.worlds import BernoulliEnvironment, GaussianEnvironment
 from superarm.studies import artists, longest_path, returns
@@ -169,7 +170,7 @@ def draw(problems: Content, replicates: int) -> Figures:
         for label, alike, style in LINES:
             axes.axhline(
                 results[label]["regret"]["mean"],
-                color=figures.color_of(alike),
+                color=style_of(alike).color,
                 linestyle=style,
                 label=label,
             )

@@ -19,6 +19,7 @@ from superarm.contracts import Learner, Problem
 from superarm.errors import ParameterError
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
+from superarm.palette import style_of
 from superarm.simulation.worlds import GaussianEnvironment
 from superarm.studies.report import (
     AS_SAID,
@@ -427,8 +428,7 @@ def _draw_sweeps(
                 [point["value"] for point in points],
                 [point["regret"] for point in points],
                 f"{label} ({points[0]['replicates']} replicates)",
-                figures.color_of(label),
-                "s--" if label == "LiteralCombLinTS" else "o-",
+                style_of(label),
             )
         if sweep in beside:
             axes.plot(*beside[sweep], markersize=11, label=beside_label)

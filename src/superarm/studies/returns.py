@@ -130,16 +130,13 @@ def beyond(name: str, content: Content) -> Iterator[Row]:
 def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float]) -> Figures:
     """Per-step return as a share of the optimum by episode, with the paper's numbers for
     CombLinTS.
-
-    Our learners are drawn in full, and the paper's are dashed beside them.
     """
     from superarm import figures
 
     figure = figures.panels((9, 4.8))
     axes = figure.axes[0]
     for label, values in figures.from_the_top(shares):
-        style = "-" if label in OURS else "--"
-        figures.draw_band(axes, values, label, style=style)
+        figures.draw_band(axes, values, label)
     figures.draw_optimum(axes)
     reached = [t for t in paper if t <= settings["episodes"]]
     if reached:

@@ -21,6 +21,7 @@ from superarm.contracts import Feedback, Problem
 from superarm.errors import DataError
 from superarm.learners import CombLinTS, CombLinUCB, CombUCB1
 from superarm.oracles import Slate, TopK
+from superarm.palette import styles_of
 from superarm.simulation.users import CascadeEnvironment, PositionEnvironment, Read
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.slates import cascade, fit_examination, position_based
@@ -369,34 +370,24 @@ def draw(
     replicates = content["settings"]["replicates"]
     pages = figures.panels((10.5, 4.2), columns=len(users))
     for axes, (name, readings) in zip(pages.axes, users.items(), strict=True):
+        drawn = styles_of(readings)
         for reading, values in figures.from_the_top(readings):
-            style = "--" if reading == "all seen" else "-"
-            figures.draw_band(axes, values, f"read as {reading}", COLORS[reading], style)
+            figures.draw_band(axes, values, f"read as {reading}", drawn[reading])
         figures.finish(axes, **figures.REGRET, legend=9, title=f"users by {name}", xmargin=0)
     pages.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
 
     figure = figures.panels((12, 3.6 * len(curves)), rows=len(curves), columns=3)
     for i, (source, learners) in enumerate(curves.items()):
         left, *others = figure.axes[3 * i : 3 * i + 3]
+        drawn = styles_of(learners)
         for label, values in figures.from_the_top(learners):
-            figures.draw_band(left, values, label, COLORS[label])
+            figures.draw_band(left, values, label, drawn[label])
         figures.finish(left, **figures.REGRET, legend=9, title=source, xmargin=0, yscale="log")
         left.set_ylim(10, None)
         for axes, (name, by_label) in zip(others, content["sweeps"][source].items(), strict=True):
             for label, ends in by_label.items():
                 x = range(len(ends))
-                figures.draw_points(axes, x, list(ends.values()), label, COLORS[label])
+                figures.draw_points(axes, x, list(ends.values()), label, drawn[label])
             figures.finish(axes, xlabel=name, xticks=x, xticklabels=list(ends), ylim=(0, None))
     figure.suptitle(f"{replicates} replicates, 95 % intervals and two standard errors", fontsize=11)
     return {"slates": pages, "cascades": figure}
-
-
-COLORS = {
-    "all seen": "C3",
-    "cascade": "C0",
-    "positions, known": "C2",
-    "positions, learned": "C1",
-    "CascadeLinTS": "C0",
-    "CascadeLinUCB": "C2",
-    "CascadeUCB1": "C5",
-}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from superarm.service import commits, log
+from superarm.service import commits, feedback, log
 from superarm.service.dashboard import following, tallies
 from superarm.service.dashboard.following import Follower
 from superarm.service.events import (
@@ -88,11 +88,11 @@ class Book:
 
     def observe(self, name, *given, correct=True):
         listed = [Seen(decision=made.id, weights=weights) for made, weights in given]
-        return self.write(commits.feedback(self.agents[name], listed, correct=correct))
+        return self.write(feedback.feedback(self.agents[name], listed, correct=correct))
 
     def sweep(self, name, weight):
         end = (self.clock + timedelta(days=1)).isoformat()
-        while self.write(commits.sweep(name, self.agents[name], weight, end, most=3)):
+        while self.write(feedback.sweep(name, self.agents[name], weight, end, most=3)):
             pass
 
     def change_items(self, name):

@@ -43,18 +43,8 @@ def stream(service: Service, seconds: int, allow: Callable[[], Any]) -> Streamin
     if streams.open >= service.limits.streams:
         raise Busy(f"{service.limits.streams} look at the same time already: try again later")
     content = _events(service, streams, seconds, allow)
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return _Stream(content, media_type=MEDIA, headers=headers)
-
-
-class _Stream(StreamingResponse):
-    """A stream whose media type has no parameters: it is always UTF-8."""
-
-    charset = ""
-
-    def init_headers(self, headers: Any = None) -> None:
-        """The headers, with the media type as it is."""
-        super().init_headers({**(headers or {}), "content-type": MEDIA})
+    headers = {"content-type": MEDIA, "cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(content, headers=headers)
 
 
 async def _events(
@@ -62,7 +52,7 @@ async def _events(
     streams: Streams,
     seconds: int,
     allow: Callable[[], Any],
-) -> AsyncIterator[str]:
+) -> AsyncIterator[bytes]:
     streams.open += 1
     end = time.monotonic() + service.limits.stream_seconds
     try:
@@ -91,5 +81,5 @@ async def _wait(service: Service) -> None:
         await asyncio.sleep(SLICE)
 
 
-def _event(name: str, data: Any) -> str:
-    return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n"
+def _event(name: str, data: Any) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))

@@ -1,0 +1,44 @@
+"""What is believed of features, by name."""
+
+from typing import Any
+
+import numpy as np
+
+from superarm import gaussian
+from superarm.agent.state import State
+from superarm.contexts import InContext, Outer
+from superarm.service.dashboard.shapes import Coefficient, Coefficients
+from superarm.service.engine import Service
+
+
+def feature_names(state: State) -> list[str]:
+    """The names of all features; in a context of each pair, such as "student × sports"."""
+    Phi: Any = state.problem.Phi
+    if isinstance(Phi, InContext) and Phi.made is Outer:
+        of_context = Phi.x_names or [f"[{j}]" for j in range(Phi.x.shape[-1])]
+        of_items = Phi.item_names or [f"[{j}]" for j in range(Phi.rows.shape[-1])]
+        return [f"{u} × {y}" for u in of_context for y in of_items]
+    names = state.catalogue.names
+    return [f"[{j}]" for j in range(state.problem.d)] if names is None else list(names)
+
+
+def coefficients(service: Service, name: str, search: str, limit: int) -> Coefficients:
+    """What is believed of features whose name has a text in it, those that differ most from
+    nothing first, in standard deviations.
+    """
+    folded, state = service.ready(name)
+    model: Any = state.learner.model
+    if not (model.uses_features and hasattr(model, "coefficients")):
+        return Coefficients(coefficients=[], total=0, believed=folded.position)
+    mean = np.asarray(model.coefficients(state.belief))
+    std = gaussian.std(state.belief, np.eye(len(mean)))
+    names = feature_names(state)
+    wanted = search.casefold()
+    known = np.isfinite(mean) & np.isfinite(std)
+    found = [j for j, one in enumerate(names) if known[j] and wanted in one.casefold()]
+    size = np.abs(mean) / np.where(std > 0, std, np.finfo(float).tiny)
+    found.sort(key=lambda j: -size[j])
+    shown = [
+        Coefficient(name=names[j], mean=float(mean[j]), std=float(std[j])) for j in found[:limit]
+    ]
+    return Coefficients(coefficients=shown, total=len(found), believed=folded.position)
