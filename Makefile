@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch cluster lint check docs endurance bench gallery clean
+.PHONY: demo test test-torch cluster browser screenshots lint check docs endurance bench gallery clean
 
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
@@ -22,6 +22,14 @@ test-torch: .venv/installed
 cluster: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,cluster]"
 	$(BIN)/pytest tests/cluster
+
+# the page of the service in a real Chromium: Debian's package chromium, or one that playwright installs
+browser: .venv/browser
+	$(BIN)/pytest tests/browser
+
+# what the README and the documentation show of the page
+screenshots: .venv/browser
+	$(BIN)/python docs/screenshots.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -69,6 +77,10 @@ gallery: .venv/installed
 
 .venv/documents: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
+.venv/browser: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,browser]"
 	touch $@
 
 clean:
