@@ -200,6 +200,7 @@ class Visitors:
         self.clients = Clients(service, n)
         self.clients.ask(service.request("POST", "/v1/agents", catalogue()))
         self._decided: list[bytes] = []
+        self._position = 0  # of the last feedback that was taken
         self._weights = json.dumps([0.0, 1.0] * (K // 2)).encode()
         self._empty = service.request("GET", "/healthz")
         self._decide = service.request("POST", f"{AGENT}/decisions", b"{}")
@@ -208,7 +209,7 @@ class Visitors:
     def warm_up(self, seconds: float) -> None:
         """Ask for everything once, so that all is compiled."""
         self.clients.under_load(seconds, lambda: self._decide, self._note)
-        self.clients.under_load(seconds, self._feedback)
+        self.clients.under_load(seconds, self._feedback, self._note_position)
         self._wait_until_learned()
 
     def round(self, folder: str, seconds: float) -> Round:
@@ -216,11 +217,11 @@ class Visitors:
         bare = bare_commits(folder, len(self.clients.all), seconds / 2)
         empty = self.clients.under_load(seconds, lambda: self._empty)
         decide = self.clients.under_load(seconds, lambda: self._decide, self._note)
-        feedback = self.clients.under_load(seconds / 4, self._feedback)
+        feedback = self.clients.under_load(seconds / 4, self._feedback, self._note_position)
         self._wait_until_learned()
         n = len(self._decided) // BULK * BULK
         start = time.perf_counter()
-        bulk = self.clients.under_load(seconds, self._bulk)
+        bulk = self.clients.under_load(seconds, self._bulk, self._note_position)
         self._wait_until_learned()
         learned = (n - len(self._decided) // BULK * BULK) / (time.perf_counter() - start)
         self._decided.clear()
@@ -243,12 +244,13 @@ class Visitors:
         body = b'{"feedback":[%b]}' % b",".join(self._seen() for _ in range(BULK))
         return self.service.request("POST", f"{AGENT}/feedback", body)
 
+    def _note_position(self, answer: bytes) -> None:
+        self._position = max(self._position, json.loads(answer)["position"])
+
     def _wait_until_learned(self) -> None:
-        """Until nothing more is learned."""
-        before = -1
-        while (now := json.loads(self.clients.ask(self._agent))["learned"]) != before:
-            before = now
-            time.sleep(0.2)
+        """Until all feedback that was taken is part of what is believed."""
+        while json.loads(self.clients.ask(self._agent))["position"] < self._position:
+            time.sleep(0.01)
 
 
 def catalogue() -> bytes:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from superarm.agent.decisions import now
 from superarm.agent.explain import TooManyDraws
 from superarm.agent.state import State
+from superarm.arrays.seeds import generators
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service import log
@@ -133,6 +134,7 @@ class Service:
         for folded in list(self.learner.views.values()):
             state = folded.state
             if state is not None:
+                generators([0])
                 warm_up(state.learner, state.belief, state.problem)
 
     @property
