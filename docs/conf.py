@@ -1,21 +1,64 @@
-"""The documentation site: `make docs`."""
+"""The documentation site: `make docs`. It needs no network, neither to be built nor to be read."""
 
+import inspect
+import sys
+from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from latex2mathml.converter import convert
+
 from superarm import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+import commands
+from guides import guides_for
 
 project = "superarm"
 author = "the superarm authors"
 release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+exclude_patterns = ["_templates", "api/commands.md"]
 html_theme = "furo"
 html_title = f"superarm {release}"
+html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+templates_path = ["_templates"]
 default_role = "literal"  # docstrings set code in single backticks
+copybutton_exclude = ".linenos, .gp, .go"
+
+autosummary_generate = True
+autosummary_filename_map = {"superarm.offline.replay": "superarm.offline.replay-function"}
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented"
-autodoc_type_aliases = {"Array": "Array", "Rng": "Rng"}
+autodoc_typehints_description_target = "documented_params"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+
+INSIDE = {
+    *("snapshot", "restore", "side", "matrix", "joined_names", "ones"),
+    *("solve", "solve_row", "solve_tensors", "of_parts", "search"),
+    *("row_weights", "moved", "model", "content", "places", "part", "of_file", "of_content"),
+}
+"""Public to other rooms of the library, and of no use to a reader of the reference."""
 
 
 def _escape_batches(
@@ -25,6 +68,65 @@ def _escape_batches(
     lines[:] = [line.replace("*B", "\\*B").replace("|", "\\|") for line in lines]
 
 
+def _link_guides(
+    app: object, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Below a class or function, the guides that show it in use."""
+    pages = guides_for(name) if what in ("class", "function", "exception") else []
+    if pages:
+        links = ", ".join(f":doc:`/{page}`" for page in pages)
+        lines.extend(["", f".. seealso:: {links}", ""])
+
+
+def _leave_out(
+    app: object, what: str, name: str, obj: object, skip: bool, options: object
+) -> bool | None:
+    """Leave out what is for other rooms, and fields of records, which their docstrings name."""
+    is_field = type(obj).__name__ == "_tuplegetter" or inspect.ismemberdescriptor(obj)
+    return True if is_field or name in INSIDE else None
+
+
+GENERATOR = "~numpy.random._generator.Generator"
+ALIASES = {
+    "~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~typing.Any]]": "Array",
+    f"{GENERATOR} | ~collections.abc.Sequence[{GENERATOR}]": "Rng",
+    "Array | ~superarm.arrays.kinds.Product": "Features",
+}
+"""How types are called in the source."""
+
+
+def _shorten_types(app: Any, domain: str, kind: str, content: object) -> None:
+    """Types by the names they have in the source, before they are written into descriptions."""
+    for types in app.env.current_document.autodoc_annotations.values():
+        for parameter, text in types.items():
+            for long, short in ALIASES.items():
+                text = text.replace(long, short)
+            types[parameter] = text
+
+
+def _write_commands(app: Any) -> None:
+    """The help of every command, for the page on the command line."""
+    commands.write(Path(app.srcdir) / "api" / "commands.md")
+
+
+def _formula(self: Any, node: nodes.math) -> None:
+    self.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def _displayed_formula(self: Any, node: nodes.math_block) -> None:
+    formula = convert(node.astext(), display="block")
+    self.body.append(f'<div class="formula">{formula}</div>')
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
-    """Called by Sphinx."""
+    """Called by Sphinx. Formulas become MathML, which browsers draw by themselves: no script, no
+    fonts, no LaTeX.
+    """
+    app.add_html_math_renderer("mathml", (_formula, None), (_displayed_formula, None))
+    app.connect("builder-inited", _write_commands)
     app.connect("autodoc-process-docstring", _escape_batches)
+    app.connect("autodoc-process-docstring", _link_guides)
+    app.connect("autodoc-skip-member", _leave_out)
+    app.connect("object-description-transform", _shorten_types, priority=400)

@@ -14,7 +14,7 @@ PAGES = (
 )
 ELSEWHERE = ("docs/service",)
 """Pages whose code needs a server, and runs in tests of its own."""
-STORIES = ("docs/agent", "docs/offline", "docs/tutorial")
+STORIES = ("docs/agent", "docs/offline", "docs/simulation", "docs/tutorial")
 """Pages whose blocks build on each other, and run as one."""
 
 

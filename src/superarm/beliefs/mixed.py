@@ -48,6 +48,7 @@ from superarm.beliefs.deviations import (
     for_each,
     learn_around_means,
     learn_loose_rows,
+    learn_within,
     look_at,
     means_of,
     repeats,
@@ -98,6 +99,7 @@ class MixedModel:
     """Whether the features of an item may differ from call to call."""
     per_item: ClassVar[tuple[str, ...]] = ("n", "total", "past")
     uses_features: ClassVar[bool] = True
+    statistics: ClassVar[bool] = True
     wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
     size: ClassVar[float | None] = None
 
@@ -234,9 +236,8 @@ class MixedModel:
             belief = self._learn_items(belief, feedback)
         if loose.any():
             belief = learn_loose_rows(belief, some_rows(feedback, loose))
-        return belief._replace(
-            columns=with_rows_counted(belief.columns, feedback.rows, present),
-        )
+        times = where(present, full(present.shape, feedback.times, belief.total), 0.0)
+        return belief._replace(columns=with_rows_counted(belief.columns, feedback.rows, times))
 
     def rows_of(self, belief: Mixed, A: Array, rows: Array) -> Rows:
         """What observations of these items, with these features, say about θ."""
@@ -259,10 +260,11 @@ class MixedModel:
         """
         in_order = not self.contexts and not is_tensor(feedback.A)
         if in_order or not repeats(feedback.A):
-            return self._learn_each(belief, feedback)
-        of = by_item(feedback)
-        known = self._learn_each(belief, of.means)
-        return learn_around_means(known, of)
+            known = self._learn_each(belief, feedback)
+        else:
+            of = by_item(feedback)
+            known = learn_around_means(self._learn_each(belief, of.means), of)
+        return learn_within(known, feedback) if feedback.is_summed else known
 
     def _learn_each(self, belief: Mixed, feedback: Feedback) -> Mixed:
         """From items of the catalogue. One of importance v is as precise as v observations."""

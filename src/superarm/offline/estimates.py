@@ -20,6 +20,7 @@ R_i is still right given the past (in `doubly_robust` with `past`), but weights 
 the log make intervals a little short.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,8 +79,8 @@ def ips(
         target: the probability with which the policy chooses each item, (L,) or (n, L), in their
             order or by id, as a mapping, series or data frame: for a fixed set of items
             np.isin(range(L), items), for another learner `probabilities`.
-        against: another policy, given alike: the estimate is then by how much the target is worth
-            more.
+        against: another policy, given alike, or "logged", for that which made the decisions: the
+            estimate is then by how much the target is worth more.
         normalized: divide by what the ratios q/p add up to, not by what they should: mostly the
             smaller error, for a bias of the order of 1/ess. Without, the estimate is unbiased.
         level: of the interval.
@@ -98,7 +99,8 @@ def ips(
     _check_log(log, level)
     nothing = np.zeros(1)  # is predicted
     parts = [_parts(log, q, nothing, nothing) for q in _targets(log, target, against)]
-    return _estimate(log, parts, normalized=normalized, level=level)
+    beside = _beside(log, against)
+    return _estimate(log, parts, beside=beside, normalized=normalized, level=level)
 
 
 def doubly_robust(
@@ -147,7 +149,8 @@ def doubly_robust(
     learner = Greedy() if model is None else model
     targets = _targets(log, target, against)
     parts = [_parts(log, q, *_predict(log, q, learner, folds, past)) for q in targets]
-    return _estimate(log, parts, normalized=normalized, level=level)
+    beside = _beside(log, against)
+    return _estimate(log, parts, beside=beside, normalized=normalized, level=level)
 
 
 def replay(
@@ -221,9 +224,30 @@ def _parts(log: Log, q: Array, M: Array, predicted: Array) -> Parts:
     return Parts(M, q.sum(-1), S * wrong, S)
 
 
-def _estimate(log: Log, parts: list[Parts], *, normalized: bool, level: float) -> Estimate:
+def _beside(log: Log, against: Any) -> list[Parts]:
+    """What the decisions say about the policy that made them, if it is compared with: that needs no
+    propensities.
+    """
+    if not _is_logged(against):
+        return []
+    chosen = (log.A >= 0).astype(np.float64)
+    return [Parts(np.zeros(1), chosen.sum(-1), chosen * log.w, chosen)]
+
+
+def _is_logged(against: Any) -> bool:
+    return isinstance(against, str) and against == "logged"
+
+
+def _estimate(
+    log: Log,
+    parts: list[Parts],
+    *,
+    beside: Sequence[Parts] = (),
+    normalized: bool,
+    level: float,
+) -> Estimate:
     """The estimate from what the decisions say, and how much of it rests on few draws."""
-    found = estimate(parts, log.w, normalized=normalized, level=level)
+    found = estimate([*parts, *beside], log.w, normalized=normalized, level=level)
     if log.draws is None:
         return found
     times = log.p * (log.draws[:, None] + 1)  # X+1 of p = (X+1)/(m+1)
@@ -357,7 +381,8 @@ def _problem(log: Log, i: int, oracle: Oracle) -> Problem:
 
 def _targets(log: Log, target: Any, against: Any) -> list[Array]:
     """The target and the one it is compared with, if there is one."""
-    given = [target] if against is None else [target, against]
+    alone = against is None or _is_logged(against)
+    given = [target] if alone else [target, against]
     return [_target(log, q) for q in given]
 
 

@@ -1,6 +1,6 @@
 """What another learner would have earned, from the log of a running service."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,25 @@ from superarm.service.wire import Evaluate, Evaluated
 
 FEWEST = 10
 """Decisions with propensities and feedback that an evaluation needs."""
+
+
+ANSWERED = (
+    "SELECT e.position, e.time, e.body, f.seen FROM events e "
+    "JOIN feedback f ON f.decision = e.position "
+    "WHERE e.agent = ? AND e.kind = 'decided' AND e.body IS NOT NULL "
+    "AND e.position >= ? AND e.position < ? ORDER BY e.position DESC LIMIT ?"
+)
+
+
+class Among(NamedTuple):
+    """The decisions to look at."""
+
+    since: int = 0  # positions in the log
+    until: int = log.WHOLE
+    most: int = 2**62
+
+
+EVERYTHING = Among()
 
 
 def require_affordable(limits: Limits, state: State, last: int) -> None:
@@ -58,15 +77,15 @@ def evaluate(connection: Connection, folded: Folded, state: State, body: Evaluat
     )
 
 
-def logged(connection: Connection, folded: Folded, state: State, last: int) -> Log:
+def logged(
+    connection: Connection,
+    folded: Folded,
+    state: State,
+    last: int,
+    among: Among = EVERYTHING,
+) -> Log:
     """The last decisions that have propensities, and feedback on all their items."""
-    rows = connection.rows(
-        "SELECT e.position, e.time, e.body, f.seen FROM events e "
-        "JOIN feedback f ON f.decision = e.position "
-        "WHERE e.agent = ? AND e.kind = 'decided' AND e.body IS NOT NULL "
-        "ORDER BY e.position DESC",
-        (folded.created_at,),
-    )
+    rows = connection.rows(ANSWERED, (folded.created_at, *among))
     decisions = []
     weights = []
     features: list[Any] = []

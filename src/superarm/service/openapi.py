@@ -29,6 +29,10 @@ WHY = {
     "429": "Too much at once",
     "503": "The log cannot be written now",
 }
+_EVENT = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+}
 _PROBLEM: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -101,7 +105,7 @@ def _answer(route: Route) -> dict[str, Any]:
     if route.reply is bytes:
         found["content"] = {"application/octet-stream": {"schema": {"type": "string"}}}
     elif route.reply is str:
-        found["content"] = {EVENTS: {"schema": {"type": "string"}}}
+        found["content"] = {EVENTS: {"schema": _EVENT}}
     elif route.reply is not None:
         found["content"] = {JSON: {"schema": _reference(route.reply)}}
     return found

@@ -43,18 +43,8 @@ def stream(service: Service, seconds: int, allow: Callable[[], Any]) -> Streamin
     if streams.open >= service.limits.streams:
         raise Busy(f"{service.limits.streams} look at the same time already: try again later")
     content = _events(service, streams, seconds, allow)
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return _Stream(content, media_type=MEDIA, headers=headers)
-
-
-class _Stream(StreamingResponse):
-    """A stream whose media type has no parameters: it is always UTF-8."""
-
-    charset = ""
-
-    def init_headers(self, headers: Any = None) -> None:
-        """The headers, with the media type as it is."""
-        super().init_headers({**(headers or {}), "content-type": MEDIA})
+    headers = {"content-type": MEDIA, "cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(content, headers=headers)
 
 
 async def _events(

@@ -16,16 +16,16 @@ from superarm.oracles.base import Masked
 from superarm.service import commits, log
 from superarm.service.dashboard.coefficients import feature_names
 from superarm.service.dashboard.expected import expected
+from superarm.service.dashboard.sampling import again
 from superarm.service.dashboard.shapes import CameBack, Opened, Runner
 from superarm.service.dashboard.words import constraint_words
 from superarm.service.database import Connection
-from superarm.service.decisions import asked_by
 from superarm.service.engine import Service
 from superarm.service.events import Decided, Id, Observed, decoded
 from superarm.service.fold import Folded
 from superarm.service.log import Entry, Place
 from superarm.service.looking import contribution
-from superarm.service.wire import Contribution, Explain
+from superarm.service.wire import Contribution
 
 DRAWS = 200
 """Decisions that are not acted on, to see how often each item is chosen."""
@@ -144,11 +144,7 @@ def _why(service: Service, name: str, event: Decided) -> Why:
     """Reasons by what is believed now; none where the decision could not be made now."""
     try:
         folded, state = service.ready(name)
-        here = event.available
-        if here is not None:
-            here = [item for item in here if state.catalogue.get(item) >= 0]
-        wanted = Explain(context=event.context, available=here, oracle=event.oracle)
-        call = asked_by(service.limits, folded, state, wanted, alone=False)
+        call = again(service.limits, folded, state, event)
         chosen = [e for e in map(state.catalogue.get, event.items) if e >= 0]
         times, draws = _times(call, folded.position)
         scores = _scores(call)

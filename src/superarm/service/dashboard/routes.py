@@ -7,6 +7,7 @@ from starlette.responses import Response
 from superarm.errors import ParameterError
 from superarm.service import keys
 from superarm.service.dashboard import items, listing
+from superarm.service.dashboard.baselines import baselines
 from superarm.service.dashboard.coefficients import coefficients
 from superarm.service.dashboard.constraint import constraint
 from superarm.service.dashboard.history import history
@@ -15,6 +16,7 @@ from superarm.service.dashboard.opened import opened
 from superarm.service.dashboard.overview import overview
 from superarm.service.dashboard.ranges import DAY, Range, range_of
 from superarm.service.dashboard.shapes import (
+    Baselines,
     Coefficients,
     Constraint,
     DecisionList,
@@ -24,8 +26,11 @@ from superarm.service.dashboard.shapes import (
     KeyList,
     Opened,
     Overview,
+    WhatIf,
+    WhatIfs,
 )
 from superarm.service.dashboard.tallies import HOUR
+from superarm.service.dashboard.whatif import what_if
 from superarm.service.door import Call, Route, aside
 from superarm.service.problems import NotFound
 
@@ -68,6 +73,12 @@ async def open_decision(call: Call) -> Opened:
     return found
 
 
+async def show_baselines(call: Call) -> Baselines:
+    """What a random choice, and the first day's policy, would have earned."""
+    found: Baselines = await aside(call, baselines, _range(call, DAY))
+    return found
+
+
 async def list_coefficients(call: Call) -> Coefficients:
     """What is believed of features, those that differ most from nothing first."""
     search = call.text("search") or ""
@@ -90,6 +101,12 @@ async def list_tallies(call: Call) -> ItemTallies:
 async def show_constraint(call: Call) -> Constraint:
     """The constraint in words, and how often each part of it binds."""
     return await asyncio.to_thread(constraint, call.service, call.agent)
+
+
+async def evaluate_what_if(call: Call) -> WhatIfs:
+    """What another learner or constraint would have earned, estimated from the log."""
+    found: WhatIfs = await aside(call, what_if, call.body)
+    return found
 
 
 async def stream_overview(call: Call) -> Response:
@@ -127,6 +144,7 @@ ROUTES = (
         query=("points",),
         texts=TIMES,
     ),
+    Route("GET", f"{A}/baselines", "read", show_baselines, reply=Baselines, texts=TIMES),
     Route(
         "GET",
         f"{A}/decisions",
@@ -156,6 +174,7 @@ ROUTES = (
         texts=("search", "sort", "order"),
     ),
     Route("GET", f"{A}/constraint", "read", show_constraint, reply=Constraint),
+    Route("POST", f"{A}/whatif", "read", evaluate_what_if, WhatIf, WhatIfs),
     Route("GET", "/v1/live", "read", stream_overview, reply=str, query=("seconds",)),
     Route("GET", "/v1/keys", "admin", list_keys, reply=KeyList),
     Route("DELETE", "/v1/keys/{key}", "admin", revoke_key, status=204),

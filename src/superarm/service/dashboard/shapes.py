@@ -1,8 +1,9 @@
 """What the dashboard shows, as it goes over HTTP."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from superarm.service.wire import Body, Id, Spec
 
@@ -229,7 +230,7 @@ class WhatIf(Body, kw_only=True):
 
     learner: Spec | None = None  # the agent's own if it is left out
     oracle: Spec | None = None
-    last: int = 1000
+    last: Annotated[int, Meta(ge=10, le=100_000)] = 1000  # decisions, fewer if they take too long
 
 
 class Verdict(msgspec.Struct, kw_only=True):
