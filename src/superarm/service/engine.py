@@ -1,5 +1,6 @@
-"""The threads of a service: some decide, by what was published last; one writes, and commits all
-that waits at once; one learns. Whoever asks is answered after the commit.
+"""The threads of a service: some decide for all that wait at once, by what was published last, and
+commit these decisions together; one writes all else that waits, in one transaction too; one learns.
+Whoever asks is answered after the commit.
 """
 
 import asyncio
