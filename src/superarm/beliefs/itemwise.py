@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from superarm import gaussian
-from superarm.arrays import Array, Rng, add_at, as_like, beta, full, normal, where
+from superarm.arrays import Array, Rng, add_at, as_like, beta, full, item_normal, where
 from superarm.beliefs.changes import extended, last_rows
 from superarm.contracts import Belief, Feedback, Problem, require_unit
 from superarm.errors import ParameterError, WeightsError
@@ -112,7 +112,7 @@ class NormalItemsModel(CountsModel):
 
     def sample(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) from the posterior: (*B, L)."""
-        spread = self.std(belief, problem) * normal(rng, belief.n)
+        spread = self.std(belief, problem) * item_normal(rng, belief.n)
         weights: Array = self.mean(belief, problem) + spread
         return weights
 
