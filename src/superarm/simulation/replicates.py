@@ -65,6 +65,12 @@ def simulate(
             which scales that are "auto" can make much of where the marginal likelihood is flat.
             This is slower where there are many items.
 
+    Returns:
+        what every learner earned, by replicate and episode.
+
+    Raises:
+        ParameterError: if a setting is out of its range, or two learners have one name.
+
     >>> from superarm import CombLinTS, RandomChoice, simulate
     >>> from superarm.studies.longest_path import LongestPath
     >>> learners = [CombLinTS(lam=10.0, sigma=1.0), RandomChoice()]
