@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch lint check docs endurance bench gallery clean
+.PHONY: demo test test-torch browser screenshots lint check docs endurance bench gallery clean
 
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
@@ -17,6 +17,14 @@ TORCH ?= torch
 test-torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" --editable ".[dev,torch]"
 	$(BIN)/pytest --numprocesses 2 tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
+
+# the page of the service in a real Chromium: Debian's package chromium, or one that playwright installs
+browser: .venv/browser
+	$(BIN)/pytest tests/browser
+
+# what the README and the documentation show of the page
+screenshots: .venv/browser
+	$(BIN)/python docs/screenshots.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -64,6 +72,10 @@ gallery: .venv/installed
 
 .venv/documents: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
+.venv/browser: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,browser]"
 	touch $@
 
 clean:

@@ -18,6 +18,7 @@ PUBLIC = {
     "Assignment",
     "BipartiteMatching",
     "SpanningTree",
+    "Statistics",
     "Tour",
     "Orienteering",
     "network_flow",

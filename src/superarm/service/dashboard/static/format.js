@@ -9,11 +9,20 @@ export function number(x, digits = 3) {
   }
   const size = Math.abs(x);
   if (size !== 0 && (size >= 1e7 || size < 1e-4)) {
-    return x.toExponential(digits - 1);
+    return minus(x.toExponential(digits - 1));
   }
   const before = size === 0 ? 0 : Math.floor(Math.log10(size)); // places before the point, less one
   const decimals = Math.max(0, digits - 1 - before);
-  return x.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return minus(x.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+}
+
+function minus(text) {
+  return text.replaceAll("-", "−");
+}
+
+/** A number as it is, up to four digits. */
+export function plain(x) {
+  return x === null || x === undefined ? NONE : minus(String(Number(x.toPrecision(4))));
 }
 
 /** A count. */
@@ -43,7 +52,7 @@ export function signed(x, digits = 3) {
   if (x === null || x === undefined) {
     return NONE;
   }
-  return x > 0 ? `+${number(x, digits)}` : number(x, digits).replace("-", "−");
+  return x > 0 ? `+${number(x, digits)}` : number(x, digits);
 }
 
 const UNITS = [

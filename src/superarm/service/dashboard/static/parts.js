@@ -119,7 +119,8 @@ function hash(label) {
 // --- small drawings -------------------------------------------------------------------------------
 
 /** A curve without axes. */
-export function spark(values, style, words) {
+export function spark(given, style, words) {
+  const values = given.slice(Math.max(0, given.findIndex((value) => value !== null)));
   const width = 240;
   const height = 44;
   const known = values.filter((value) => value !== null);

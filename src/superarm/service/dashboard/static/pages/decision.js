@@ -2,7 +2,7 @@
 
 import { get, of } from "../api.js";
 import { el, fill, idOf } from "../dom.js";
-import { count, duration, moment, number, percent, signed } from "../format.js";
+import { count, duration, moment, number, percent, plain, signed } from "../format.js";
 import { agentHead, bar, cell, nothing, section, share, stat, table } from "../parts.js";
 
 /** How many features of an item are shown at first. */
@@ -23,20 +23,27 @@ export async function show({ root, params, signal }) {
 }
 
 function facts(found) {
-  const explored = found.explored === null ? "not looked at" : found.explored ? "yes" : "no";
+  const [explored, beside] = exploredOf(found.explored);
   return el(
     "dl",
     { class: "stats" },
     stat("When", moment(found.time, true)).element,
     stat("Chosen from", `${count(found.candidates)} items`, found.constraint).element,
-    stat("Return", number(found.earned), found.earned === null ? "no feedback yet" : "").element,
-    stat("Explored", explored, "differs from the greedy choice").element,
+    stat("Return", plain(found.earned), found.earned === null ? "no feedback yet" : "").element,
+    stat("Explored", explored, beside).element,
   );
+}
+
+function exploredOf(explored) {
+  if (explored === null) {
+    return ["–", "was not looked at"];
+  }
+  return explored ? ["yes", "not the greedy choice"] : ["no", "the greedy choice"];
 }
 
 function contextOf(context) {
   const parts = Object.entries(context).map(([name, value]) =>
-    el("li", {}, el("bdi", { class: "id" }, name), ` ${number(value)}`),
+    el("li", {}, el("bdi", { class: "id" }, name), ` ${plain(value)}`),
   );
   return el("ul", { class: "chips" }, parts);
 }
@@ -49,7 +56,7 @@ function chosenOf(found) {
       "tr",
       {},
       el("th", { scope: "row" }, idOf(back.item, true)),
-      cell(back.weight === null ? "nothing yet" : number(back.weight)),
+      cell(back.weight === null ? "nothing yet" : plain(back.weight)),
       el("td", {}, el("span", {}, back.time === null ? "" : moment(back.time, true)), notes(back)),
       cell(duration(back.delay)),
       cell(reason ? `${number(reason.score)} ± ${number(2 * reason.std, 2)}` : "–"),

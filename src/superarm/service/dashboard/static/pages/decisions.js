@@ -2,7 +2,7 @@
 
 import { get, of } from "../api.js";
 import { el, fill, idOf, say } from "../dom.js";
-import { count, moment, number } from "../format.js";
+import { count, moment, plain } from "../format.js";
 import { agentHead, cell, nothing, table } from "../parts.js";
 import { link } from "../router.js";
 
@@ -78,7 +78,7 @@ function earnedOf(weights) {
     return "nothing yet";
   }
   const sum = known.reduce((all, weight) => all + weight, 0);
-  return known.length < weights.length ? `${number(sum)} of ${known.length} items` : number(sum);
+  return known.length < weights.length ? `${plain(sum)} of ${known.length} items` : plain(sum);
 }
 
 function exploredOf(explored) {

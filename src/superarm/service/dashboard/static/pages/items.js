@@ -7,6 +7,8 @@ import { agentHead, cell, nothing, table } from "../parts.js";
 import { here, note } from "../router.js";
 
 const PER_PAGE = 50;
+/** Columns that are observed, and not believed. */
+const OBSERVED = 4;
 const COLUMNS = [
   { sort: "item", words: "Item", first: "asc" },
   { sort: "chosen", words: "Chosen", first: "desc" },
@@ -101,20 +103,22 @@ function wordsOf({ items, found, total }, start) {
 }
 
 function tableOf(items, asked, order) {
-  const columns = COLUMNS.map((column) => headOf(column, asked, order));
-  const rows = items.map((one) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, idOf(one.item)),
+  const isBelieved = items.some((one) => one.predicted !== null);
+  const shown = isBelieved ? COLUMNS : COLUMNS.slice(0, OBSERVED);
+  const columns = shown.map((column) => headOf(column, asked, order));
+  const rows = items.map((one) => {
+    const cells = [
       cell(count(one.chosen)),
       cell(number(one.mean)),
       cell(between(one.low, one.high)),
       cell(number(one.predicted)),
       cell(signed(one.deviation)),
-    ),
-  );
-  return table("Items", columns, rows);
+    ];
+    return el("tr", {}, el("th", { scope: "row" }, idOf(one.item)), cells.slice(0, shown.length - 1));
+  });
+  const words = "What is believed of an item depends on the context: a decision shows it.";
+  const note = isBelieved ? null : el("p", { class: "summary" }, words);
+  return el("div", {}, table("Items", columns, rows), note);
 }
 
 function headOf(column, asked, order) {

@@ -135,11 +135,14 @@ function madeOf(agent, made, signal) {
       "tr",
       {},
       el("th", { scope: "row" }, idOf(item, true)),
-      cell(made.propensity ? percent(made.propensity[i]) : "–"),
+      made.propensity ? cell(percent(made.propensity[i])) : null,
       el("td", {}, inputs[i]),
     ),
   );
-  const columns = [{ words: "Chosen" }, { words: "Propensity", isNumber: true }, { words: "What came back" }];
+  const columns = [{ words: "Chosen" }, { words: "What came back" }];
+  if (made.propensity) {
+    columns.splice(1, 0, { words: "Propensity", isNumber: true });
+  }
   const read = () => feedbackOf(made, inputs);
   const again = () => fill(code, codeOf("Feedback as curl", asCurl(agent, "feedback", read())));
   const form = el(
