@@ -35,6 +35,9 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
 
     The file's ending decides its format (.png, .svg, .pdf).
 
+    Returns:
+        a matplotlib figure.
+
     >>> from superarm import CombLinTS, RandomChoice, simulate
     >>> from superarm.studies.longest_path import LongestPath
     >>> from superarm.figures import plot_regret
@@ -65,6 +68,9 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
 def plot_explanation(explanation: Explanation, names: Sequence[str] | None = None) -> Figure:
     """Contributions to each item's score as a bar, and how likely it is to be chosen; `names` are
     of the features.
+
+    Returns:
+        a matplotlib figure.
     """
     n = len(explanation.items)
     items = range(n)

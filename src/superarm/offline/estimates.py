@@ -56,6 +56,12 @@ from superarm.oracles.base import Masked
 class Replay(NamedTuple):
     """A learner's run through a log: what it is worth, what it chose, and what it believes in the
     end.
+
+    Attributes:
+        estimate: what the run is worth per decision.
+        A: the choices, (n, K); -1 pads.
+        overlap: the share of them that was logged, and so was learned from.
+        belief: what is believed in the end.
     """
 
     estimate: Estimate
@@ -84,6 +90,9 @@ def ips(
         normalized: divide by what the ratios q/p add up to, not by what they should: mostly the
             smaller error, for a bias of the order of 1/ess. Without, the estimate is unbiased.
         level: of the interval.
+
+    Returns:
+        the value with its interval; printed, it says what to beware of.
 
     >>> import numpy as np
     >>> from superarm import offline

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -92,9 +92,22 @@ class Artists:
     likes: Likes = "user mean"
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
-        artists = catalogue(self.likes).shuffled(rng)
+        """One instance.
+
+        Returns:
+            the problem, with artists in random order, and the world that answers.
+        """
+        artists = self.catalogue.shuffled(rng)
         return Problem(artists.Phi, TopK(10)), BernoulliEnvironment(artists.mean)
+
+    @functools.cached_property
+    def catalogue(self) -> Catalogue:
+        """All artists."""
+        return catalogue(self.likes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the artists: workers elsewhere may not have the data."""
+        return {**vars(self), "catalogue": self.catalogue}
 
 
 def run(study: Study) -> Outcome:
