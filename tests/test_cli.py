@@ -83,6 +83,7 @@ def test_what_is_written_is_utf_8_and_what_is_printed_fits_the_terminal(tmp_path
     assert done.returncode == 0, done.stderr
     encoding = environment.get("PYTHONIOENCODING", "ascii")
     printed = done.stdout.decode(encoding)
+    assert ("±" if encoding == "cp1252" else "+/-") in printed
     assert "\r" not in printed + done.stderr.decode(encoding)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "λ" in page
@@ -249,7 +250,7 @@ def test_reproduce_interrupted_says_how_to_go_on(monkeypatch, tmp_path, capsys):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("superarm.studies.study.simulate", interrupt)
+    monkeypatch.setattr("superarm.studies.study.traces", interrupt)
     assert main(["reproduce", "longest-path", *TINY, "--out", str(tmp_path)]) == 130
     assert "give the same command again to go on" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ from superarm import SuperarmError, __version__
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.service import commands as service
-from superarm.terminal import speak_plainly
+from superarm.terminal import bold, speak_plainly, width
 
 EXPERIMENTS = ("longest-path", "ads", "artists", "beyond", "slates", "all")
 PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
@@ -26,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.command(arguments)
     except (SuperarmError, OSError) as error:
-        print(f"superarm: {error}", file=sys.stderr)
+        notes = getattr(error, "__notes__", [])  # where on a cluster it happened
+        print("; ".join([f"superarm: {error}", *notes]), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\nsuperarm: interrupted.{arguments.after}", file=sys.stderr)
@@ -96,7 +97,8 @@ examples:
   superarm reproduce longest-path --m 50 --learner CombLinTS --learner RandomChoice
   superarm reproduce longest-path --sweep sigma --replicates 50
   superarm reproduce longest-path --m 250 --replicates 200 --device cuda
-  superarm reproduce all --full                       the paper's 200 replicates and all sweeps""",
+  superarm reproduce all --full                       the paper's 200 replicates and all sweeps
+  superarm reproduce all --full --cluster 10.0.0.1:6379""",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("experiment", choices=EXPERIMENTS)
@@ -107,6 +109,11 @@ examples:
         episodes="episodes per replicate (default: the paper's)",
     )
     parser.add_argument("--full", action="store_true", help="the paper's replicates and all sweeps")
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="play on the Ray cluster there, such as 10.0.0.1:6379 (needs superarm[cluster])",
+    )
     _add_common(parser)
     path = parser.add_argument_group("longest-path only", argument_default=argparse.SUPPRESS)
     _add_numbers(
@@ -213,6 +220,7 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _reproduce(arguments: argparse.Namespace) -> None:
     from superarm.simulation.lockstep import find_device
+    from superarm.simulation.tables import aligned
     from superarm.studies import ads, artists, beyond, longest_path, report, slates
     from superarm.studies.study import Study
 
@@ -225,6 +233,8 @@ def _reproduce(arguments: argparse.Namespace) -> None:
             "--m, --d, --lam, --sigma, --c, --learner and --sweep are for longest-path only"
         )
     if arguments.device is not None:
+        if arguments.cluster is not None:
+            raise ParameterError("give --device or --cluster, not both")
         if name != "longest-path":
             raise ParameterError("--device is for longest-path only")
         find_device(arguments.device)
@@ -243,16 +253,18 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         out=arguments.out,
         seed=arguments.seed,
         workers=arguments.workers,
+        cluster=arguments.cluster,
         device=arguments.device,
         full=arguments.full,
         replicates=arguments.replicates,
         episodes=arguments.episodes,
     )
     made = report.reproduce(study, runs if name == "all" else {name: runs[name]})
-    print(f"\n{made.tables}")
+    for table in made.tables:
+        print(f"\n{bold(table.title)}\n\n{aligned([table.header, *table.rows], width())}")
     for line in made.left_out:
         print(f"\nLeft out, {line}")
-    print(f"\nReport: {made.path}   figures, JSON and CSV: {arguments.out}")
+    print(f"\nReport: {made.path}\nFigures, JSON and CSV: {arguments.out}")
 
 
 def _inspect(arguments: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from superarm.oracles import TopK
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import lastfm
-from superarm.studies.report import Outcome, Row, percent
+from superarm.studies.report import AS_SAID, UNLIKE, UNSURE, Outcome, Row, percent
 from superarm.studies.returns import Catalogue
 from superarm.studies.study import Content, Study
 
@@ -92,9 +92,22 @@ class Artists:
     likes: Likes = "user mean"
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
-        artists = catalogue(self.likes).shuffled(rng)
+        """One instance.
+
+        Returns:
+            the problem, with artists in random order, and the world that answers.
+        """
+        artists = self.catalogue.shuffled(rng)
         return Problem(artists.Phi, TopK(10)), BernoulliEnvironment(artists.mean)
+
+    @functools.cached_property
+    def catalogue(self) -> Catalogue:
+        """All artists."""
+        return catalogue(self.likes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the artists: workers elsewhere may not have the data."""
+        return {**vars(self), "catalogue": self.catalogue}
 
 
 def run(study: Study) -> Outcome:
@@ -123,15 +136,15 @@ def claims(content: Content) -> Iterator[Row]:
         best = max(rivals, key=lambda rival: rival["mean"])
         lead = linear["mean"] - best["mean"]
         se = np.hypot(linear["se"] or np.inf, best["se"] or np.inf)
-        verdict = "no verdict: too few replicates"
+        difference = UNSURE
         if lead > 3 * se:
-            verdict = "agrees"
+            difference = AS_SAID
         elif lead < 0:
-            verdict = "differs"
+            difference = UNLIKE
         which = f", likes above the {reading}" if reading else ""
         yield Row(
-            f"artists{which}: CombLinTS at {t} against the baselines",
+            f"artists{which}: CombLinTS at {int(t):,} against the baselines",
             "much faster",
             f"{percent(linear)} against {percent(best)}",
-            verdict,
+            difference,
         )
