@@ -19,9 +19,9 @@ from superarm.gaussian import sample
 from superarm.learners import CombLinTS
 from superarm.simulation import lockstep
 from superarm.simulation.replicates import Game, play, seeds_of, versions
+from superarm.simulation.tables import aligned
 from superarm.simulation.trace import ARRAYS
 from superarm.studies.longest_path import EPISODES, PAPER_REGRET, LongestPath
-from superarm.studies.report import aligned
 from superarm.studies.study import estimate
 
 LEARNER = CombLinTS(lam=10.0, sigma=1.0)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.studies.report import aligned
+from superarm.simulation.tables import aligned
 
 SIGMA = 0.5
 

@@ -83,6 +83,7 @@ def test_what_is_written_is_utf_8_and_what_is_printed_fits_the_terminal(tmp_path
     assert done.returncode == 0, done.stderr
     encoding = environment.get("PYTHONIOENCODING", "ascii")
     printed = done.stdout.decode(encoding)
+    assert ("±" if encoding == "cp1252" else "+/-") in printed
     assert "\r" not in printed + done.stderr.decode(encoding)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "λ" in page

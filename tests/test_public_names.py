@@ -20,6 +20,7 @@ PUBLIC = {
     "Assignment",
     "BipartiteMatching",
     "SpanningTree",
+    "Statistics",
     "Tour",
     "Orienteering",
     "network_flow",

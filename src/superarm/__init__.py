@@ -7,7 +7,16 @@ superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashk
 from superarm.agent import Agent, Decision
 from superarm.agent.ahead import warm_up
 from superarm.beliefs.scales import fit_scales
-from superarm.contracts import Environment, Feedback, Learner, Model, Oracle, Problem, World
+from superarm.contracts import (
+    Environment,
+    Feedback,
+    Learner,
+    Model,
+    Oracle,
+    Problem,
+    Statistics,
+    World,
+)
 from superarm.errors import SuperarmError
 from superarm.learners import (
     CombGaussianTS,
@@ -106,6 +115,7 @@ __all__ = [
     "ShortestPath",
     "Slate",
     "SpanningTree",
+    "Statistics",
     "Step",
     "SuperarmError",
     "TopK",

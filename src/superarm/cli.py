@@ -12,7 +12,7 @@ from superarm import SuperarmError, __version__
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.service import commands as service
-from superarm.terminal import speak_plainly
+from superarm.terminal import bold, speak_plainly, width
 
 EXPERIMENTS = ("longest-path", "ads", "artists", "beyond", "slates", "all")
 PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
@@ -213,6 +213,7 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _reproduce(arguments: argparse.Namespace) -> None:
     from superarm.simulation.lockstep import find_device
+    from superarm.simulation.tables import aligned
     from superarm.studies import ads, artists, beyond, longest_path, report, slates
     from superarm.studies.study import Study
 
@@ -249,10 +250,11 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         episodes=arguments.episodes,
     )
     made = report.reproduce(study, runs if name == "all" else {name: runs[name]})
-    print(f"\n{made.tables}")
+    for table in made.tables:
+        print(f"\n{bold(table.title)}\n\n{aligned([table.header, *table.rows], width())}")
     for line in made.left_out:
         print(f"\nLeft out, {line}")
-    print(f"\nReport: {made.path}   figures, JSON and CSV: {arguments.out}")
+    print(f"\nReport: {made.path}\nFigures, JSON and CSV: {arguments.out}")
 
 
 def _inspect(arguments: argparse.Namespace) -> None:

@@ -14,8 +14,11 @@ Every array may carry a leading batch shape *B; a single run has B = ().
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+import numpy as np
+
 from superarm.arrays import Array, Features, Rng, take_rows
-from superarm.errors import ParameterError
+from superarm.checks import as_numbers, is_real
+from superarm.errors import ParameterError, WeightsError
 
 
 @runtime_checkable
@@ -69,6 +72,70 @@ class Problem(NamedTuple):
         return self.Phi.shape[:-2]
 
 
+class Statistics(NamedTuple):
+    """What many observations of an item, or of one feature row, add up to: n, Σ w and Σ w².
+
+    It says all that the single weights would: `Agent.observe`, `Agent.learn` and `Feedback.of` take
+    it in their place, and scales come out as from them. Each is one number per item or row.
+
+    >>> import numpy as np
+    >>> from superarm import Agent, CombLinTS, Statistics, TopK
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.standard_normal((50, 3))
+    >>> w = (rows @ [1.0, -1.0, 2.0])[:, None] + 0.5 * rng.standard_normal((50, 200))
+    >>> agent = Agent(CombLinTS(), features=rows, oracle=TopK(5), seed=0)
+    >>> agent.learn(rows, Statistics(np.full(50, 200), w.sum(axis=1), (w**2).sum(axis=1)))
+    >>> round(float(agent.belief.sigma), 2)
+    0.5
+    """
+
+    n: Any  # (*B, K) how many observations, at least 1
+    sum: Any  # (*B, K) Σ w
+    squares: Any  # (*B, K) Σ w²
+
+
+class Reduced(NamedTuple):
+    """Statistics as a mean, and what is around it."""
+
+    w: Array  # (*B, K) the mean w̄
+    n: Array  # (*B, K)
+    within: Array  # (*B, K) Σ (w - w̄)²
+
+
+SLACK = 1e-9
+"""The share of Σ w² that rounding may take from it."""
+
+
+def reduced(statistics: Statistics) -> Reduced:
+    """The means of statistics, which are refused if no observations can have them.
+
+    >>> from superarm import Statistics
+    >>> from superarm.contracts import reduced
+    >>> reduced(Statistics([2], [4.0], [10.0]))  # of 1 and 3
+    Reduced(w=array([2.]), n=array([2.]), within=array([2.]))
+    """
+    try:
+        n, total, squares = map(as_numbers, statistics)
+    except ValueError as error:
+        raise WeightsError(f"statistics must be numbers: n, sum, squares ({error})") from error
+    if not n.shape == total.shape == squares.shape:
+        raise WeightsError(
+            "statistics need n, sum and squares of one shape, got "
+            f"{n.shape}, {total.shape} and {squares.shape}"
+        )
+    finite = np.isfinite(n) & np.isfinite(total) & np.isfinite(squares)
+    if not (finite & (n >= 1)).all():
+        raise WeightsError("statistics must be finite, and each of at least one observation")
+    mean = total / n
+    within = squares - total * mean
+    if (within < -SLACK * squares).any() or ((n == 1) & (within > SLACK * squares)).any():
+        raise WeightsError(
+            "no observations have these statistics: squares, the sum of w², must be at least "
+            "sum²/n, and equal to it where n is 1"
+        )
+    return Reduced(mean, n, np.where(n > 1, within.clip(0.0), 0.0))
+
+
 class Feedback(NamedTuple):
     """What came back: which items showed which weights, and what their features were then.
 
@@ -88,17 +155,41 @@ class Feedback(NamedTuple):
     w: Array  # (*B, K)
     importance: Array | float = 1.0  # how often each observation counts: a number, or (*B, K)
     episodes: int = 1  # how many decisions it is on, where an item may occur once in each
+    times: Array | float = 1.0  # how many observations each weight is the mean of, (*B, K)
+    within: Array | float = 0.0  # Σ (w - w̄)² of those around their mean, (*B, K)
 
     @classmethod
     def of(
         cls,
         problem: Problem,
         A: Array,
-        w: Array,
+        w: Array | Statistics,
         importance: Array | float = 1.0,
     ) -> "Feedback":
         """The feedback of items of the problem, with the features they have in it."""
-        return cls(A, take_rows(problem.Phi, A), w, importance)
+        rows = take_rows(problem.Phi, A)
+        if not isinstance(w, Statistics):
+            return cls(A, rows, w, importance)
+        mean, n, within = reduced(w)
+        return cls(A, rows, mean, n, times=n, within=within)
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether it is of statistics: weights are means, with what is around them beside."""
+        return not is_real(self.times)
+
+
+def require_unit(feedback: Feedback, present: Array) -> None:
+    """Refuse statistics that no weights in [0, 1] can have: there Σ w² is at most Σ w."""
+    if not feedback.is_summed:
+        return
+    w = feedback.w
+    squares = feedback.within + feedback.times * w**2
+    beyond = present & (squares > (1 + SLACK) * feedback.times * w)
+    if beyond.any():
+        raise WeightsError(
+            "these statistics are of weights beyond [0, 1], as squares is above sum: rescale them"
+        )
 
 
 Belief = TypeVar("Belief", bound=tuple[Any, ...])
@@ -126,6 +217,9 @@ class Model(Protocol):
         append(belief, to, n)                       the same for a catalogue whose last n items are
                                                     new, without a look at the others
         completed(fields, problem)                  fields of a belief from an older file
+
+    An attribute `statistics` that is true says that `learn` reads the fields `times` and `within`
+    of feedback; without it `Statistics` are refused.
     """
 
     @property

@@ -24,8 +24,8 @@ from superarm.arrays.pools import one_blas_thread
 from superarm.checks import as_features, as_numbers, unmasked
 from superarm.contracts import Feedback, Learner, Oracle, Problem, defines_both, features_stay
 from superarm.errors import FeaturesError, SuperarmError, WeightsError
-from superarm.oracles import Slate, TopK
-from superarm.oracles.base import Masked, as_oracle
+from superarm.oracles.base import BaseOracle, Masked, as_oracle
+from superarm.oracles.parts import Candidates
 
 LARGE = 2**18
 """Items above which the best k are looked for in one pass over parts of the catalogue."""
@@ -178,27 +178,37 @@ def _widened(A: Array, K: int) -> Array:
 
 
 def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> Array | None:
-    """The best k of many items in one pass that never holds all weights; None if it must."""
+    """The best set of many items in one pass that never holds all weights; None if it must."""
     oracle = problem.oracle
     available = None
     if isinstance(oracle, Masked):
         available = oracle.available
         oracle = oracle.oracle
-    if not isinstance(oracle, Slate | TopK) or problem.batch:
+    if not isinstance(oracle, BaseOracle) or problem.batch:
         return None
     if is_tensor(problem.Phi) or is_sparse(problem.Phi):  # of which a part would be a copy
         return None
-    return oracle.of_parts(_parts(learner.row_weights(belief, rng), problem.Phi, available))
+    if oracle.part(slice(0, 1)) is None:
+        return None
+    weights = learner.row_weights(belief, rng)
+    return oracle.merged(_candidates(oracle, weights, problem.Phi, available))
 
 
-def _parts(
-    weights: Callable[[Features], Array], Phi: Features, available: Array | None
-) -> Iterator[Array]:
-    """The weights of one part of the catalogue after the other."""
+def _candidates(
+    oracle: BaseOracle,
+    weights: Callable[[Features], Array],
+    Phi: Features,
+    available: Array | None,
+) -> Iterator[Candidates]:
+    """Those of one part of the catalogue after the other."""
     for start in range(0, Phi.shape[0], PART):
         rows = slice(start, start + PART)
         w = weights(Phi[rows])
-        yield w if available is None else np.where(available[rows], w, -np.inf)
+        if available is not None:
+            w = np.where(available[rows], w, -np.inf)
+        part = oracle.part(rows)
+        if part is not None:
+            yield part.candidates(w)
 
 
 def warm_up(learner: Learner, belief: Any, problem: Problem) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from superarm import bounds, gaussian
-from superarm.arrays import Array, Features, Rng, log, matvec, normal, take, where
+from superarm.arrays import Array, Features, Rng, item_normal, log, matvec, take, where
 from superarm.beliefs.bonus import growth, index, optimistic
 from superarm.beliefs.deviations import Mixed
 from superarm.beliefs.itemwise import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
@@ -408,4 +408,4 @@ class RandomChoice:
 
     def weights(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """Independent N(0, 1)."""
-        return normal(rng, belief.n)
+        return item_normal(rng, belief.n)

@@ -2,6 +2,9 @@
 
 import codecs
 import io
+import os
+import shutil
+import sys
 import unicodedata
 from typing import TextIO
 
@@ -46,3 +49,18 @@ def _ascii(letter: str) -> str:
         return PLAIN[letter]
     parts = unicodedata.normalize("NFKD", letter)
     return parts.encode("ascii", "ignore").decode() or "?"
+
+
+def bold(text: str) -> str:
+    """The text, in bold on a terminal that can show it; NO_COLOR in the environment forbids it."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or not sys.stdout.isatty():
+        return text
+    return f"\x1b[1m{text}\x1b[0m"
+
+
+def width() -> int | None:
+    """How many letters the terminal has room for on a line; None where the output is a file or a
+    pipe, whose lines may be as long as they are.
+    """
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -52,19 +52,20 @@ def test_claims():
         "CombMixTS": returned(0.7, 0.95),
     }
     rows = list(claims({"results": results}))
-    assert [row.verdict for row in rows] == [
-        "agrees within 5 points",
-        "agrees within 5 points",
-        "differs",
-        "agrees",
+    assert [row.difference for row in rows] == [
+        "3.0 points below",
+        "1.0 points below",
+        "unlike the paper",
+        "as in the paper",
     ]
     (ours,) = returns.beyond("ads", {"results": results})
     assert ours == Row(
-        "ads: CombMixTS, all scales from the evidence at 1000 episodes",
+        "ads: CombMixTS, all scales from the evidence at 1,000 episodes",
         "CombLinTS: 79.0% ± 1.0%",
         "95.0% ± 1.0%",
         "",
     )
     assert rows[0].here == "67.0% ± 1.0%"
     results["CombLinTS"] = returned(0.5, 0.9)
-    assert [row.verdict for row in claims({"results": results})][:2] == ["differs", "differs"]
+    differences = [row.difference for row in claims({"results": results})]
+    assert differences[:2] == ["20.0 points below", "10.0 points above"]

@@ -5,6 +5,7 @@ import pytest
 
 from superarm.errors import ParameterError
 from superarm.studies.artists import Artists, _liked, _probabilities, catalogue, claims, run
+from superarm.studies.report import AS_SAID, UNLIKE, UNSURE
 from superarm.studies.study import Study
 from support import returned, with_data
 
@@ -69,5 +70,5 @@ def test_claims():
     close = {**good, "CombTS": returned(0.3, 0.59)}
     bad = {**good, "CombTS": returned(0.3, 0.9)}
     rows = list(claims({"results": good, "readings": {"user median": close, "global median": bad}}))
-    assert [row.verdict for row in rows] == ["agrees", "no verdict: too few replicates", "differs"]
+    assert [row.difference for row in rows] == [AS_SAID, UNSURE, UNLIKE]
     assert "likes above the user median" in rows[1].what

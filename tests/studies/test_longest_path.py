@@ -192,12 +192,12 @@ def longest_path(**changes):
 def test_default_case():
     (row,) = claims(longest_path())
     assert row == Row(
-        row.what, "1.56e+04", "1.57e+04 ± 1e+02 (200 replicates)", "agrees: 1.0 standard errors"
+        row.what, "15,600", "15,700 ± 100 (200 replicates)", "0.6% above, 1.0 standard errors"
     )
     (row,) = claims(longest_path(results={"CombLinTS": regret(1.7e4)}))
-    assert row.verdict == "differs: 14.0 standard errors"
+    assert row.difference == "9.0% above, 14.0 standard errors"
     (row,) = claims(longest_path(results={"CombLinTS": regret(1.7e4, se=None)}))
-    assert row.verdict == "one replicate: no verdict"
+    assert row.difference == "9.0% above"
 
 
 def test_another_case_has_nothing_to_compare_with():
@@ -223,10 +223,10 @@ def test_sweeps_and_the_largest_case():
         **{"m=250": {"CombLinTS": regret(6.5e4, 400.0, 20)}},
     )
     rows = list(claims(content))
-    assert [row.verdict for row in rows[1:]] == [
-        "agrees: 1.5 standard errors",
-        "agrees",
-        "differs",
-        "differs: the cliff is rounding",
-        "agrees",
+    assert [row.difference for row in rows[1:]] == [
+        "0.9% below, 1.5 standard errors",
+        "as in the paper",
+        "unlike the paper",
+        "unlike the paper: the cliff is rounding",
+        "as in the paper",
     ]

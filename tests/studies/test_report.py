@@ -1,33 +1,89 @@
 import base64
+import html
 import sys
+from functools import partial
+from html.parser import HTMLParser
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
+from superarm.cli import EXPERIMENTS
 from superarm.errors import DataError
-from superarm.studies import ads, artists, beyond, explore, longest_path, returns
-from superarm.studies.report import Row, as_text, reproduce, write_html
+from superarm.studies import ads, artists, beyond, explore, longest_path, returns, words
+from superarm.studies.page import DPI, Picture, Section, Table, write_page
+from superarm.studies.report import regret_table, reproduce
 from superarm.studies.study import Study
 
 
-def test_text_and_page(tmp_path):
-    table = [Row("claim <1>", "a", "b", "agrees"), Row("two", "c", "d", "differs: by far")]
-    lines = as_text(table).splitlines()
-    assert len(lines) == 3
-    assert lines[0].index("paper") == lines[1].index("a  ")
-    assert as_text(table, table[:1]).splitlines()[4].startswith("beyond the paper")
-    figure = tmp_path / "figure.png"
-    figure.write_bytes(b"picture")
-    ours = [Row("clicks", "linear: 9", "5", "")]
-    write_html(tmp_path / "report.html", table, ours, [figure], ["artists: no data"], "Seed 0.")
-    page = (tmp_path / "report.html").read_text()
-    assert "claim &lt;1&gt;" in page
-    assert base64.b64encode(b"picture").decode() in page
-    assert "Left out: artists: no data" in page
-    assert "<h2>Beyond the paper</h2>" in page
-    assert "linear: 9" in page
-    assert "32,561" in page
+def cells(page):
+    """What is in the cells of the tables of a page, line by line."""
+    found = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            if tag == "tr":
+                found.append([])
+            if tag in ("td", "th"):
+                found[-1].append("")
+
+        def handle_data(self, data):
+            if data.strip() and self.lasttag in ("td", "th"):
+                found[-1][-1] += data
+
+    Reader().feed(page)
+    return found
+
+
+def test_the_page_stands_alone(tmp_path):
+    picture = tmp_path / "figure.png"
+    Figure(figsize=(3, 2)).savefig(picture, dpi=DPI)
+    claims = Table("Paper", ("claim", "here"), [("<1>", "b & c")])
+    table = Table("Regret", ("learner", "regret"), [("A", "1 ± 2")])
+    section = Section("An experiment", "2 replicates.", [table], [Picture(picture, "It > grows.")])
+    nothing = Table("Beyond", ("what",), [])
+    write_page(tmp_path / "p.html", "Seed 0.", claims, [section, section], nothing, ["λ < 1"])
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert cells(page) == [
+        ["claim", "here"],
+        ["<1>", "b & c"],
+        *[["learner", "regret"], ["A", "1 ± 2"]] * 2,
+    ]
+    assert base64.b64encode(picture.read_bytes()).decode() in page
+    assert 'style="--inches: 3.00"' in page
+    assert "<figcaption>It &gt; grows.</figcaption>" in page
+    assert "<li>λ &lt; 1</li>" in page
+    assert "Beyond" not in page
     assert "<link" not in page
     assert 'src="http' not in page
+
+
+def test_any_run_has_a_table_of_regret_by_learner(tmp_path):
+    study = Study(out=tmp_path, progress=False, replicates=4, episodes=8)
+    run = partial(longest_path.run, m=3, d=4, learners=["RandomChoice", "CombLinTS"])
+    made = reproduce(study, {"longest-path": run})
+    (table,) = made.tables
+    assert table.header == ("learner", "regret", "above the least (95 %)")
+    assert [line[0] for line in table.rows] == ["CombLinTS", "RandomChoice"]
+    assert cells(made.path.read_text(encoding="utf-8"))[1:] == [list(row) for row in table.rows]
+
+
+def test_differences_in_the_table_are_paired():
+    common = 1000 * np.arange(5.0)
+    regrets = {"A": np.c_[common, common + 10], "B": np.c_[common, common + 13]}
+    table = regret_table("", regrets, {"more": {"A": "a", "B": "b"}})
+    assert table.rows == [
+        ("A", "2,010 ± 710", "", "a"),
+        ("B", "2,010 ± 710", "3.0 (3.0 to 3.0)", "b"),
+    ]
+    one = regret_table("", {"A": np.array([[3.0]]), "B": np.array([[2.0]])})
+    assert one.header == ("learner", "regret")
+    assert one.rows == [("B", "2.000"), ("A", "3.000")]
+
+
+def test_every_experiment_has_its_words():
+    assert set(words.TITLES) | {"all"} == set(EXPERIMENTS)
+    assert set(words.READINGS) <= set(words.TITLES)
 
 
 def test_without_matplotlib_there_is_a_report_without_figures(tmp_path, monkeypatch):
@@ -59,10 +115,14 @@ def test_all_goes_on_without_last_fm(tmp_path, monkeypatch):
     }
     made = reproduce(study, runs)
     assert made.left_out == ["artists: no Last.fm here"]
-    assert "ads: CombLinTS at 100 episodes" in made.tables
-    assert "clicks: regret of CombLinTS with the logit link" in made.tables
-    assert "artists" not in made.tables
-    assert "no Last.fm here" in made.path.read_text()
+    printed = [cell for table in made.tables for row in table.rows for cell in row]
+    assert "ads: CombLinTS at 100 episodes" in printed
+    assert "clicks: regret of CombLinTS with the logit link" in printed
+    page = made.path.read_text(encoding="utf-8")
+    for text in (*printed, page):
+        assert "artist" not in text.lower()
+    for name in ("longest-path", "longest-path-sweeps", "longest-path-bounds", "ads", "beyond"):
+        assert html.escape(words.CAPTIONS[name]) in page
     for name in (
         "longest-path",
         "longest-path-sweeps",

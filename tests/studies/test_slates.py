@@ -6,6 +6,7 @@ import pytest
 
 from superarm.errors import DataError
 from superarm.studies import slates
+from superarm.studies.report import AS_SAID, UNLIKE, UNSURE
 from superarm.studies.slates import READINGS, Page, Recommendation, claims, listened, rows, run
 from superarm.studies.study import Study
 from support import with_data
@@ -96,20 +97,20 @@ def content(linear, itemwise, by_d, se=1.0):
     }
 
 
-def verdicts(found):
-    return [row.verdict.split(":")[0] for row in claims(found)]
+def differences(found):
+    return [row.difference for row in claims(found)]
 
 
-def test_verdicts():
-    assert verdicts(content(ended(100.0, 80.0), 500.0, (50.0, 200.0))) == ["agrees"] * 4
-    assert verdicts(content(ended(100.0, 40.0), 90.0, (50.0, 40.0))) == [*["differs"] * 3, "agrees"]
+def test_differences():
+    assert differences(content(ended(100.0, 80.0), 500.0, (50.0, 200.0))) == [AS_SAID] * 4
+    assert differences(content(ended(100.0, 40.0), 90.0, (50.0, 40.0))) == [*[UNLIKE] * 3, AS_SAID]
     unsure = content(ended(100.0, 51.0), 102.0, (50.0, 51.0))
-    assert verdicts(unsure) == [*["no verdict"] * 3, "agrees"]
+    assert differences(unsure) == [*[UNSURE] * 3, AS_SAID]
     alone = content(ended(100.0, 80.0, se=None), 500.0, (50.0, 200.0), se=None)
-    assert verdicts(alone)[0] == "no verdict"
+    assert differences(alone)[0] == UNSURE
 
 
 def test_rows_stand_beside_the_reading_that_ignores_positions():
     found = {"users": {"cascade": {"all seen": ended(9.0, 5.0), "cascade": ended(4.0, 2.0)}}}
     (row,) = rows(found)
-    assert (row.paper, row.here) == ("all seen: 9 ± 1", "4 ± 1")
+    assert (row.paper, row.here) == ("all seen: 9.0 ± 1.0", "4.0 ± 1.0")

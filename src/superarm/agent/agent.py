@@ -208,10 +208,12 @@ class Agent(Kept):
                 decisions, or of the items of each user.
             weights: one number per item, in their order; or by item, as a mapping or a pandas
                 Series, which for a decision may be of some of its items. For many, a list of them.
+                `Statistics` of many observations of each item, likewise in order or by item.
             features: the features that were given to `choose`, if any were; a decision has its own.
             importance: how often each observation counts: a positive number, or one per item as in
-                `weights`. A mean of ten observations counts 10; one with noise of std s where the
-                learner has sigma counts (sigma/s)².
+                `weights`. A mean of ten observations counts 10, but shows one residual: where sigma
+                is "auto", give `Statistics`. One with noise of std s where the learner has sigma
+                counts (sigma/s)².
             again: learn items of a decision even if they were observed before.
         """
         if feedback.is_decisions(items):
@@ -242,7 +244,7 @@ class Agent(Kept):
 
         Args:
             rows: one feature row per observation, (n, d).
-            weights: one number per row.
+            weights: one number per row; or the `Statistics` of many observations of each row.
             importance: how often each row counts, as in `observe`.
         """
         with self._updating:

@@ -9,7 +9,8 @@ from superarm.agent.ids import objects
 from superarm.arrays import Array
 from superarm.contracts import Oracle
 from superarm.errors import ItemsError
-from superarm.oracles.base import Aligned, as_oracle, by_position
+from superarm.oracles.aligned import Aligned
+from superarm.oracles.base import as_oracle, by_position
 
 
 class Constraints(NamedTuple):

@@ -14,7 +14,7 @@ from superarm.arrays import Array, take_rows
 from superarm.checks import check_features, check_feedback, check_importance
 from superarm.checks.tables import by_item, columns_of, in_order
 from superarm.contexts import as_table
-from superarm.contracts import Feedback, features_stay
+from superarm.contracts import Feedback, Statistics, features_stay, reduced
 from superarm.errors import DecisionError, FeaturesError, ItemsError, ParameterError, WeightsError
 
 
@@ -25,6 +25,47 @@ class Observed(NamedTuple):
     places: list[int]
     w: Array
     importance: Array | float
+    times: Array | float = 1.0
+    within: Array | float = 0.0
+
+
+class Shown(NamedTuple):
+    """What items or rows showed, in their order: weights, or the means of many."""
+
+    w: Array
+    importance: Array | float
+    times: Array | float = 1.0
+    within: Array | float = 0.0
+
+
+def shown(weights: Any, importance: Any, items: list[Any]) -> Shown:
+    """Weights or `Statistics`, by item or in the order of the items, and how often each counts."""
+    if not isinstance(weights, Statistics):
+        w = check_feedback(in_order(weights, items), len(items), "item")
+        return Shown(w, importance_of(importance, items, w))
+    return _summed(Statistics(*(in_order(each, items) for each in weights)), importance, len(items))
+
+
+def _summed(statistics: Statistics, importance: Any, n: int) -> Shown:
+    if importance is not None:
+        raise ParameterError(
+            "statistics say by n how often their weights count: leave importance out"
+        )
+    of = reduced(statistics)
+    if of.w.shape != (n,):
+        raise WeightsError(f"statistics need {n} numbers each, got shape {of.w.shape}")
+    return Shown(of.w, of.n, of.n, of.within)
+
+
+def _feedback(state: State, A: Array, rows: Array, of: Shown) -> Feedback:
+    """What items with these feature rows showed; statistics only if the model learns from them."""
+    feedback = Feedback(A, rows, of.w, of.importance, times=of.times, within=of.within)
+    if feedback.is_summed and not getattr(state.learner.model, "statistics", False):
+        raise ParameterError(
+            f"{type(state.learner).__name__} cannot learn from statistics: its model has no "
+            "attribute statistics, see superarm.contracts.Model; give means with importance n"
+        )
+    return feedback
 
 
 def of_items(state: State, items: Any, weights: Any, features: Any, importance: Any) -> Feedback:
@@ -34,9 +75,8 @@ def of_items(state: State, items: Any, weights: Any, features: Any, importance: 
         return _of_users(state._replace(problem=problem), items, weights, importance)
     A = state.catalogue.positions(items)
     ids = state.catalogue.ids_of(A).tolist()
-    w = check_feedback(in_order(weights, ids), len(A), "item")
-    v = importance_of(importance, ids, w)
-    return Feedback.of(problem, A, w, v)
+    of = shown(weights, importance, ids)
+    return _feedback(state, A, take_rows(problem.Phi, A), of)
 
 
 def _of_users(state: State, items: Any, weights: Any, importance: Any) -> Feedback:
@@ -67,13 +107,24 @@ def many(n: int, importance: Any) -> list[Any]:
 
 def together(parts: Sequence[Feedback]) -> Feedback:
     """All feedback as one."""
+    summed = {}
+    if any(part.is_summed for part in parts):
+        summed["times"] = _each([part.times for part in parts], parts)
+        summed["within"] = _each([part.within for part in parts], parts)
     return Feedback(
         np.concatenate([part.A for part in parts]),
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.w for part in parts]),
-        np.concatenate([np.broadcast_to(part.importance, part.w.shape) for part in parts]),
+        _each([part.importance for part in parts], parts),
         episodes=len(parts),
+        **summed,
     )
+
+
+def _each(values: Sequence[Array | float], parts: Sequence[Feedback]) -> Array:
+    """One value per weight of all parts, each of which has one per weight, or one."""
+    pairs = zip(values, parts, strict=True)
+    return np.concatenate([np.broadcast_to(value, part.w.shape) for value, part in pairs])
 
 
 def importance_of(importance: Any, items: list[Any], w: Array) -> Array | float:
@@ -91,12 +142,10 @@ def is_decisions(items: Any) -> bool:
 
 def observed(decision: Decision, weights: Any, importance: Any) -> Observed:
     """What was observed of a decision, checked."""
-    some = by_item(weights)
+    some = by_item(weights.n if isinstance(weights, Statistics) else weights)
     places = decision.places(decision.items if some is None else some)
     items = [decision.items[place] for place in places]
-    values = weights if some is None else list(some.values())
-    w = check_feedback(values, len(items), "item")
-    return Observed(decision, places, w, importance_of(importance, items, w))
+    return Observed(decision, places, *shown(weights, importance, items))
 
 
 def observed_of(decisions: Any, weights: Any, importance: Any) -> list[Observed]:
@@ -132,7 +181,9 @@ def of_decision(state: State, found: Observed) -> Feedback:
 
     What is known about an item itself grows only if it still is what it was.
     """
-    decision, places, w, v = found
+    decision = found.decision
+    places = found.places
+    of = Shown(found.w, found.importance, found.times, found.within)
     catalogue = state.catalogue
     model = state.learner.model
     d = state.problem.d
@@ -145,16 +196,16 @@ def of_decision(state: State, found: Observed) -> Feedback:
                 f"the {catalogue.n} items, and {type(state.learner).__name__} learns of "
                 "items alone: give a mapping from the others to their weights"
             )
-        return Feedback(A, np.zeros((len(A), d)), w, v)
+        return _feedback(state, A, np.zeros((len(A), d)), of)
     width = decision.features.shape[1]
     if width != d:
         raise DecisionError(f"this decision is of items with {width} features, not {d}")
     rows = np.asarray(decision.features[places])
     rows = check_features(rows[:, columns_of(decision.names, catalogue.names, DecisionError)])
-    if not features_stay(model):
-        return Feedback(A, rows, w, v)
-    same = take_rows(state.problem.Phi, A) == rows
-    return Feedback(np.where(same.all(axis=-1), A, -1), rows, w, v)
+    if features_stay(model):
+        same = take_rows(state.problem.Phi, A) == rows
+        A = np.where(same.all(axis=-1), A, -1)
+    return _feedback(state, A, rows, of)
 
 
 def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:
@@ -168,11 +219,14 @@ def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:
         raise FeaturesError(f"rows must be numbers of shape (n, {d}) ({error})") from error
     if shape[1:] != (d,) and shape != (0,):
         raise FeaturesError(f"rows must have shape (n, {d}), got {shape}")
-    w = check_feedback(weights, shape[0], "row")
-    v = 1.0 if importance is None else check_importance(importance, w)
-    nowhere = np.full(len(w), -1)
-    filled = check_features(values) if len(w) else np.empty((0, d))
-    return Feedback(nowhere, filled, w, v)
+    if isinstance(weights, Statistics):
+        of = _summed(weights, importance, shape[0])
+    else:
+        w = check_feedback(weights, shape[0], "row")
+        of = Shown(w, 1.0 if importance is None else check_importance(importance, w))
+    nowhere = np.full(len(of.w), -1)
+    filled = check_features(values) if len(of.w) else np.empty((0, d))
+    return _feedback(state, nowhere, filled, of)
 
 
 def require_features(state: State) -> None:

@@ -24,8 +24,11 @@ from superarm.arrays.columns import (
     with_rows_counted as with_rows_counted,
 )
 from superarm.arrays.dots import are_many, dots
+from superarm.arrays.counters import Counter as Counter
 from superarm.arrays.draws import (
     beta as beta,
+    is_counter as is_counter,
+    item_normal as item_normal,
     normal as normal,
     seeds as seeds,
     spawn as spawn,

@@ -102,15 +102,15 @@ def joined_stats(stats: Array, more: Array) -> Array:
 
 
 @or_torch
-def with_rows_counted(stats: Array, rows: Array, present: Array) -> Array:
-    """The statistics with a few more rows, of which those that are not present are padding:
-    (*B, 4, d), (*B, K, d), (*B, K) bool -> (*B, 4, d).
+def with_rows_counted(stats: Array, rows: Array, times: Array) -> Array:
+    """The statistics with a few more rows, each of which was there so many times; 0 is padding:
+    (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
 
     Example:
         >>> import numpy as np
         >>> stats = column_stats(np.array([[1.0], [3.0]]))
         >>> rows = np.array([[-2.0], [0.0]])
-        >>> with_rows_counted(stats, rows, np.array([True, False])).ravel()
+        >>> with_rows_counted(stats, rows, np.array([1.0, 0.0])).ravel()
         array([ 3., 14., -2.,  3.])
     """
     out = stats.copy()
@@ -119,23 +119,24 @@ def with_rows_counted(stats: Array, rows: Array, present: Array) -> Array:
     _count_rows(
         out.reshape(n, 4, d),
         rows.reshape(n, K, d),
-        present.reshape(n, K),
+        times.reshape(n, K),
     )
     return out
 
 
 @compiled
-def _count_rows(stats: Array, rows: Array, present: Array) -> None:
+def _count_rows(stats: Array, rows: Array, times: Array) -> None:
     # compiled, as in NumPy's many passes this would take as long as the update of a belief
     for b in range(len(rows)):
         for k in range(rows.shape[1]):
-            if not present[b, k]:
+            v = times[b, k]
+            if v == 0:
                 continue
             for j in range(rows.shape[2]):
                 x = rows[b, k, j]
                 if x != 0:
-                    stats[b, 0, j] += 1
-                    stats[b, 1, j] += x * x
+                    stats[b, 0, j] += v
+                    stats[b, 1, j] += v * (x * x)
                 stats[b, 2, j] = min(stats[b, 2, j], x)
                 stats[b, 3, j] = max(stats[b, 3, j], x)
 

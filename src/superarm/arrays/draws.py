@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from superarm.arrays.counters import Counter
 from superarm.arrays.kinds import Array, Rng
 from superarm.arrays.numpy import as_like, to_numpy
 from superarm.errors import ParameterError
@@ -19,23 +20,54 @@ def normal(rng: Rng, like: Array) -> Array:
     )
 
 
+def item_normal(rng: Rng, like: Array) -> Array:
+    """Independent draws from N(0, 1), in the shape of `like`, one per item on its last axis: by
+    item if the randomness is a `Counter`, else in sequence.
+    """
+    return _draw(
+        rng,
+        _item_normal,
+        like,
+    )
+
+
+def _item_normal(rng: Any, shape: tuple[int, ...]) -> Array:
+    drawn: Array = (
+        rng.item_normal(shape) if isinstance(rng, Counter) else rng.standard_normal(shape)
+    )
+    return drawn
+
+
+def beta(rng: Rng, a: Array, b: Array) -> Array:
+    """Independent draws from Beta(a, b), one per item on the last axis: by item if the randomness
+    is a `Counter`, else in sequence.
+    """
+    return _draw(
+        rng,
+        _beta,
+        a,
+        a,
+        b,
+    )
+
+
+def _beta(rng: Any, shape: tuple[int, ...], a: Array, b: Array) -> Array:
+    drawn: Array = rng.item_beta(shape, a, b) if isinstance(rng, Counter) else rng.beta(a, b, shape)
+    return drawn
+
+
+def is_counter(rng: Any) -> bool:
+    """Whether items draw by their numbers."""
+    first = rng[0] if isinstance(rng, Sequence) and len(rng) else rng
+    return isinstance(first, Counter)
+
+
 def uniform(rng: Rng, like: Array) -> Array:
     """Independent uniforms on [0, 1), in the shape of `like`."""
     return _draw(
         rng,
         lambda g, shape: g.random(shape),
         like,
-    )
-
-
-def beta(rng: Rng, a: Array, b: Array) -> Array:
-    """Independent draws from Beta(a, b), in the shape of a and b."""
-    return _draw(
-        rng,
-        lambda g, shape, *ab: g.beta(*ab, shape),
-        a,
-        a,
-        b,
     )
 
 

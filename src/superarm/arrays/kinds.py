@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from superarm.arrays.counters import Counter
     from typing_extensions import TypeIs
 
 Array: TypeAlias = npt.NDArray[Any]
-Rng: TypeAlias = np.random.Generator | Sequence[np.random.Generator]
+Rng: TypeAlias = "np.random.Generator | Counter | Sequence[np.random.Generator | Counter]"
 """One generator, or one per entry of the leading dimension: replicate i then draws the same alone
 and in a batch."""
 

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
+from superarm.arrays.kinds import Array
 
 _TAIL = 3.6541528853610088
 _AREA = 0.00492867323397465524
@@ -75,3 +75,15 @@ def fill_normal(out: Array, state: np.uint64) -> None:
             if low + (a >> np.uint64(11)) * _UNIT * (high - low) < math.exp(-(y**2) / 2):
                 break
         out[i] = y
+
+
+@compiled
+def fill_normal_by_item(out: Array, items: Array, seed: np.uint64) -> None:
+    """Fill a flat array with draws from N(0, 1), each of which depends on the 64-bit seed and on
+    its item alone: the item, hashed, says where in the stream of the seed its draw begins.
+    """
+    _, of_seed = next_bits(seed)
+    for i in range(len(out)):
+        _, of_item = next_bits(np.uint64(items[i]))
+        _, start = next_bits(of_item ^ of_seed)
+        fill_normal(out[i : i + 1], start)

@@ -256,13 +256,13 @@ def factor_of_rows(Phi: Array, w: Array, root: Array | float, present: Array) ->
     Example:
         >>> rows = np.array([[3.0], [4.0]])
         >>> factor = factor_of_rows(rows, np.array([5.0, 10.0]), 1.0, np.array([True, True]))
-        >>> factor.round(9)
+        >>> factor.round(9) + 0.0
         array([[ 5., 11.],
                [ 0.,  2.]])
     """
     *batch, K, d = Phi.shape
     n = math.prod(batch)
-    out = np.zeros((*batch, d + 1, d + 1))
+    out = np.full((*batch, d + 1, d + 1), -0.0)  # as in `qr_update`
     scaled = np.ndim(root) > 0 or root != 1
     scales = np.broadcast_to(root, w.shape)
     entries = zip(

@@ -163,19 +163,22 @@ def stats_of_rows(rows: Tensor) -> Tensor:
     return torch.stack([as_float64(row) for row in stats], dim=-2)
 
 
-def with_rows_counted(stats: Tensor, rows: Tensor, present: Tensor) -> Tensor:
-    """The statistics of `stats_of_rows` with a few more rows, of which those that are not present
-    are padding: (*B, 4, d), (*B, K, d), (*B, K) bool -> (*B, 4, d).
+def with_rows_counted(stats: Tensor, rows: Tensor, times: Tensor) -> Tensor:
+    """The statistics of `stats_of_rows` with a few more rows, each of which was there so many
+    times; 0 is padding: (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
     """
     if rows.shape[-2] == 0:
         return stats
-    inside = present[..., None]
-    sums = stats_of_rows(torch.where(inside, rows, 0))
+    v = as_float64(times)[..., None]
+    inside = v != 0
+    filled = torch.where(inside, as_float64(rows), 0.0)
+    count = (v * (filled != 0)).sum(-2)
+    squares = (v * filled**2).sum(-2)
     least = torch.where(inside, as_float64(rows), torch.inf)
     most = torch.where(inside, as_float64(rows), -torch.inf)
     grown = [
-        stats[..., 0, :] + sums[..., 0, :],
-        stats[..., 1, :] + sums[..., 1, :],
+        stats[..., 0, :] + count,
+        stats[..., 1, :] + squares,
         torch.minimum(stats[..., 2, :], least.amin(-2)),
         torch.maximum(stats[..., 3, :], most.amax(-2)),
     ]

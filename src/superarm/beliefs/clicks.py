@@ -31,7 +31,7 @@ from superarm.arrays import (
 )
 from superarm.arrays.compiled import compiled
 from superarm.beliefs.scales import require_squares
-from superarm.contracts import Feedback
+from superarm.contracts import Feedback, require_unit
 from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.gaussian import Factored, condition
 
@@ -192,6 +192,7 @@ def require_shares(feedback: Feedback, present: Array) -> None:
         raise WeightsError(
             f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
         )
+    require_unit(feedback, present)
     v = full(w.shape, feedback.importance, as_float64(feedback.rows))
     bad = present & ~((v > 0) & (v < math.inf))
     if bad.any():
@@ -241,4 +242,5 @@ def matched(belief: Factored, feedback: Feedback) -> Matched:
         y[..., part] = found.y
         precision[..., part] = found.precision
         missing = missing + found.missing
-    return Matched(feedback._replace(w=y, importance=precision), missing)
+    as_gaussian = feedback._replace(w=y, importance=precision, times=1.0, within=0.0)
+    return Matched(as_gaussian, missing)

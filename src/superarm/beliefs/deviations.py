@@ -41,6 +41,7 @@ from superarm.arrays import (
 )
 from superarm.arrays.compiled import compiled
 from superarm.arrays.kinds import namespace
+from superarm.beliefs.linear import block_of, is_block, only_weight
 from superarm.beliefs.tuned import with_rows
 from superarm.contracts import Feedback
 
@@ -336,8 +337,9 @@ def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
     tau2 = belief.tau[..., None] ** 2
     variance = sigma2 / feedback.importance + tau2
     v = (sigma2 + tau2) / variance
-    if feedback.w.shape[-1] >= gaussian.MANY:
-        of = gaussian.block(feedback.rows, feedback.w, v)
+    if is_block(feedback):
+        # a mean of n such rows is n times as precise as one, as each has a deviation of its own
+        of = block_of(feedback._replace(importance=feedback.times if feedback.is_summed else v))
         spread = (belief.sigma**2 + belief.tau**2) ** 0.5
         return belief._replace(
             **gaussian.absorb(belief, of.data, of.rows, spread)._asdict(),
@@ -365,6 +367,21 @@ def learn_around_means(belief: Mixed, of: ByItem) -> Mixed:
         **after._asdict(),
         within=stacked_rows(belief.within, around),
         observed=belief.observed + of.more,
+    )
+
+
+def learn_within(belief: Mixed, feedback: Feedback) -> Mixed:
+    """From what is around the means of n observations of items, once the means are learned: it has
+    n - 1 degrees of freedom, and tells of the noise alone.
+    """
+    own = feedback.A >= 0
+    more = where(own, feedback.times - 1.0, 0.0).sum(-1)
+    around = only_weight(belief.within, where(own, feedback.within, 0.0).sum(-1))
+    after = gaussian.absorb(belief, around, more, belief.sigma)
+    return belief._replace(
+        **after._asdict(),
+        within=stacked_rows(belief.within, around),
+        observed=belief.observed + more,
     )
 
 

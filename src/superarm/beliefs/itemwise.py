@@ -13,9 +13,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from superarm import gaussian
-from superarm.arrays import Array, Rng, add_at, as_like, beta, full, normal, where
+from superarm.arrays import Array, Rng, add_at, as_like, beta, full, item_normal, where
 from superarm.beliefs.changes import extended, last_rows
-from superarm.contracts import Belief, Feedback, Problem
+from superarm.contracts import Belief, Feedback, Problem, require_unit
 from superarm.errors import ParameterError, WeightsError
 
 
@@ -49,6 +49,7 @@ class CountsModel:
 
     per_item: ClassVar[tuple[str, ...]] = ("n", "total")
     uses_features: ClassVar[bool] = False
+    statistics: ClassVar[bool] = True
 
     def prior(self, problem: Problem) -> Counts:
         """Nothing observed."""
@@ -111,7 +112,7 @@ class NormalItemsModel(CountsModel):
 
     def sample(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) from the posterior: (*B, L)."""
-        spread = self.std(belief, problem) * normal(rng, belief.n)
+        spread = self.std(belief, problem) * item_normal(rng, belief.n)
         weights: Array = self.mean(belief, problem) + spread
         return weights
 
@@ -163,6 +164,7 @@ class CoinsModel:
     beta: float | tuple[float, ...]
     per_item: ClassVar[tuple[str, ...]] = ("alpha", "beta")
     uses_features: ClassVar[bool] = False
+    statistics: ClassVar[bool] = True
 
     def prior(self, problem: Problem) -> Beta:
         """The Beta of each item before any feedback."""
@@ -181,6 +183,7 @@ class CoinsModel:
                 f"item {A[outside][0]} has weight {w[outside][0]}, but a Beta belief needs weights "
                 "in [0, 1]: rescale them, or use CombGaussianTS"
             )
+        require_unit(feedback, A >= 0)
         heads = feedback.importance * w
         tails = feedback.importance * (1 - w)
         return Beta(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from superarm import gaussian
-from superarm.arrays import Array, Rng, matvec
+from superarm.arrays import Array, Rng, log, matvec, nonzero_rows, stacked_rows, where
 from superarm.contracts import Feedback, Problem
-from superarm.gaussian import Factored, Gaussian
+from superarm.gaussian import Block, Factored, Gaussian
 
 
 class FactoredModel:
@@ -20,6 +20,7 @@ class FactoredModel:
 
     per_item: ClassVar[tuple[str, ...]] = ()
     uses_features: ClassVar[bool] = True
+    statistics: ClassVar[bool] = True
     lam: float
 
     def prior(self, problem: Problem) -> Any:
@@ -68,8 +69,49 @@ def faded(belief: Factored, stds: Array | float, keep: float) -> Gaussian:
     return gaussian.forget(belief, start, keep)
 
 
-def observed(belief: Factored, feedback: Feedback, sigma: Array | float) -> Gaussian:
-    """`gaussian.condition` on the rows of the feedback."""
+def is_block(feedback: Feedback) -> bool:
+    """Whether the feedback is better made a `Block` first: there are many rows, or each is the
+    mean of many.
+    """
+    return feedback.is_summed or feedback.w.shape[-1] >= gaussian.MANY
+
+
+def block_of(feedback: Feedback) -> Block:
+    """The rows of the feedback; those of zero features are padding.
+
+    Of n observations of one row that is their mean w̄, n times as precise, and Σ (w - w̄)², which is
+    a row [0 w] as far as a linear belief can tell.
+    """
+    of = gaussian.block(feedback.rows, feedback.w, feedback.importance)
+    if not feedback.is_summed:
+        return of
+    present = nonzero_rows(feedback.rows)
+    n = where(present, feedback.times, 1.0)
+    around = where(present, feedback.within, 0.0).sum(-1)
+    return Block(
+        stacked_rows(of.data, only_weight(of.data, around)),
+        of.rows + (n - 1).sum(-1),
+        of.log_v - log(n).sum(-1) / 2,
+    )
+
+
+def only_weight(factor: Array, squares: Array) -> Array:
+    """One row [0 w] with w² = squares: (*B, D, D), (*B,) -> (*B, 1, D)."""
+    row = 0 * factor[..., :1, :]
+    row[..., 0, -1] = squares**0.5
+    return row
+
+
+def with_block(belief: Factored, block: Block, sigma: Array | float) -> Gaussian:
+    """`gaussian.condition` on all rows of a block, with noise of std σ: a number, or (*B,)."""
+    after = gaussian.absorb(belief, block.data, block.rows, sigma)
+    return after._replace(log_scale=after.log_scale + block.log_v)
+
+
+def observed(belief: Factored, feedback: Feedback, sigma: float) -> Gaussian:
+    """The belief with the rows of the feedback."""
+    if is_block(feedback):
+        return with_block(belief, block_of(feedback), sigma)
     return gaussian.condition(
         belief,
         feedback.rows,

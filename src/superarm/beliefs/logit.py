@@ -29,7 +29,7 @@ from superarm.beliefs.deviations import Means, Mixed
 from superarm.beliefs.linear import FactoredModel, observed
 from superarm.beliefs.mixed import MixedModel
 from superarm.beliefs.tuned import TunedModel
-from superarm.contracts import Feedback, Problem
+from superarm.contracts import Feedback, Problem, require_unit
 from superarm.gaussian import Factored, Gaussian
 
 ENOUGH = 30
@@ -82,6 +82,7 @@ class LogitModel(FactoredModel):
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Bayes' rule by moment matching."""
+        require_unit(feedback, nonzero_rows(feedback.rows))
         keep = gaussian.kept(self.forgetting, feedback.episodes)
         past = self.fade(belief, problem, keep)
         return condition_logit(past, feedback.rows, feedback.w, feedback.importance)

@@ -21,12 +21,13 @@ from superarm.arrays import (
     column_stats,
     entry_of,
     full,
+    is_counter,
     is_tensor,
+    item_normal,
     joined_stats,
     log,
     matvec,
     nonzero_rows,
-    normal,
     seeds,
     stacked_rows,
     take,
@@ -48,6 +49,7 @@ from superarm.beliefs.deviations import (
     for_each,
     learn_around_means,
     learn_loose_rows,
+    learn_within,
     look_at,
     means_of,
     repeats,
@@ -69,8 +71,8 @@ FADED = 0.05
 
 def _normals(rng: Rng, like: Array, batch: Array) -> Array:
     """N(0, 1) in the shape of `like`: on the CPU by a kernel, twice as fast as NumPy."""
-    if is_tensor(like):
-        return normal(rng, like)
+    if is_tensor(like) or is_counter(rng):
+        return item_normal(rng, like)
     out = np.empty(like.shape)
     every_seed = seeds(rng, batch).reshape(-1)
     for row, seed in zip(out.reshape(len(every_seed), -1), every_seed, strict=True):
@@ -98,6 +100,7 @@ class MixedModel:
     """Whether the features of an item may differ from call to call."""
     per_item: ClassVar[tuple[str, ...]] = ("n", "total", "past")
     uses_features: ClassVar[bool] = True
+    statistics: ClassVar[bool] = True
     wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
     size: ClassVar[float | None] = None
 
@@ -234,9 +237,8 @@ class MixedModel:
             belief = self._learn_items(belief, feedback)
         if loose.any():
             belief = learn_loose_rows(belief, some_rows(feedback, loose))
-        return belief._replace(
-            columns=with_rows_counted(belief.columns, feedback.rows, present),
-        )
+        times = where(present, full(present.shape, feedback.times, belief.total), 0.0)
+        return belief._replace(columns=with_rows_counted(belief.columns, feedback.rows, times))
 
     def rows_of(self, belief: Mixed, A: Array, rows: Array) -> Rows:
         """What observations of these items, with these features, say about θ."""
@@ -259,10 +261,11 @@ class MixedModel:
         """
         in_order = not self.contexts and not is_tensor(feedback.A)
         if in_order or not repeats(feedback.A):
-            return self._learn_each(belief, feedback)
-        of = by_item(feedback)
-        known = self._learn_each(belief, of.means)
-        return learn_around_means(known, of)
+            known = self._learn_each(belief, feedback)
+        else:
+            of = by_item(feedback)
+            known = learn_around_means(self._learn_each(belief, of.means), of)
+        return learn_within(known, feedback) if feedback.is_summed else known
 
     def _learn_each(self, belief: Mixed, feedback: Feedback) -> Mixed:
         """From items of the catalogue. One of importance v is as precise as v observations."""

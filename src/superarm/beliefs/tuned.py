@@ -29,7 +29,7 @@ from superarm.arrays import (
 from superarm.beliefs.changes import last_rows
 from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
 from superarm.beliefs.evidence import says_nothing, summary_of_rows
-from superarm.beliefs.linear import FactoredModel, faded, observed
+from superarm.beliefs.linear import FactoredModel, block_of, faded, is_block, observed, with_block
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian
@@ -136,19 +136,22 @@ class TunedModel(FactoredModel):
         present = nonzero_rows(feedback.rows)
         t = past.t + feedback.episodes * present.any(-1)
         require_squares(feedback.rows, where(present, feedback.w, 0.0))
-        if feedback.w.shape[-1] < gaussian.MANY:
-            after = observed(past, feedback, past.sigma[..., None])
-            data = with_rows(past.data, feedback)
-        else:
-            of = gaussian.block(feedback.rows, feedback.w, feedback.importance)
-            after = gaussian.absorb(past, of.data, of.rows, past.sigma)
-            after = after._replace(log_scale=after.log_scale + of.log_v)
+        if is_block(feedback):
+            of = block_of(feedback)
+            after = with_block(past, of, past.sigma)
             data = stacked_rows(past.data, of.data)
+            more = of.rows
+        else:
+            noise = past.sigma[..., None]
+            after = gaussian.condition(past, feedback.rows, feedback.w, noise, feedback.importance)
+            data = with_rows(past.data, feedback)
+            more = present.sum(-1)
+        times = full(present.shape, feedback.times, past.data)
         grown = past._replace(
             **after._asdict(),
             data=data,
-            rows=past.rows + present.sum(-1),
-            columns=with_rows_counted(past.columns, feedback.rows, present),
+            rows=past.rows + more,
+            columns=with_rows_counted(past.columns, feedback.rows, where(present, times, 0.0)),
             t=t,
         )
         return refit_where(doubled(past.t, t), grown, lambda entry, _: self._refitted(entry))

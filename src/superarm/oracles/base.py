@@ -5,7 +5,7 @@ oracles, masks, and oracles made from oracles.
 import functools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ from superarm.arrays.compiled import for_kernels
 from superarm.checks import as_weights, check_weights, find_fault, is_whole
 from superarm.contracts import Oracle
 from superarm.errors import InfeasibleError, OracleError, ParameterError
+from superarm.oracles.parts import Candidates, Part
 
 
 class BaseOracle:
@@ -98,6 +99,16 @@ class BaseOracle:
             f"{type(self).__name__} needs a method solve(rows), from weights (n, L) to items "
             "(n, K), or solve_row(w), from weights (L,) to items"
         )
+
+    def part(self, items: slice | Array) -> Part | None:
+        """What finds the candidates among some of the items, which are in increasing order; None
+        where parts cannot be solved apart.
+        """
+        return None
+
+    def merged(self, parts: Iterable[Candidates]) -> Array:
+        """The best set (K,) of all items, from the candidates among each part of them."""
+        raise OracleError(f"{self} cannot be solved by parts")
 
     def solve_tensors(self, rows: Array) -> Array:
         """The best set for each row of a tensor (n, L), as a tensor on its device.
@@ -272,7 +283,7 @@ def as_oracle(
 
 
 @dataclass(frozen=True)
-class _Around(BaseOracle):
+class Around(BaseOracle):
     """An oracle made from another one."""
 
     oracle: Oracle
@@ -314,11 +325,11 @@ def by_position(oracle: Oracle) -> bool:
     """
     if isinstance(oracle, CheckedOracle | _WithGap):
         return True
-    return isinstance(oracle, _Around) and by_position(oracle.oracle)
+    return isinstance(oracle, Around) and by_position(oracle.oracle)
 
 
 @dataclass(frozen=True, eq=False)
-class Masked(_Around):
+class Masked(Around):
     """An oracle that chooses among the available items only."""
 
     available: Array  # (*B, L) bool
@@ -334,48 +345,8 @@ class Masked(_Around):
         return self.oracle(weights)
 
 
-@dataclass(frozen=True, eq=False)
-class Aligned(_Around):
-    """An oracle among n of its own items, in any order: item i is its item places[i], and others
-    may not be chosen.
-
-    >>> import numpy as np
-    >>> from superarm import Quota
-    >>> from superarm.oracles.base import Aligned
-    >>> quota = Quota(["f", "m", "f"], {"f": 1, "m": 1})
-    >>> Aligned(quota, np.array([1, 2]), 3)(np.array([0.5, 0.1]))
-    array([1, 0])
-    """
-
-    places: Array  # (n,) int
-    size: int  # items of the oracle itself
-
-    @property
-    def L(self) -> int:
-        """The number of items it is built for: n."""
-        return len(self.places)
-
-    @property
-    def ids(self) -> None:
-        """None: its items are in order."""
-        return None
-
-    @property
-    def gap(self) -> float | None:
-        """The γ of the oracle itself."""
-        return self.oracle.gap
-
-    def solve(self, rows: Array) -> Array:
-        """The best set for each row of weights (n, L): (n, k), -1 pads."""
-        weights = np.full((len(rows), self.size), -np.inf)
-        weights[:, self.places] = rows
-        item = np.full(self.size + 1, -1)  # the last place is for -1, the padding
-        item[self.places] = np.arange(len(self.places))
-        return item[self.oracle(weights)]
-
-
 @dataclass(frozen=True)
-class _Minimize(_Around):
+class _Minimize(Around):
     @property
     def gap(self) -> float | None:
         return 0.0 if self.oracle.gap == 0 else None  # a share of the best says nothing about costs
@@ -408,7 +379,7 @@ def minimize(oracle: Oracle) -> Oracle:
 
 
 @dataclass(frozen=True)
-class _WithGap(_Around):
+class _WithGap(Around):
     gap: float
     seed: int = 0
 

@@ -3,7 +3,7 @@
 A basis is a maximal independent set; all bases have the same size, the rank.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,7 +15,9 @@ from superarm.checks import find_fault, refuse_weights, require_count
 from superarm.checks.tables import named
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
-from superarm.oracles.topk import best_by_group, index_groups, numbers_by_group, replace_top
+from superarm.oracles.parts import Candidates, joined, named_items
+from superarm.oracles.selection import GroupedPart, best_by_group, replace_top
+from superarm.oracles.topk import index_groups, numbers_by_group
 
 
 class PartitionMatroid(BaseOracle):
@@ -62,12 +64,19 @@ class PartitionMatroid(BaseOracle):
 
     def solve(self, rows: Array) -> Array:
         """The best items of each row of weights (n, L), group by group: (n, K), -1 pads."""
-        A = best_by_group(
-            rows,
-            self._group,
-            self._start,
-            _floor(self.bases),
-        )
+        return self._best(rows, self._group)
+
+    def part(self, items: slice | Array) -> GroupedPart:
+        """What finds the best of each group among some of the items."""
+        return GroupedPart(items, self._group[items], self._start, _floor(self.bases))
+
+    def merged(self, parts: Iterable[Candidates]) -> Array:
+        """The best set (K,) of all items, from the candidates among each part of them."""
+        of = joined(parts)
+        return named_items(self._best(of.w[None], of.group), of.items)
+
+    def _best(self, rows: Array, group: Array) -> Array:
+        A = best_by_group(rows, group, self._start, _floor(self.bases))
         if self.bases:
             feasible(is_full(A), self)
             return A

@@ -11,6 +11,8 @@ from superarm.arrays import Array, as_like
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle
+from superarm.oracles.parts import Candidates
+from superarm.oracles.selection import GroupedPart
 from superarm.oracles.topk import TopK
 from superarm.slates.feedback import as_examination
 
@@ -72,6 +74,10 @@ class Slate(BaseOracle):
 
     solve_tensors = solve
 
-    def of_parts(self, parts: Iterable[Array]) -> Array:
-        """The best slate (k,) for weights that come one part after the other, as in `TopK`."""
-        return self._best.of_parts(parts)[self._rank]
+    def part(self, items: slice | Array) -> GroupedPart:
+        """What finds the best k among some of the items."""
+        return self._best.part(items)
+
+    def merged(self, parts: Iterable[Candidates]) -> Array:
+        """The best slate (k,) of all items, from the candidates among each part of them."""
+        return self._best.merged(parts)[self._rank]

@@ -11,7 +11,7 @@ from superarm.oracles import Quota
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import adult
-from superarm.studies.report import Outcome, Row, percent
+from superarm.studies.report import AS_SAID, UNLIKE, Outcome, Row, off, percent
 from superarm.studies.returns import Catalogue
 from superarm.studies.study import Content, Study
 
@@ -80,19 +80,19 @@ def claims(content: Content) -> Iterator[Row]:
     for mark, paper in PAPER.items():
         t = str(mark)
         if t in linear["return_at"]:
-            near = abs(linear["return_at"][t] - paper) <= 0.05
+            found = returns.return_at(linear, t)
             yield Row(
-                f"ads: CombLinTS at {t} episodes",
+                f"ads: CombLinTS at {mark:,} episodes",
                 f"{paper:.0%}",
-                percent(returns.return_at(linear, t)),
-                "agrees within 5 points" if near else "differs",
+                percent(found),
+                off(100 * found["mean"], 100 * paper, " points"),
             )
     for name in returns.BASELINES:
         if name in results and "1000" in results[name]["return_at"]:
             found = returns.return_at(results[name], "1000")
             yield Row(
-                f"ads: {name} at 1000 episodes",
+                f"ads: {name} at 1,000 episodes",
                 "poor",
                 percent(found),
-                "agrees" if found["mean"] < 0.6 else "differs",
+                AS_SAID if found["mean"] < 0.6 else UNLIKE,
             )

@@ -14,7 +14,7 @@ from superarm.oracles import TopK
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import lastfm
-from superarm.studies.report import Outcome, Row, percent
+from superarm.studies.report import AS_SAID, UNLIKE, UNSURE, Outcome, Row, percent
 from superarm.studies.returns import Catalogue
 from superarm.studies.study import Content, Study
 
@@ -123,15 +123,15 @@ def claims(content: Content) -> Iterator[Row]:
         best = max(rivals, key=lambda rival: rival["mean"])
         lead = linear["mean"] - best["mean"]
         se = np.hypot(linear["se"] or np.inf, best["se"] or np.inf)
-        verdict = "no verdict: too few replicates"
+        difference = UNSURE
         if lead > 3 * se:
-            verdict = "agrees"
+            difference = AS_SAID
         elif lead < 0:
-            verdict = "differs"
+            difference = UNLIKE
         which = f", likes above the {reading}" if reading else ""
         yield Row(
-            f"artists{which}: CombLinTS at {t} against the baselines",
+            f"artists{which}: CombLinTS at {int(t):,} against the baselines",
             "much faster",
             f"{percent(linear)} against {percent(best)}",
-            verdict,
+            difference,
         )

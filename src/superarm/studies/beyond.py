@@ -12,7 +12,7 @@ from superarm.palette import styles_of
 from superarm.simulation.lockstep import Instance
 from superarm.studies import calibration, clicks, drift, explore, returns
 from superarm.studies.ads import Ads
-from superarm.studies.report import Figures, Outcome, Row, percent
+from superarm.studies.report import Figures, Outcome, Row, percent, regret_table
 from superarm.studies.study import Content, Curves, Learners, Study, estimate, regret, share
 
 GRID = [10.0**k for k in (-2, -1, 0, 1, 2)]
@@ -99,6 +99,10 @@ def run(study: Study) -> Outcome:
     study.write_curves("clicks", {"regret": clicking.regret})
     return Outcome(
         content,
+        [
+            regret_table("The truth wanders: regret at the end", wandering.regret),
+            regret_table("Weights are clicks: regret at the end", clicking.regret),
+        ],
         ours=rows(content),
         draw=partial(draw, content, wandering.regret, clicking.regret),
     )

@@ -21,7 +21,16 @@ from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, G
 from superarm.oracles import GridPath
 from superarm.palette import style_of
 from superarm.simulation.worlds import GaussianEnvironment
-from superarm.studies.report import Figures, Outcome, Row, number
+from superarm.studies.report import (
+    AS_SAID,
+    UNLIKE,
+    Figures,
+    Outcome,
+    Row,
+    number,
+    off,
+    regret_table,
+)
 from superarm.studies.rivals import LiteralCombLinTS
 from superarm.studies.study import PAPER_REPLICATES, Content, Curves, Setting, Study, estimate
 
@@ -236,7 +245,13 @@ def run(study: Study, **options: Any) -> Outcome:
             curves["realized regret"][name] = realized
     study.write_json("longest-path", content)
     study.write_curves("longest-path", curves)
-    return Outcome(content, claims(content), draw=partial(draw, content, curves["regret"]))
+    title = f"Longest path, m = {case.m}, d = {case.d}: regret after {first.episodes:,} episodes"
+    return Outcome(
+        content,
+        [regret_table(title, curves["regret"])],
+        claims(content),
+        draw=partial(draw, content, curves["regret"]),
+    )
 
 
 def bayes_bounds(case: Case, sweeps: Sweeps, episodes: int, seed: int) -> Content:
@@ -291,8 +306,8 @@ def claims(content: Content) -> Iterator[Row]:
         if len(points) >= 3:
             yield _growth_claim(sweep, points)
     for name, what, otherwise in (
-        ("CombLinTS", "square-root belief", "differs: the cliff is rounding"),
-        ("LiteralCombLinTS", "literal recursion", "differs"),
+        ("CombLinTS", "square-root belief", f"{UNLIKE}: the cliff is rounding"),
+        ("LiteralCombLinTS", "literal recursion", UNLIKE),
     ):
         points = _points(content, "sigma", name)
         at = {point["value"]: point["regret"]["mean"] for point in points}
@@ -302,7 +317,7 @@ def claims(content: Content) -> Iterator[Row]:
                 f"σ = 1e-7 against σ = 1, {what}",
                 "much worse",
                 f"{ratio:.2f} times the regret",
-                "agrees" if ratio > 2 else otherwise,
+                AS_SAID if ratio > 2 else otherwise,
             )
 
 
@@ -314,12 +329,12 @@ def _points(content: Content, sweep: str, learner: str = "CombLinTS") -> list[Co
 def _regret_claim(case: str, paper: float, result: Content) -> Row:
     found = result["regret"]
     here = number(found)
-    verdict = "one replicate: no verdict"
+    difference = off(100 * found["mean"] / paper, 100.0, "%")
     if found["se"] is not None:
         distance = abs(found["mean"] - paper) / found["se"]
         here += f" ({result['replicates']} replicates)"
-        verdict = f"{'agrees' if distance <= 3 else 'differs'}: {distance:.1f} standard errors"
-    return Row(f"longest path, {case}: R(150) of CombLinTS", f"{paper:.3g}", here, verdict)
+        difference += f", {distance:.1f} standard errors"
+    return Row(f"longest path, {case}: R(150) of CombLinTS", f"{paper:,.0f}", here, difference)
 
 
 def _growth_claim(sweep: str, points: Sequence[Content]) -> Row:
@@ -331,7 +346,7 @@ def _growth_claim(sweep: str, points: Sequence[Content]) -> Row:
         f"regret against {sweep}",
         "roughly linear",
         f"{grows}, R² of a line {R2:.3f}",
-        "agrees" if increasing and R2 >= 0.95 else "differs",
+        AS_SAID if increasing and R2 >= 0.95 else UNLIKE,
     )
 
 

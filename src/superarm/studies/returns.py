@@ -11,8 +11,8 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.simulation.lockstep import Instance
-from superarm.studies.report import Figures, Outcome, Row, percent
-from superarm.studies.study import Content, Curves, Learners, Study, estimate, share
+from superarm.studies.report import Figures, Outcome, Row, percent, regret_table
+from superarm.studies.study import Content, Curves, Learners, Study, estimate, regret, share
 
 MARKS = (100, 1000)
 EPISODES = 1000
@@ -91,8 +91,16 @@ def run(
     }
     study.write_json(name, content)
     study.write_curves(name, {"return / optimum": shares})
+    shown = {
+        f"return / optimum at {t:,}": {
+            label: percent(return_at(result, str(t))) for label, result in results.items()
+        }
+        for t in marks
+    }
+    regrets = {label: regret(trace) for label, trace in traces.items()}
     return Outcome(
         content,
+        [regret_table(f"{name.capitalize()}: regret after {episodes:,} episodes", regrets, shown)],
         ours=beyond(name, content),
         draw=partial(draw, name, settings, shares, paper),
     )
@@ -113,7 +121,7 @@ def beyond(name: str, content: Content) -> Iterator[Row]:
         if label in results:
             t = max(results[label]["return_at"], key=int)
             yield Row(
-                f"{name}: {what} at {t} episodes",
+                f"{name}: {what} at {int(t):,} episodes",
                 f"CombLinTS: {percent(return_at(results['CombLinTS'], t))}",
                 percent(return_at(results[label], t)),
             )

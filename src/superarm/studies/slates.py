@@ -26,7 +26,16 @@ from superarm.simulation.users import CascadeEnvironment, PositionEnvironment, R
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.slates import cascade, fit_examination, position_based
 from superarm.studies.datasets import lastfm
-from superarm.studies.report import Figures, Outcome, Row, number
+from superarm.studies.report import (
+    AS_SAID,
+    UNLIKE,
+    UNSURE,
+    Figures,
+    Outcome,
+    Row,
+    number,
+    regret_table,
+)
 from superarm.studies.study import Content, Curves, Learners, Setting, Study, estimate, regret
 
 Users: TypeAlias = Literal["positions", "cascade"]
@@ -194,6 +203,16 @@ def run(study: Study) -> Outcome:
     study.write_curves("cascades", {"regret": _flat(curves)})
     return Outcome(
         content,
+        [
+            *(
+                regret_table(f"Users by {name}: regret at the end", readings, what="clicks read as")
+                for name, readings in users.items()
+            ),
+            *(
+                regret_table(f"Cascades, {source}: regret at the end", learners)
+                for source, learners in curves.items()
+            ),
+        ],
         claims=claims(content),
         ours=rows(content),
         draw=partial(draw, content, users, curves),
@@ -302,13 +321,13 @@ def claims(content: Content) -> Iterator[Row]:
             f"{where}: regret of CascadeLinTS against CascadeUCB1",
             "much lower (Zong et al.)",
             f"{number(linear['regret'])} against {number(itemwise)}",
-            _verdict(linear["regret"], itemwise),
+            _difference(linear["regret"], itemwise),
         )
         yield Row(
             f"{where}: regret of CascadeLinTS in the second half, and the first",
             "flattens (Zong et al.)",
             f"{number(linear['second half'])} and {number(linear['half'])}",
-            _verdict(linear["second half"], linear["half"]),
+            _difference(linear["second half"], linear["half"]),
         )
         by_d = content["sweeps"][source]["d"]["CascadeLinTS"]
         low, *_, high = by_d
@@ -316,7 +335,7 @@ def claims(content: Content) -> Iterator[Row]:
             f"{where}: regret of CascadeLinTS at d = {low} and {high}",
             "grows with d (Zong et al.)",
             f"{number(by_d[low])} and {number(by_d[high])}",
-            _verdict(by_d[low], by_d[high]),
+            _difference(by_d[low], by_d[high]),
         )
         by_L = content["sweeps"][source]["L"]
         low, *_, high = by_L["CascadeLinTS"]
@@ -325,17 +344,17 @@ def claims(content: Content) -> Iterator[Row]:
             f"{where}: regret at L = {high} over that at L = {low}, CascadeLinTS and CascadeUCB1",
             "of its order, and much larger (Zong et al.)",
             " and ".join(f"{factor:.2f}" for factor in growth.values()),
-            "agrees" if growth["CascadeLinTS"] < growth["CascadeUCB1"] else "differs",
+            AS_SAID if growth["CascadeLinTS"] < growth["CascadeUCB1"] else UNLIKE,
         )
 
 
-def _verdict(smaller: Content, larger: Content) -> str:
+def _difference(smaller: Content, larger: Content) -> str:
     """Whether the one is below the other by three standard errors."""
     lead = larger["mean"] - smaller["mean"]
     se = np.hypot(smaller["se"] or np.inf, larger["se"] or np.inf)
     if lead > 3 * se:
-        return "agrees"
-    return "differs" if lead < 0 else "no verdict: too few replicates"
+        return AS_SAID
+    return UNLIKE if lead < 0 else UNSURE
 
 
 def draw(

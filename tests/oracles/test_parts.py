@@ -1,0 +1,84 @@
+"""The best set of all items from the candidates of each part: the same items in the same order."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from superarm import Knapsack, LaminarMatroid, PartitionMatroid, Quota, Slate, TopK
+from superarm.errors import InfeasibleError, OracleError, WeightsError
+
+GROUPS = np.random.default_rng(0).integers(0, 3, 40)
+ORACLES = [
+    TopK(5),
+    TopK(5, at_most=True),
+    Slate(3, examination=[0.5, 1.0, 0.3]),
+    Quota(GROUPS, {0: 2, 1: 3, 2: 0}),
+    Quota(GROUPS, total=6, minimum={0: 1}, maximum={1: 2}),
+    PartitionMatroid(GROUPS, {0: 2, 1: 1, 2: 4}),
+    PartitionMatroid(GROUPS, {0: 2, 1: 1, 2: 4}, bases=False),
+]
+
+
+def by_parts(oracle, w, cuts):
+    parts = [slice(a, b) for a, b in zip([0, *cuts], [*cuts, len(w)], strict=True)]
+    return oracle.merged([oracle.part(part).candidates(w[part]) for part in parts])
+
+
+@given(
+    st.sampled_from(ORACLES),
+    st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 1.0, 2.0]), min_size=40, max_size=40),
+    st.lists(st.integers(0, 40), max_size=5),
+)
+@settings(max_examples=300, deadline=None)
+def test_parts_make_the_whole_with_its_ties(oracle, weights, cuts):
+    """Few different weights, so that nearly all are tied."""
+    w = np.array(weights)
+    try:
+        whole = oracle(w)
+    except InfeasibleError:
+        with pytest.raises(InfeasibleError):
+            by_parts(oracle, w, sorted(cuts))
+        return
+    np.testing.assert_array_equal(by_parts(oracle, w, sorted(cuts)), whole)
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+def test_parts_that_are_not_runs_in_any_order(oracle):
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        w = rng.integers(-2, 3, 40).astype(float)
+        places = [np.flatnonzero(rng.integers(0, 3, 40) == 0)]
+        places.append(np.setdiff1d(np.arange(40), places[0]))
+        parts = [pickle.loads(pickle.dumps(oracle.part(items))) for items in places]
+        found = [part.candidates(w[items]) for part, items in zip(parts, places, strict=True)]
+        np.testing.assert_array_equal(oracle.merged(found[::-1]), oracle(w))
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+def test_candidates_are_few(oracle):
+    part = oracle.part(slice(0, 40))
+    found = part.candidates(np.random.default_rng(0).random(40))
+    most = 2 * oracle.K + 4
+    assert len(found.w) == len(found.items) <= most
+    assert (np.diff(found.items) > 0).all()
+
+
+def test_weights_of_a_part_are_checked():
+    with pytest.raises(WeightsError, match="the weight of item 12 is inf"):
+        TopK(2).part(slice(10, 13)).candidates(np.array([0.0, 0.1, np.inf]))
+    with pytest.raises(WeightsError, match="must be numbers"):
+        TopK(2).part(slice(10, 13)).candidates(np.array(["a", "b", "c"]))
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [Knapsack(np.ones(4), 2.0), LaminarMatroid(4, sets=[[0, 1]], capacities=[1])],
+    ids=repr,
+)
+def test_others_say_that_they_cannot(oracle):
+    assert oracle.part(slice(0, 2)) is None
+    with pytest.raises(OracleError, match="cannot be solved by parts"):
+        oracle.merged([])
