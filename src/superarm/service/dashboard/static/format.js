@@ -55,6 +55,12 @@ export function signed(x, digits = 3) {
   return x > 0 ? `+${number(x, digits)}` : number(x, digits);
 }
 
+/** A text that begins with a capital, and ends. */
+export function sentence(text) {
+  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(whole) ? whole : `${whole}.`;
+}
+
 const UNITS = [
   [86400, "d"],
   [3600, "h"],

@@ -2,7 +2,7 @@
 
 import { get, of } from "../api.js";
 import { el, fill, settled, write } from "../dom.js";
-import { between, count, duration, moment, number, percent, rate, signed } from "../format.js";
+import { between, count, duration, moment, number, percent, rate, sentence, signed } from "../format.js";
 import { watch } from "../live.js";
 import { agentHead, bar, cell, nothing, problemOf, section, share, stat, stylesOf, table } from "../parts.js";
 import { plot } from "../plots.js";
@@ -184,7 +184,7 @@ function baselineWords(found) {
   const text = `Other choices are estimated ${by}, from ${count(found.decisions)} decisions.${kept}`;
   return [
     el("p", { class: "summary" }, text),
-    ...found.words.map((words) => el("p", { class: "summary" }, words)),
+    ...found.words.map((words) => el("p", { class: "summary" }, sentence(words))),
   ];
 }
 
