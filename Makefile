@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch browser screenshots lint check docs endurance bench gallery clean
+.PHONY: demo test test-torch cluster browser screenshots lint check docs endurance bench gallery clean
 
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
@@ -17,6 +17,11 @@ TORCH ?= torch
 test-torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" --editable ".[dev,torch]"
 	$(BIN)/pytest --numprocesses 2 tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
+
+# the tests on a real Ray, which `test` skips where Ray is not installed
+cluster: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,cluster]"
+	$(BIN)/pytest tests/cluster
 
 # the page of the service in a real Chromium: Debian's package chromium, or one that playwright installs
 browser: .venv/browser

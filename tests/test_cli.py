@@ -250,7 +250,7 @@ def test_reproduce_interrupted_says_how_to_go_on(monkeypatch, tmp_path, capsys):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("superarm.studies.study.simulate", interrupt)
+    monkeypatch.setattr("superarm.studies.study.traces", interrupt)
     assert main(["reproduce", "longest-path", *TINY, "--out", str(tmp_path)]) == 130
     assert "give the same command again to go on" in capsys.readouterr().err
 

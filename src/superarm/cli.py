@@ -26,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.command(arguments)
     except (SuperarmError, OSError) as error:
-        print(f"superarm: {error}", file=sys.stderr)
+        notes = getattr(error, "__notes__", [])  # where on a cluster it happened
+        print("; ".join([f"superarm: {error}", *notes]), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\nsuperarm: interrupted.{arguments.after}", file=sys.stderr)
@@ -96,7 +97,8 @@ examples:
   superarm reproduce longest-path --m 50 --learner CombLinTS --learner RandomChoice
   superarm reproduce longest-path --sweep sigma --replicates 50
   superarm reproduce longest-path --m 250 --replicates 200 --device cuda
-  superarm reproduce all --full                       the paper's 200 replicates and all sweeps""",
+  superarm reproduce all --full                       the paper's 200 replicates and all sweeps
+  superarm reproduce all --full --cluster 10.0.0.1:6379""",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("experiment", choices=EXPERIMENTS)
@@ -107,6 +109,11 @@ examples:
         episodes="episodes per replicate (default: the paper's)",
     )
     parser.add_argument("--full", action="store_true", help="the paper's replicates and all sweeps")
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="play on the Ray cluster there, such as 10.0.0.1:6379 (needs superarm[cluster])",
+    )
     _add_common(parser)
     path = parser.add_argument_group("longest-path only", argument_default=argparse.SUPPRESS)
     _add_numbers(
@@ -226,6 +233,8 @@ def _reproduce(arguments: argparse.Namespace) -> None:
             "--m, --d, --lam, --sigma, --c, --learner and --sweep are for longest-path only"
         )
     if arguments.device is not None:
+        if arguments.cluster is not None:
+            raise ParameterError("give --device or --cluster, not both")
         if name != "longest-path":
             raise ParameterError("--device is for longest-path only")
         find_device(arguments.device)
@@ -244,6 +253,7 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         out=arguments.out,
         seed=arguments.seed,
         workers=arguments.workers,
+        cluster=arguments.cluster,
         device=arguments.device,
         full=arguments.full,
         replicates=arguments.replicates,

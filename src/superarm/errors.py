@@ -12,6 +12,7 @@ SuperarmError
 ├── NumericalError   (ArithmeticError)  numbers too large for float64
 ├── FileError        (ValueError)       a file that is truncated, foreign or newer than this version
 ├── DataError        (OSError)          a data set that is missing or not what it should be
+├── ClusterError     (RuntimeError)     a cluster that cannot be reached, or lost its workers
 └── ServiceError     (RuntimeError)     a service refused a request, or did not answer
 """
 
@@ -62,6 +63,10 @@ class FileError(SuperarmError, ValueError):
 
 class DataError(SuperarmError, OSError):
     """A data set that is missing or not what it should be."""
+
+
+class ClusterError(SuperarmError, RuntimeError):
+    """A cluster that cannot be reached or used, or that lost its workers again and again."""
 
 
 class ServiceError(SuperarmError, RuntimeError):

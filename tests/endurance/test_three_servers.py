@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cluster import Cluster, programs
+from postgres import Cluster, programs
 from three_servers import killed
 
 KILLS = int(os.environ.get("SUPERARM_SERVER_KILLS", "200"))

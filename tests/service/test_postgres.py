@@ -9,7 +9,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from cluster import Cluster, programs
+from postgres import Cluster, programs
 from superarm.agent.decisions import now
 from superarm.cli import main
 from superarm.errors import FileError, ParameterError

@@ -4,7 +4,7 @@ from functools import partial
 
 from superarm.studies import ads, beyond, longest_path, slates, study
 from superarm.studies.progress import Line
-from superarm.studies.report import episodes_ahead, reproduce
+from superarm.studies.report import planned, reproduce
 from superarm.studies.study import Study
 
 
@@ -39,14 +39,17 @@ def test_what_was_kept_is_not_ahead(monkeypatch, capsys):
 
 
 def test_a_rehearsal_counts_what_is_played(tmp_path, monkeypatch):
-    """The episodes of every experiment, against those that are simulated."""
-    played = []
+    """The settings of every experiment, against those that are simulated."""
+    played = set()
 
-    def simulate(instance, learners, *, episodes, replicates, **settings):
-        played.append(episodes * replicates)
-        return study.blank(study.Setting("", instance, learners[0], episodes, replicates))
+    def traces(runs, where, **options):
+        for k, run in enumerate(runs):
+            (learner,) = run.game.learners.values()
+            n = run.game.episodes
+            played.add((repr(run.game.instance), repr(learner), n, run.replicates))
+            yield k, study.blank(study.Setting("", run.game.instance, learner, n, 1))
 
-    monkeypatch.setattr(study, "simulate", simulate)
+    monkeypatch.setattr(study, "traces", traces)
     monkeypatch.setattr(Study, "compute", lambda self, work: {})
     made = Study(out=tmp_path, progress=False, replicates=2, episodes=4)
     for run in (
@@ -57,4 +60,7 @@ def test_a_rehearsal_counts_what_is_played(tmp_path, monkeypatch):
     ):
         played.clear()
         run(made)
-        assert sum(played) == episodes_ahead(made, [run]) > 0
+        assert played == {
+            (repr(one.instance), repr(one.learner), one.episodes, one.replicates)
+            for one in planned(made, [run])
+        }

@@ -18,12 +18,12 @@ def counted(monkeypatch):
     """The names of the learners that were really simulated."""
     ran = []
 
-    def simulate(instance, learners, **settings):
-        ran.append(type(learners[0]).__name__)
-        return original(instance, learners, **settings)
+    def traces(runs, where, **options):
+        ran.extend(name for run in runs for name in run.game.learners)
+        return original(runs, where, **options)
 
-    original = module.simulate
-    monkeypatch.setattr(module, "simulate", simulate)
+    original = module.traces
+    monkeypatch.setattr(module, "traces", traces)
     return ran
 
 
@@ -66,18 +66,35 @@ def test_a_changed_setting_or_a_damaged_file_is_run_again(tmp_path, counted):
     assert len(counted) == 5
 
 
-def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch, counted):
-    study = Study(out=tmp_path, progress=False)
-    study.run({"a": A})
+class Interrupted:
+    """As if somebody pressed Ctrl-C while it is played."""
 
-    def interrupt(*args, **kwargs):
+    def __call__(self, rng):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "simulate", interrupt)
+
+def test_an_interruption_keeps_what_is_finished(tmp_path):
+    study = Study(out=tmp_path, progress=False)
     with pytest.raises(KeyboardInterrupt):
-        study.run({"a": A, "b": B})
+        study.run({"a": A, "b": B._replace(instance=Interrupted())})
     assert (tmp_path / "traces" / "a.npz").exists()
     assert not (tmp_path / "traces" / "b.npz").exists()
+
+
+def test_settings_share_the_workers_and_are_as_alone(tmp_path):
+    together = Study(out=tmp_path / "together", progress=False, workers=2).run({"a": A, "b": B})
+    for key, setting in {"a": A, "b": B}.items():
+        (alone,) = Study(out=tmp_path / "alone", progress=False).run({key: setting}).values()
+        np.testing.assert_array_equal(alone.expected, together[key].expected)
+        assert alone.settings == together[key].settings
+
+
+def test_a_trace_may_lie_elsewhere(tmp_path, counted):
+    elsewhere = tmp_path / "readings"
+    Study(out=tmp_path, progress=False).play([A, A._replace(out=elsewhere)])
+    assert (elsewhere / "traces" / "a.npz").exists()
+    Study(out=elsewhere, progress=False).run({"a": A})
+    assert len(counted) == 2
 
 
 def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
@@ -92,7 +109,7 @@ def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "versions", lambda device=None: {})
     settings = {"a": A, "b": B._replace(on_device=False)}
     Study(out=tmp_path, progress=False, device="cuda:1").run(settings)
-    assert asked == ["cuda:1", None]
+    assert asked == ["cuda:1"]
     names = sorted(path.name for path in (tmp_path / "traces").iterdir())
     assert names == ["a cuda-1.npz", "b.npz"]
 
@@ -100,7 +117,8 @@ def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
 def test_a_rehearsal_counts_and_leaves_nothing(tmp_path):
     rehearsal = Rehearsal(out=tmp_path / "nothing")
     traces = rehearsal.run({"a": A, "b": B._replace(replicates=7)})
-    assert rehearsal.episodes_ahead == [15, 35]
+    assert [setting.ahead for setting in rehearsal.planned] == [15, 35]
+    assert {setting.out for setting in rehearsal.planned} == {rehearsal.out}
     assert traces["a"].regret("CombLinTS").tolist() == [[0.0] * 5]
     assert rehearsal.compute(lambda: pytest.fail("was run")) == {}
     rehearsal.write_json("thing", {})

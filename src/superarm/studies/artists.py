@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -93,8 +93,17 @@ class Artists:
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance."""
-        artists = catalogue(self.likes).shuffled(rng)
+        artists = self.catalogue.shuffled(rng)
         return Problem(artists.Phi, TopK(10)), BernoulliEnvironment(artists.mean)
+
+    @functools.cached_property
+    def catalogue(self) -> Catalogue:
+        """All artists."""
+        return catalogue(self.likes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the artists: workers elsewhere may not have the data."""
+        return {**vars(self), "catalogue": self.catalogue}
 
 
 def run(study: Study) -> Outcome:

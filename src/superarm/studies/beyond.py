@@ -81,7 +81,7 @@ def run(study: Study) -> Outcome:
             {"auto": CombLinTS(), **FIXED},
             returns.EPISODES,
         ).results
-    calibrated = study.compute(partial(calibration.run, 5 * replicates))
+    calibrated = study.compute(partial(calibration.run, study, 5 * replicates))
     content = {
         "settings": {
             "replicates": replicates,

@@ -16,7 +16,7 @@ from superarm.contracts import Feedback, Problem
 from superarm.learners import CombLinTS, CombMixTS
 from superarm.oracles import TopK
 from superarm.studies.report import Row, percent
-from superarm.studies.study import Content, estimate
+from superarm.studies.study import Content, Study, estimate
 
 Rng: TypeAlias = np.random.Generator
 
@@ -76,17 +76,22 @@ def is_right(sigma: float) -> bool:
     return NOISE / 3 < sigma < 3 * NOISE
 
 
-def right_scales(seeds: int) -> Content:
-    """The share of fits, and of refits inside a learner, whose σ is right."""
-    fits = []
-    refits = []
-    for seed in range(seeds):
-        for level in LEVELS:
-            for n in (60, 500):
-                for design in designs(np.random.default_rng(seed), n, level):
-                    fits.append(is_right(fit_scales(design.rows, design.weights).sigma))
-                    refits.append(is_right(refitted_sigma(design)))
-    return {"fits": _share(fits), "refits": _share(refits), "of": len(fits)}
+class Right(NamedTuple):
+    """Of several fits, and of as many refits inside a learner, whether σ was right."""
+
+    fits: list[bool]
+    refits: list[bool]
+
+
+def right_scales(seed: int) -> Right:
+    """Whether σ is right, in all designs of this seed."""
+    right = Right([], [])
+    for level in LEVELS:
+        for n in (60, 500):
+            for design in designs(np.random.default_rng(seed), n, level):
+                right.fits.append(is_right(fit_scales(design.rows, design.weights).sigma))
+                right.refits.append(is_right(refitted_sigma(design)))
+    return right
 
 
 def refitted_sigma(design: Design) -> float:
@@ -100,48 +105,42 @@ def refitted_sigma(design: Design) -> float:
     return float(belief.sigma)
 
 
-def covered_with_importance(v: float, replicates: int) -> Content:
-    """The share of 90 % intervals of θ that hold it, after 60 observations of importance v."""
-    found: dict[str, list[Array]] = {"CombLinTS": [], "CombMixTS": []}
-    for seed in range(replicates):
-        rng = np.random.default_rng(seed)
-        problem = Problem(rng.standard_normal((30, 4)), TopK(5))
-        theta = rng.standard_normal(4)
-        A = np.tile(np.arange(30), 2)
-        own = 0.3 * rng.standard_normal(30)
-        noise = 0.5 / math.sqrt(v) * rng.standard_normal(60)
-        learners: list[tuple[Any, float]] = [(CombLinTS(), 0.0), (CombMixTS(), 1.0)]
-        for learner, deviations in learners:
-            w = problem.Phi[A] @ theta + deviations * own[A] + noise
-            belief = learner.model.prior(problem)
-            for part in np.split(np.arange(60), 4):
-                feedback = Feedback.of(problem, A[part], w[part], np.full(15, v))
-                belief = learner.model.learn(belief, problem, feedback)
-            inside = _inside(belief, theta)
-            found[type(learner).__name__].append(inside)
-    return {name: _share(inside) for name, inside in found.items()}
+def covered_with_importance(v: float, seed: int) -> dict[str, Array]:
+    """Whether 90 % intervals of θ hold it, after 60 observations of importance v, by learner."""
+    rng = np.random.default_rng(seed)
+    problem = Problem(rng.standard_normal((30, 4)), TopK(5))
+    theta = rng.standard_normal(4)
+    A = np.tile(np.arange(30), 2)
+    own = 0.3 * rng.standard_normal(30)
+    noise = 0.5 / math.sqrt(v) * rng.standard_normal(60)
+    learners: list[tuple[Any, float]] = [(CombLinTS(), 0.0), (CombMixTS(), 1.0)]
+    found = {}
+    for learner, deviations in learners:
+        w = problem.Phi[A] @ theta + deviations * own[A] + noise
+        belief = learner.model.prior(problem)
+        for part in np.split(np.arange(60), 4):
+            feedback = Feedback.of(problem, A[part], w[part], np.full(15, v))
+            belief = learner.model.learn(belief, problem, feedback)
+        found[type(learner).__name__] = _inside(belief, theta)
+    return found
 
 
-def covered_clicks(rate: float, replicates: int) -> Content:
-    """The share of 90 % intervals, of slopes and of the constant, that hold the truth after 2,000
-    rows of clicks at this rate, ten at a time.
+def covered_clicks(rate: float, seed: int) -> Array:
+    """Whether 90 % intervals, of the constant and of slopes, hold the truth after 2,000 rows of
+    clicks at this rate, ten at a time.
     """
     level = math.log(rate / (1 - rate)) - 0.3  # slopes raise the mean rate
-    found = []
-    for seed in range(replicates):
-        rng = np.random.default_rng(seed)
-        Phi = np.column_stack([np.ones(ROWS), rng.standard_normal((ROWS, 4))])
-        theta = np.append(level, 0.5 * rng.standard_normal(4))
-        clicked = rng.random(ROWS) < 1 / (1 + np.exp(-Phi @ theta))
-        model: Any = CombLinTS(link="logit").model
-        problem = Problem(Phi, TopK(10))
-        belief = model.prior(problem)
-        for part in np.split(np.arange(ROWS), ROWS // 10):
-            feedback = Feedback.of(problem, part, clicked[part].astype(float))
-            belief = model.learn(belief, problem, feedback)
-        found.append(_inside(belief, theta))
-    inside = np.array(found)
-    return {"slopes": _share(inside[:, 1:]), "constant": _share(inside[:, 0])}
+    rng = np.random.default_rng(seed)
+    Phi = np.column_stack([np.ones(ROWS), rng.standard_normal((ROWS, 4))])
+    theta = np.append(level, 0.5 * rng.standard_normal(4))
+    clicked = rng.random(ROWS) < 1 / (1 + np.exp(-Phi @ theta))
+    model: Any = CombLinTS(link="logit").model
+    problem = Problem(Phi, TopK(10))
+    belief = model.prior(problem)
+    for part in np.split(np.arange(ROWS), ROWS // 10):
+        feedback = Feedback.of(problem, part, clicked[part].astype(float))
+        belief = model.learn(belief, problem, feedback)
+    return _inside(belief, theta)
 
 
 def _inside(belief: gaussian.Factored, theta: Array) -> Array:
@@ -156,13 +155,30 @@ def _share(inside: object) -> dict[str, float | None]:
     return estimate(values.reshape(len(values), -1).mean(1))
 
 
-def run(replicates: int) -> Content:
+def run(study: Study, replicates: int) -> Content:
     """All of it, for JSON."""
     return {
-        "scales": right_scales(max(2, replicates // 10)),
-        "importance": {f"{v:g}": covered_with_importance(v, replicates) for v in IMPORTANCE},
-        "clicks": {f"{rate:g}": covered_clicks(rate, replicates) for rate in RATES},
+        "scales": _scales(study, max(2, replicates // 10)),
+        "importance": {f"{v:g}": _importance(study, v, replicates) for v in IMPORTANCE},
+        "clicks": {f"{rate:g}": _clicks(study, rate, replicates) for rate in RATES},
     }
+
+
+def _scales(study: Study, seeds: int) -> Content:
+    found = study.map(right_scales, [(seed,) for seed in range(seeds)])
+    fits = [right for one in found for right in one.fits]
+    refits = [right for one in found for right in one.refits]
+    return {"fits": _share(fits), "refits": _share(refits), "of": len(fits)}
+
+
+def _importance(study: Study, v: float, replicates: int) -> Content:
+    found = study.map(covered_with_importance, [(v, seed) for seed in range(replicates)])
+    return {name: _share([one[name] for one in found]) for name in found[0]}
+
+
+def _clicks(study: Study, rate: float, replicates: int) -> Content:
+    inside = np.array(study.map(covered_clicks, [(rate, seed) for seed in range(replicates)]))
+    return {"slopes": _share(inside[:, 1:]), "constant": _share(inside[:, 0])}
 
 
 def rows(content: Content) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from superarm.simulation import mean_se, paired, tables
 from superarm.studies import words
 from superarm.studies.page import DPI, Picture, Section, Table, write_page
 from superarm.studies.progress import Line
-from superarm.studies.study import Content, Rehearsal, Study
+from superarm.studies.study import Content, Rehearsal, Setting, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,16 +127,18 @@ def _more(regret: Array, least: Array) -> str:
 
 
 def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> Report:
-    """Run the experiments, draw their figures as PNG and SVG, and write the page. One line shows
-    how far all of them are.
+    """Run the experiments, draw their figures as PNG and SVG, and write the page. All that they
+    play shares the workers, and one line shows how far it is.
 
     Of several experiments, one whose data is missing is left out.
     """
     study.out.mkdir(parents=True, exist_ok=True)
     left_out = []
     outcomes: dict[str, Outcome] = {}
-    with Line(episodes_ahead(study, runs.values()), shown=study.progress) as line:
-        part = replace(study, line=line)
+    settings = planned(study, runs.values())
+    with Line(sum(setting.ahead for setting in settings), shown=study.progress) as line:
+        replace(study, line=line).play(settings)
+        part = replace(study, progress=False)
         for name, run in runs.items():
             try:
                 outcomes[name] = run(part)
@@ -155,14 +157,14 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
     return _written(study, outcomes, pictures, left_out)
 
 
-def episodes_ahead(study: Study, runs: Iterable[Callable[[Study], Outcome]]) -> int:
-    """How many episodes the experiments would play, without playing them."""
+def planned(study: Study, runs: Iterable[Callable[[Study], Outcome]]) -> list[Setting]:
+    """What the experiments would play, without playing it."""
     inherited = {field.name: getattr(study, field.name) for field in fields(Study)}
     rehearsal = Rehearsal(**inherited)
     for run in runs:
         with suppress(DataError):
             run(rehearsal)
-    return sum(rehearsal.episodes_ahead)
+    return rehearsal.planned
 
 
 def _drawn(out: Path, figures: Figures) -> list[Picture]:

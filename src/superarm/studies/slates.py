@@ -142,10 +142,19 @@ class Recommendation:
         problem = Problem(Phi / norms.max(), TopK(self.K))
         return problem, CascadeEnvironment(test.mean(0))
 
+    @functools.cached_property
+    def listened(self) -> Array | None:
+        """Who listened to what, where the users are Last.fm's."""
+        return listened() if self.source == "Last.fm" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the users: workers elsewhere may not have the data."""
+        return {**vars(self), "listened": self.listened}
+
     def _liked(self, rng: np.random.Generator) -> Array:
         """Who likes what, (users, L)."""
-        if self.source == "Last.fm":
-            W = listened()
+        W = self.listened
+        if W is not None:
             return W[:, rng.choice(W.shape[1], self.L, replace=False)]
         taste = rng.standard_normal((2000, 10))
         items = rng.standard_normal((self.L, 10)) / np.sqrt(10)

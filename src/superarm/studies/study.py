@@ -1,10 +1,13 @@
 """Runs the settings of an experiment, keeps what is finished, and writes what came out."""
 
 import csv
+import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -12,10 +15,12 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.contracts import Learner
+from superarm.engine import engine, versions
 from superarm.errors import FileError
 from superarm.simulation import simulate
+from superarm.simulation.games import Game
 from superarm.simulation.lockstep import Instance
-from superarm.simulation.replicates import versions
+from superarm.simulation.replicates import Run, traces
 from superarm.simulation.trace import ARRAYS, Trace, mean_se, share_of_optimum
 from superarm.studies.progress import Line
 
@@ -40,6 +45,27 @@ class Setting(NamedTuple):
     episodes: int
     replicates: int
     on_device: bool = True  # False: played with NumPy, also in a study on a device
+    out: Path | None = None  # where its trace is kept, if not where the study has its own
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """The learner by the name of its class."""
+        return {type(self.learner).__name__: self.learner}
+
+    @property
+    def ahead(self) -> int:
+        """How many episodes it plays."""
+        return self.replicates * self.episodes
+
+
+@functools.cache
+def costs() -> Mapping[str, float]:
+    """Seconds that one replicate takes, by the name of its setting, as `benchmarks/costs.py` wrote
+    them down; of the settings of a full run.
+    """
+    table = resources.files("superarm.studies.data").joinpath("costs.csv")
+    rows = csv.DictReader(table.read_text(encoding="utf-8").splitlines())
+    return {row["setting"]: float(row["seconds"]) for row in rows}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +78,7 @@ class Study:
     out: Path
     seed: int = 0
     workers: int | None = None
+    cluster: str | None = None  # the address of a Ray cluster, or "ray", as in `simulate`
     device: str | None = None
     progress: bool = True
     line: Line | None = None  # of the whole command, if this is a part of one
@@ -69,16 +96,69 @@ class Study:
 
     def run(self, settings: Mapping[Key, Setting]) -> dict[Key, Trace]:
         """The trace of every setting, by its key."""
-        (self.out / "traces").mkdir(parents=True, exist_ok=True)
-        # a setting with fewer replicates is then found in what was kept of the larger one
-        most_first = sorted(settings, key=lambda key: -settings[key].replicates)
-        traces = {}
-        with self._line(settings.values()) as line:
-            for key in most_first:
-                setting = settings[key]
-                line.name(setting.name)
-                traces[key] = self._trace(setting, line).first(setting.replicates)
-        return {key: traces[key] for key in settings}
+        self.play(settings.values())
+        found = {}
+        for key, setting in settings.items():
+            trace = Trace.load(self._path(setting))
+            found[key] = trace.first(setting.replicates)
+        return found
+
+    def play(self, settings: Iterable[Setting]) -> None:
+        """Play what is not kept yet, all of it on the same workers, and keep each trace as soon as
+        its last replicate arrives.
+        """
+        asked = list(settings)
+        missing = self._missing(asked)
+        for setting in missing:
+            self._path(setting).parent.mkdir(parents=True, exist_ok=True)
+        together = [setting for setting in missing if self._device(setting) is None]
+        with self._line(asked) as line:
+            line.found(sum(one.ahead for one in asked) - sum(one.ahead for one in missing))
+            for setting in missing:
+                if self._device(setting) is not None:
+                    self._play_on_device(setting, line)
+            if together:
+                self._play_together(together, line)
+
+    def _play_together(self, settings: list[Setting], line: Line) -> None:
+        runs = [
+            Run(
+                Game(setting.instance, setting.learners, setting.episodes, None),
+                setting.replicates,
+                self.seed,
+            )
+            for setting in settings
+        ]
+        expected = [costs().get(setting.name, math.inf) for setting in settings]  # it may be long
+        pieces = sum(run.replicates for run in runs)
+        with engine(self.cluster, self.workers, pieces) as where:
+            for k, trace in traces(
+                runs,
+                where,
+                costs=expected,
+                arrived=lambda run: line.played(run.game.episodes),
+            ):
+                trace.save(self._path(settings[k]))
+                line.name(settings[k].name)
+
+    def _play_on_device(self, setting: Setting, line: Line) -> None:
+        line.name(setting.name)
+        trace = simulate(
+            setting.instance,
+            setting.learners,
+            episodes=setting.episodes,
+            replicates=setting.replicates,
+            seed=self.seed,
+            progress=lambda replicates: line.played(replicates * setting.episodes),
+            device=self._device(setting),
+        )
+        trace.save(self._path(setting))
+
+    def map(self, function: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """What the function returns for each call, in their order, from as many workers."""
+        with engine(self.cluster, self.workers, len(calls)) as where:
+            found = dict(where.map(function, calls))
+        return [found[i] for i in range(len(calls))]
 
     def compute(self, work: Callable[[], Content]) -> Content:
         """What the work comes to, which is no setting that can be kept."""
@@ -90,7 +170,7 @@ class Study:
         if self.line is not None:
             yield self.line
             return
-        ahead = sum(setting.replicates * setting.episodes for setting in settings)
+        ahead = sum(setting.ahead for setting in settings)
         with Line(ahead, shown=self.progress) as line:
             yield line
 
@@ -110,41 +190,41 @@ class Study:
             }
         )
 
-    def _trace(self, setting: Setting, line: Line) -> Trace:
-        """The trace of one setting: the one kept, if it has as many replicates or more, or new."""
-        device = self.device if setting.on_device else None
+    def _device(self, setting: Setting) -> str | None:
+        return self.device if setting.on_device else None
+
+    def _path(self, setting: Setting) -> Path:
+        """Where the trace of a setting is kept."""
+        device = self._device(setting)
         name = setting.name
         if self.seed:
             name += f" seed={self.seed}"
         if device is not None:
             name += f" {device.replace(':', '-')}"
-        path = self.out / "traces" / f"{name}.npz"
+        return (setting.out or self.out) / "traces" / f"{name}.npz"
+
+    def _missing(self, settings: Iterable[Setting]) -> list[Setting]:
+        """The settings that are not kept with as many replicates or more; of those that differ in
+        replicates alone, the largest.
+        """
+        fewest_first = sorted(settings, key=lambda setting: setting.replicates)
+        largest = {self._path(setting): setting for setting in fewest_first}
+        return [setting for setting in largest.values() if not self._is_kept(setting)]
+
+    def _is_kept(self, setting: Setting) -> bool:
+        device = self._device(setting)
         asked = {
             "episodes": setting.episodes,
             "seed": self.seed,
             "instance": repr(setting.instance),
-            "learners": {type(setting.learner).__name__: repr(setting.learner)},
+            "learners": {name: repr(learner) for name, learner in setting.learners.items()},
             "versions": versions(device),
             "device": device,
         }
         with suppress(FileNotFoundError, FileError):
-            kept = Trace.load(path)
-            found = {"device": None, **kept.settings}
-            if asked.items() <= found.items() and found["replicates"] >= setting.replicates:
-                line.found(setting.replicates * setting.episodes)
-                return kept
-        trace = simulate(
-            setting.instance,
-            [setting.learner],
-            episodes=setting.episodes,
-            replicates=setting.replicates,
-            seed=self.seed,
-            workers=self.workers,
-            progress=lambda replicates: line.played(replicates * setting.episodes),
-            device=device,
-        )
-        trace.save(path)
-        return trace
+            found = {"device": None, **Trace.load(self._path(setting)).settings}
+            return asked.items() <= found.items() and found["replicates"] >= setting.replicates
+        return False
 
     def write_json(self, name: str, content: Content) -> None:
         """Write `name`.json: the content, with seed and versions."""
@@ -168,16 +248,16 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal(Study):
-    """A study that plays nothing and writes nothing, to know how much is ahead. All learners earn
+    """A study that plays nothing and writes nothing, to know what is ahead. All learners earn
     the optimum in it.
     """
 
-    episodes_ahead: list[int] = field(default_factory=list)
+    planned: list[Setting] = field(default_factory=list)
 
     def run(self, settings: Mapping[Key, Setting]) -> dict[Key, Trace]:
         """A trace of one replicate for every setting, by its key."""
         for setting in settings.values():
-            self.episodes_ahead.append(setting.replicates * setting.episodes)
+            self.planned.append(setting._replace(out=self.out))
         return {key: blank(setting) for key, setting in settings.items()}
 
     def compute(self, work: Callable[[], Content]) -> Content:

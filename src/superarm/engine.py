@@ -1,0 +1,366 @@
+"""Where pieces of work run: on the cores of this machine, or on a Ray cluster.
+
+An engine maps a function over arguments and hands back results as they come, each with its place.
+What many calls share is shipped once. A piece whose worker was killed runs again; an error in a
+piece ends the rest. BLAS works on one thread in every piece, so that workers do not fight over
+cores, and rounding is the same on any number of them.
+
+    with engine(None, workers=2) as local:
+        for i, result in local.map(function, [(a, b), (c, d)]):
+            ...
+"""
+
+import importlib.metadata
+import math
+import os
+import platform
+import socket
+import uuid
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import islice
+from typing import Any, Protocol, Self, TypeAlias
+
+import numpy as np
+import scipy
+from threadpoolctl import threadpool_limits
+
+from superarm.errors import ClusterError, ParameterError
+from superarm.version import __version__
+
+RETRIES = 5
+"""How often a piece may lose its worker; locally, how often all workers may be lost before one
+piece is done."""
+PATIENCE = 5.0
+"""Seconds to wait for an address to answer."""
+ANSWER = 120.0
+"""Seconds to wait for all nodes to say what they have installed."""
+PROCESS = uuid.uuid4().hex
+"""Another one in each process; in those that are forked the same, as are their thread pools."""
+
+
+def versions(device: str | None = None) -> dict[str, str]:
+    """The versions of superarm and of what its numbers depend on."""
+    found = {
+        "superarm": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+    if device is not None:
+        found["torch"] = importlib.metadata.version("torch")
+    return found
+
+
+Results: TypeAlias = Generator[tuple[int, Any], None, None]
+"""The place of each call among all, and its result, as they come; to close them ends the rest."""
+
+
+class Engine(Protocol):
+    """What runs pieces of work."""
+
+    def share(self, thing: Any) -> Any:
+        """What stands for the thing among the arguments of a call; it is shipped once."""
+
+    def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
+        """The place of each call among all, and its result, as they come."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a trace says about where it was made; empty on this machine."""
+
+
+def engine(
+    cluster: str | None, workers: int | None = None, pieces: int | None = None
+) -> AbstractContextManager[Engine]:
+    """The engine on this machine if `cluster` is None; a Ray of its own, or the one that is
+    connected already, if it is "ray"; else that of the Ray cluster at this address.
+
+    Args:
+        cluster: where to work.
+        workers: pieces at a time at most; None or -1 for one per core.
+        pieces: how many there will be, if that is known: there are no more workers than that.
+
+    >>> from superarm.engine import engine
+    >>> with engine(None) as local:
+    ...     sorted(local.map(pow, [(2, 3), (3, 2)]))
+    [(0, 8), (1, 9)]
+    """
+    if workers == 0:
+        raise ParameterError(
+            "workers must not be 0: give a number of processes, or -1 for one per core"
+        )
+    return Local(workers) if cluster is None else Ray(cluster, workers, pieces)
+
+
+# --- this machine ---------------------------------------------------------------------------------
+
+
+class Local:
+    """The cores of this machine, or what `joblib.parallel_config` says."""
+
+    settings: dict[str, Any] = {}  # noqa: RUF012  never written to
+
+    def __init__(self, workers: int | None) -> None:
+        self.workers = workers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def share(self, thing: Any) -> Any:
+        """The thing itself."""
+        return thing
+
+    def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
+        """The place of each call among all, and its result, as they come; where a worker was
+        killed, what is left goes to new ones.
+        """
+        import joblib
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+        left = dict(enumerate(calls))
+        lost = 0
+        workers = min(joblib.effective_n_jobs(self.workers), len(left))
+        while left:
+            try:
+                with closing(self._results(function, left, workers)) as results:
+                    for i, result in results:
+                        del left[i]
+                        lost = 0
+                        yield i, result
+            except TerminatedWorkerError as error:
+                lost += 1
+                if lost > RETRIES:
+                    raise ClusterError(
+                        f"workers were killed {lost} times, and nothing was done in between: "
+                        f"is there enough memory for them? ({error})"
+                    ) from error
+
+    def _results(
+        self, function: Callable[..., Any], calls: dict[int, Sequence[Any]], workers: int
+    ) -> Results:
+        import joblib
+
+        backend, _ = joblib.parallel.get_active_backend()
+        as_they_come = getattr(backend, "supports_return_generator", False)
+        parallel = joblib.Parallel(
+            n_jobs=workers,
+            return_as="generator_unordered" if as_they_come else "list",
+        )
+        piece = joblib.delayed(_piece)
+        pieces = [piece(i, function, call, PROCESS) for i, call in calls.items()]
+        with threadpool_limits(limits=1):
+            results = parallel(pieces)
+            try:
+                for result in results:  # noqa: UP028  `yield from` would close it, with a warning
+                    yield result
+            finally:
+                if as_they_come:
+                    with warnings.catch_warnings(action="ignore"):  # of what is given up
+                        results.close()
+
+
+def _piece(i: int, function: Callable[..., Any], call: Sequence[Any], home: str) -> tuple[int, Any]:
+    """The place and the result of a call. At home, where threads may share the limit, it is set
+    for all of them already.
+    """
+    with threadpool_limits(limits=None if home == PROCESS else 1):
+        return i, function(*call)
+
+
+# --- a cluster ------------------------------------------------------------------------------------
+
+
+class Ray:
+    """A Ray cluster. It is connected to when the engine is entered, and its nodes are checked: they
+    must have the same versions as this machine.
+    """
+
+    def __init__(self, address: str, workers: int | None, pieces: int | None = None) -> None:
+        self.address = address
+        self.workers = None if workers is None or workers < 0 else workers
+        self.pieces = pieces
+        self.ray = _import_ray()
+        self.settings: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        self.mine = not self.ray.is_initialized()
+        if self.mine:
+            self._connect()
+        try:
+            nodes = _checked_nodes(self.ray)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        self.settings = {"cluster": {"ray": self.ray.__version__, "nodes": nodes}}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.mine:
+            self.ray.shutdown()
+
+    def _connect(self) -> None:
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+        if self.address == "ray":
+            wanted = [self.workers or os.cpu_count() or 1, self.pieces or math.inf]
+            options |= {"address": "local", "num_cpus": min(wanted), "include_dashboard": False}
+        else:
+            _require_reachable(self.address)
+            options |= {"address": self.address}
+        try:
+            self.ray.init(**options)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise ClusterError(
+                f"no Ray cluster could be used at {self.address!r}: {error}"
+            ) from error
+
+    def share(self, thing: Any) -> Any:
+        """A reference to the thing, which is put into the cluster's memory."""
+        return self.ray.put(thing)
+
+    def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
+        """The place of each call among all, and its result, as they come."""
+        remote = self.ray.remote(max_retries=RETRIES)(_remote_piece)
+        shared = self.share((versions(), function))
+        waiting = enumerate(calls)
+        running: dict[Any, int] = {}
+        while True:
+            for i, call in islice(waiting, max(0, self._ahead() - len(running))):
+                running[remote.remote(shared, *call)] = i
+            if not running:
+                return
+            self.ray.wait(list(running), num_returns=1)
+            done, _ = self.ray.wait(list(running), num_returns=len(running), timeout=0)
+            for reference in done:
+                result = fetched(self.ray, reference)
+                yield running.pop(reference), result
+
+    def _ahead(self) -> int:
+        """How many pieces to hand to the cluster before the first is done: twice as many as it has
+        cores at the moment. Those are left to end by themselves where results are not wanted any
+        more, as to cancel them may end this process too (a bug of Ray 2.60).
+        """
+        return self.workers or 2 * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+
+
+def _remote_piece(shared: tuple[dict[str, str], Callable[..., Any]], *call: Any) -> Any:
+    expected, function = shared
+    with naming_the_node():
+        _require_same(versions(), expected, "this node")  # it may have joined after the check
+        with threadpool_limits(limits=1):
+            return function(*call)
+
+
+@contextmanager
+def naming_the_node() -> Iterator[None]:
+    """On a node: errors go back with a note that says where they come from."""
+    try:
+        yield
+    except Exception as error:
+        from ray.util import get_node_ip_address
+
+        where = f"{get_node_ip_address()} ({platform.node()})"
+        error.add_note(f"on node {where} of the Ray cluster, in process {os.getpid()}")
+        raise
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ClusterError(
+            "work on a cluster needs Ray: pip install 'superarm[cluster]'"
+        ) from error
+    return ray
+
+
+def _require_reachable(address: str) -> None:
+    """Refuse an address that nothing answers at: Ray would try for minutes."""
+    if address == "auto":  # the cluster that this machine is a node of
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        raise ParameterError(
+            f"cluster must be 'ray', 'auto' or an address such as '10.0.0.1:6379', got {address!r}"
+        )
+    try:
+        socket.create_connection((host, int(port)), PATIENCE).close()
+    except OSError as error:
+        raise ClusterError(
+            f"nothing answers at {address} ({error}): is Ray started there, with "
+            "`ray start --head --port=...`, and may this machine reach it?"
+        ) from error
+
+
+def _checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
+    """The versions on each node by its address; refused if one differs from this machine."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    look = ray.remote(num_cpus=0, max_retries=RETRIES)(_installed())
+    asked = {}
+    for node in ray.nodes():
+        if node["Alive"]:
+            here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            name = f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']})"
+            asked[look.options(scheduling_strategy=here).remote()] = name
+    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)
+    if silent:
+        raise ClusterError(f"node {asked[silent[0]]} of the Ray cluster does not answer")
+    found = {}
+    for reference in answered:
+        name = asked[reference]
+        found[name] = fetched(ray, reference)
+        _require_same(found[name], versions(), f"node {name}")
+    return found
+
+
+def _installed() -> Callable[[], dict[str, str]]:
+    """A function that says what is installed where it runs; it travels as code, as a node without
+    superarm could not find it.
+    """
+
+    def installed() -> dict[str, str]:
+        import importlib
+        import platform
+
+        found = {"python": platform.python_version()}
+        for name, module in (
+            ("superarm", "superarm.version"),
+            ("numpy", "numpy"),
+            ("scipy", "scipy"),
+        ):
+            try:
+                found[name] = importlib.import_module(module).__version__
+            except ImportError as error:
+                found[name] = f"cannot be imported: {error}"
+        return found
+
+    return installed
+
+
+def _require_same(found: dict[str, str], expected: dict[str, str], where: str) -> None:
+    for name, version in expected.items():
+        if found.get(name) != version:
+            raise ClusterError(
+                f"{where} has {name} {found.get(name)} and this machine {version}: results would "
+                "not be the same; install the same versions on all nodes"
+            )
+
+
+def fetched(ray: Any, references: Any) -> Any:
+    """What references stand for. An error in a piece of work is raised as it was on its node."""
+    try:
+        return ray.get(references)
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause
+        if not isinstance(cause, Exception) or isinstance(cause, ray.exceptions.RayError):
+            raise ClusterError(str(error)) from error
+        raise cause from None
+    except ray.exceptions.RayError as error:
+        raise ClusterError(
+            f"the Ray cluster gave up on a piece of work, after {RETRIES} retries: {error}"
+        ) from error

@@ -1,0 +1,24 @@
+import os
+from pathlib import Path
+
+import pytest
+
+CORES = 2
+MEMORY = 200 * 2**20
+
+
+@pytest.fixture(scope="session")
+def ray():
+    """A real Ray on this machine, one for all tests."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'superarm[cluster]'")
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where workers find the tests
+    ray.init(
+        num_cpus=CORES,
+        object_store_memory=MEMORY,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+    )
+    yield ray
+    ray.shutdown()

@@ -1,0 +1,50 @@
+"""What workers run in tests."""
+
+import os
+import signal
+from pathlib import Path
+
+from superarm.errors import InfeasibleError
+from superarm.studies.longest_path import LongestPath
+
+
+def square(x):
+    return x * x
+
+
+def refuse(x):
+    if x == 3:
+        raise InfeasibleError("no set for 3")
+    return x
+
+
+def killed_once(x, path):
+    """One of them kills its own worker, as the system does where memory is short."""
+    if x == 3:
+        try:
+            Path(path).touch(exist_ok=False)
+        except FileExistsError:
+            return square(x)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(x)
+
+
+def killed_always(x):
+    if x == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+class Fragile:
+    """Longest paths; each of the replicates in `kills` kills its worker the first time."""
+
+    def __init__(self, folder, kills):
+        self.folder = folder
+        self.kills = kills
+
+    def __call__(self, rng):
+        problem, world = LongestPath(m=3, d=4)(rng)
+        path = Path(self.folder) / str(problem.Phi[0, 0])
+        if path.name in self.kills:
+            killed_once(3, path)
+        return problem, world

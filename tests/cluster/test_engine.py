@@ -1,0 +1,128 @@
+import os
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pieces
+import pytest
+
+from superarm import engine as module
+from superarm.engine import engine, versions
+from superarm.errors import ClusterError, InfeasibleError, ParameterError
+
+CALLS = [(x,) for x in range(10)]
+
+
+@pytest.fixture(scope="module", params=["local", "ray"])
+def where(request):
+    """Both engines, with two workers."""
+    cluster = None
+    if request.param == "ray":
+        request.getfixturevalue("ray")
+        cluster = "ray"
+    with engine(cluster, workers=2) as found:
+        yield found
+
+
+def test_results_come_with_their_places(where):
+    assert dict(where.map(pieces.square, CALLS)) == {x: x * x for x in range(10)}
+    assert dict(where.map(pieces.square, [])) == {}
+
+
+def test_what_is_shared_arrives(where):
+    big = np.arange(10**6)
+    shared = where.share(big)
+    found = dict(where.map(np.dot, [(shared, shared), (shared, shared)]))
+    assert found == {0: big @ big, 1: big @ big}
+
+
+def test_a_killed_worker_costs_a_retry(where, tmp_path):
+    calls = [(x, tmp_path / "killed") for x in range(10)]
+    assert dict(where.map(pieces.killed_once, calls)) == {x: x * x for x in range(10)}
+    assert (tmp_path / "killed").exists()
+
+
+def test_an_error_is_raised_as_it_was(where):
+    with pytest.raises(InfeasibleError, match="no set for 3"):
+        dict(where.map(pieces.refuse, CALLS))
+    assert dict(where.map(pieces.square, CALLS)) == {x: x * x for x in range(10)}
+
+
+def test_a_piece_that_always_kills_its_worker_ends_the_run(where, monkeypatch):
+    monkeypatch.setattr(module, "RETRIES", 1)
+    with pytest.raises(ClusterError, match=r"killed 2 times|gave up on a piece of work"):
+        dict(where.map(pieces.killed_always, CALLS))
+
+
+def test_to_stop_early_ends_the_rest(where):
+    results = where.map(pieces.square, CALLS)
+    next(results)
+    results.close()
+    assert dict(where.map(pieces.square, CALLS[:2])) == {0: 0, 1: 1}
+
+
+def test_blas_works_on_one_thread(where):
+    for _, threads in where.map(pieces_threads, [()] * 3):
+        assert set(threads) == {1}
+
+
+def pieces_threads():
+    from threadpoolctl import threadpool_info
+
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_an_error_names_the_node(ray):
+    with engine("ray") as where, pytest.raises(InfeasibleError) as caught:
+        dict(where.map(pieces.refuse, CALLS))
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"on node {ray.util.get_node_ip_address()} (")
+
+
+def test_all_nodes_have_the_same_versions(ray, monkeypatch):
+    with engine("ray") as where:
+        (found,) = where.settings["cluster"]["nodes"].values()
+        assert found == versions()
+        # as if this machine had another version from the one on the node
+        monkeypatch.setattr(module, "__version__", "0.0.1")
+        with pytest.raises(ClusterError, match=r"superarm .* and this machine 0\.0\.1"):
+            dict(where.map(pieces.square, CALLS))
+    with pytest.raises(ClusterError, match=r"node [0-9.]+ \(.*\) has superarm .* 0\.0\.1"):
+        engine("ray").__enter__()
+
+
+def test_no_more_workers_than_pieces():
+    with joblib.parallel_config(backend="loky", n_jobs=2), engine(None) as where:
+        processes = {result for _, result in where.map(os.getpid, [()])}
+        assert processes == {os.getpid()}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "no.such.host.invalid:1"])
+def test_an_address_where_nothing_answers(address):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'superarm[cluster]'")
+    if module._import_ray().is_initialized():
+        pytest.skip("another test has connected")
+    with pytest.raises(ClusterError, match="nothing answers at"):
+        engine(address).__enter__()
+
+
+def test_bad_settings():
+    with pytest.raises(ParameterError, match="workers must not be 0"):
+        engine(None, workers=0)
+
+
+def test_without_ray_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ClusterError, match=r"pip install 'superarm\[cluster\]'"):
+        engine("ray")
+
+
+def test_ray_is_imported_only_when_asked_for():
+    code = (
+        "import sys, superarm\n"
+        "from superarm.engine import engine\n"
+        "with engine(None) as where: list(where.map(pow, [(2, 3)]))\n"
+        "assert 'ray' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,139 @@
+import heapq
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from pieces import Fragile
+
+from superarm import CombLinTS, CombMixTS, Problem, RandomChoice, TopK, simulate
+from superarm.errors import InfeasibleError, ParameterError
+from superarm.simulation.replicates import longest_first
+from superarm.simulation.trace import ARRAYS
+from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.studies import ads, artists, beyond, longest_path, returns, slates
+from superarm.studies.artists import Artists
+from superarm.studies.longest_path import LongestPath
+from superarm.studies.report import planned
+from superarm.studies.study import Setting, Study, costs
+
+PATH = LongestPath(m=3, d=4)
+LEARNERS = [CombLinTS(lam=10.0, sigma=1.0), CombMixTS(), RandomChoice()]
+SETTINGS = {"episodes": 20, "replicates": 6, "progress": False}
+
+
+def assert_same(trace, other):
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(trace, name), getattr(other, name))
+
+
+def test_a_trace_from_ray_is_the_same_to_the_last_bit(ray):
+    trace = simulate(PATH, LEARNERS, **SETTINGS)
+    there = simulate(PATH, LEARNERS, cluster="ray", **SETTINGS)
+    assert_same(trace, there)
+    (node,) = there.settings["cluster"]["nodes"].values()
+    assert node == trace.settings["versions"] == there.settings["versions"]
+
+
+def test_joblibs_own_ray_backend(ray):
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    trace = simulate(PATH, LEARNERS, **SETTINGS)
+    with joblib.parallel_config(backend="ray", n_jobs=2):
+        assert_same(trace, simulate(PATH, LEARNERS, **SETTINGS))
+
+
+@pytest.mark.parametrize("cluster", [None, "ray"])
+def test_killed_workers_change_nothing(request, tmp_path, cluster):
+    if cluster:
+        request.getfixturevalue("ray")
+    trace = simulate(PATH, LEARNERS[:1], **SETTINGS)
+    seeds = np.random.SeedSequence(0).spawn(SETTINGS["replicates"])
+    firsts = [PATH(np.random.default_rng(seed))[0].Phi[0, 0] for seed in seeds]
+    fragile = Fragile(tmp_path, [str(firsts[1]), str(firsts[4])])
+    again = simulate(fragile, LEARNERS[:1], workers=2, cluster=cluster, **SETTINGS)
+    assert_same(trace, again)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def infeasible(rng):
+    return Problem(np.eye(2), TopK(3)), BernoulliEnvironment(np.zeros(2))
+
+
+def test_a_users_error_ends_the_run(ray):
+    with pytest.raises(InfeasibleError, match="asks for more items") as caught:
+        simulate(infeasible, LEARNERS[:1], cluster="ray", **SETTINGS)
+    assert "of the Ray cluster" in caught.value.__notes__[0]
+
+
+def test_a_device_and_a_cluster():
+    with pytest.raises(ParameterError, match="not both"):
+        simulate(PATH, LEARNERS, cluster="ray", device="cpu", **SETTINGS)
+
+
+def test_a_study_on_ray_keeps_what_it_would_keep_here(ray, tmp_path):
+    settings = {
+        str(m): Setting(f"m={m}", LongestPath(m=m, d=3), LEARNERS[0], 5, 3) for m in (2, 3, 4)
+    }
+    here = Study(out=tmp_path / "here", progress=False).run(settings)
+    there = Study(out=tmp_path / "there", progress=False, cluster="ray").run(settings)
+    for key, trace in here.items():
+        assert_same(trace, there[key])
+    # and what was kept there is not played again here
+    before = [path.stat().st_mtime_ns for path in (tmp_path / "there" / "traces").iterdir()]
+    Study(out=tmp_path / "there", progress=False).run(settings)
+    after = [path.stat().st_mtime_ns for path in (tmp_path / "there" / "traces").iterdir()]
+    assert before == after
+
+
+def test_data_travels_with_the_instance(monkeypatch):
+    data = returns.Catalogue(np.eye(12), np.linspace(0.1, 0.9, 12))
+    monkeypatch.setattr(artists, "catalogue", lambda likes: data)
+    sent = pickle.dumps(Artists())
+    monkeypatch.delattr(artists, "catalogue")  # elsewhere there is none
+    problem, _ = pickle.loads(sent)(np.random.default_rng(0))
+    assert problem.L == 12
+
+
+def busy_share(durations, workers):
+    """The share of time that workers are busy where each takes the next piece when it is free."""
+    free = [0.0] * workers
+    for seconds in durations:
+        heapq.heappush(free, heapq.heappop(free) + seconds)
+    return sum(durations) / (workers * max(free))
+
+
+def test_a_full_run_keeps_200_workers_busy():
+    known = costs()
+    study = Study(out=Path("unused"), full=True)
+    settings = planned(study, [each.run for each in (longest_path, ads, artists, beyond, slates)])
+    missing = [setting.name for setting in settings if setting.name not in known]
+    assert not missing
+    seconds = [known[setting.name] for setting in settings]
+    pieces = longest_first([setting.replicates for setting in settings], seconds)
+    durations = [seconds[piece.run] for piece in pieces]
+    assert busy_share(durations, 200) >= 0.9
+    # where one setting waits for the one before, as it did, it is far less
+    one_by_one = sum(max(setting.replicates / 200, 1) * known[setting.name] for setting in settings)
+    assert sum(durations) / (200 * one_by_one) < 0.8
+
+
+def test_ctrl_c_ends_a_run_at_an_address(ray, tmp_path):
+    address = ray.get_runtime_context().gcs_address
+    command = [sys.executable, "-m", "superarm", "reproduce", "longest-path", "--m", "5"]
+    options = ["--cluster", address, "--out", str(tmp_path), "--full"]
+    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
+        while not list(tmp_path.glob("traces/*.npz")) and process.poll() is None:
+            time.sleep(0.1)
+        os.kill(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "superarm: interrupted. Finished settings are kept" in said
+    assert "Traceback" not in said
