@@ -6,7 +6,7 @@ import { between, count, duration, moment, number, percent, rate, sentence, sign
 import { watch } from "../live.js";
 import { agentHead, bar, cell, nothing, problemOf, section, share, stat, stylesOf, table } from "../parts.js";
 import { plot } from "../plots.js";
-import { length, rangeButtons, since } from "../ranges.js";
+import { length, range, rangeButtons, since } from "../ranges.js";
 
 /** Milliseconds between looks at what changes slowly. */
 const AGAIN = 5_000;
@@ -16,7 +16,11 @@ const FIRST_DAY = "first day";
 export async function show(view) {
   const { root, params, signal, onLeave, every } = view;
   const { agent } = params;
-  const about = await get(of(agent), {}, signal);
+  const asked = get(of(agent), {}, signal);
+  const isAll = range() === "all"; // else the history can be asked for at the same time
+  const early = isAll ? null : historyOf(agent, length(), signal);
+  early?.catch(() => null); // it is told of where it is awaited
+  const about = await asked;
   const seconds = length(about.created);
   const words = el("p", { class: "words" });
   const figures = liveFigures();
@@ -49,7 +53,7 @@ export async function show(view) {
       }
     }),
   );
-  await look();
+  curves.update(await (early ?? historyOf(agent, seconds, signal)));
   constraint.update();
   coefficients.update();
   curves.compare(agent, seconds, signal);
