@@ -151,7 +151,7 @@ function curvesOf(kind, onLeave) {
 
 /** A history from where something happens on. */
 function trimmed(history) {
-  const first = Math.max(0, history.decisions.findIndex((n) => n > 0) - 1);
+  const first = Math.max(0, history.decisions.findIndex((n) => n > 0));
   const cut = (values) => values.slice(first);
   const found = { ...history, scales: {} };
   for (const [name, values] of Object.entries(history)) {
@@ -172,9 +172,11 @@ function baselineCurves(found, styles) {
   }
   const steps = (name, style, parts) => {
     const ends = [...found.time.slice(1).map((at) => at - 1), found.until];
-    const pick = (field) => parts.flatMap((part) => [part?.[field] ?? null, part?.[field] ?? null]);
-    const time = found.time.flatMap((at, i) => [at, Math.max(at + 1, ends[i])]);
-    return { name, style, time, values: pick("value"), low: pick("low"), high: pick("high") };
+    const pick = (field) => parts.flatMap((part) => Array(3).fill(part?.[field] ?? null));
+    const middles = found.time.map((at, i) => (at + Math.max(at + 2, ends[i])) / 2);
+    const time = found.time.flatMap((at, i) => [at, middles[i], Math.max(at + 2, ends[i])]);
+    const marks = new Set(middles);
+    return { name, style, time, values: pick("value"), low: pick("low"), high: pick("high"), marks };
   };
   return [
     steps("random choice", styles.RandomChoice, found.random),
