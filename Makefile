@@ -40,9 +40,10 @@ lint: .venv/installed
 
 check: lint test
 
-# the documentation site, at build/site/index.html
+# the documentation site, at build/site/index.html, with its links and searches tried
 docs: .venv/documents
 	$(BIN)/sphinx-build --fail-on-warning --quiet --builder html docs build/site
+	$(BIN)/pytest --quiet tests/site
 	@echo "open build/site/index.html"
 
 # ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
@@ -84,4 +85,4 @@ gallery: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv demo build dist docs/api
