@@ -19,6 +19,7 @@ PUBLIC = {
     "BipartiteMatching",
     "SpanningTree",
     "Statistics",
+    "Population",
     "Tour",
     "Orienteering",
     "network_flow",

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy.special import stdtrit
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise ImportError(f"{error}: figures need it, pip install 'superarm[plot]'") from error
 
 from superarm.agent.explain import Explanation
 from superarm.arrays import Array

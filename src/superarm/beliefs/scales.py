@@ -171,7 +171,7 @@ class _Search:
         self.balanced = balanced
         size, length = _sizes(summary)
         size = expected or size
-        unit = np.ones(len(summary.D) + 1)
+        unit = np.ones(len(summary.within))
         unit[-1] = 1 / size
         scaled = np.outer(unit, unit)
         self.summary = summary._replace(
