@@ -40,9 +40,10 @@ lint: .venv/installed
 
 check: lint test
 
-# the documentation site, at build/site/index.html
+# the documentation site, at build/site/index.html, with its links and searches tried
 docs: .venv/documents
 	$(BIN)/sphinx-build --fail-on-warning --quiet --builder html docs build/site
+	$(BIN)/pytest --quiet tests/site
 	@echo "open build/site/index.html"
 
 # the wheel and the source distribution, in dist/: checked as PyPI does, and the wheel installed into an environment of
@@ -101,4 +102,4 @@ gallery: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv demo build dist docs/api
