@@ -166,6 +166,8 @@ class Clients:
                 taken.append(time.perf_counter() - client.since)
                 seen(answer)
                 asking -= 1 - self._ask_next(client, request, start + seconds)
+        if not taken:
+            raise RuntimeError("there was nothing to ask for: give more --seconds")
         rate = len(taken) / (time.perf_counter() - start)
         p50, p99 = 1000 * np.quantile(taken, [0.5, 0.99])
         server = 1e6 * (self.service.seconds - before) / len(taken)
@@ -226,12 +228,11 @@ class Visitors:
         decide = self.clients.under_load(seconds, lambda: self._decide, self._note)
         feedback = self.clients.under_load(seconds / 4, self._feedback, self._note_position)
         self._wait_until_learned()
-        n = len(self._decided) // BULK * BULK
+        before = len(self._decided)
         start = time.perf_counter()
         bulk = self.clients.under_load(seconds, self._bulk, self._note_position)
         self._wait_until_learned()
-        learned = (n - len(self._decided) // BULK * BULK) / (time.perf_counter() - start)
-        self._decided.clear()
+        learned = (before - len(self._decided)) / (time.perf_counter() - start)
         return Round(empty, decide, feedback, bulk, bare, learned)
 
     def _note(self, answer: bytes) -> None:
