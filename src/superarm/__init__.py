@@ -7,6 +7,7 @@ superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashk
 from superarm.agent import Agent, Decision
 from superarm.agent.ahead import warm_up
 from superarm.beliefs.scales import fit_scales
+from superarm.cluster.population import Population
 from superarm.contracts import (
     Environment,
     Feedback,
@@ -108,6 +109,7 @@ __all__ = [
     "Oracle",
     "Orienteering",
     "PartitionMatroid",
+    "Population",
     "PositionEnvironment",
     "Problem",
     "Quota",

@@ -1,0 +1,1 @@
+"""Past one belief and one machine: many users, many files."""
