@@ -1,0 +1,1 @@
+"""Past one machine: catalogues in shards."""
