@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch cluster browser screenshots lint check docs endurance bench gallery clean
+.PHONY: demo test test-torch cluster browser screenshots lint check docs dist endurance bench gallery clean
 
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
@@ -40,10 +40,28 @@ lint: .venv/installed
 
 check: lint test
 
-# the documentation site, at build/site/index.html
+# the documentation site, at build/site/index.html, with its links and searches tried
 docs: .venv/documents
 	$(BIN)/sphinx-build --fail-on-warning --quiet --builder html docs build/site
+	$(BIN)/pytest --quiet tests/site
 	@echo "open build/site/index.html"
+
+# the wheel and the source distribution, in dist/: checked as PyPI does, and the wheel installed into an environment of
+# its own, where it runs the first code of the README and the demo; PYTHONS="python3.12 python3.13" tries others too
+PYTHONS ?= $(PYTHON)
+dist: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "build>=1.2" "twine>=6.1"
+	rm -rf dist build/fresh-*
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/python -m twine check --strict dist/*
+	mkdir -p build
+	sed -n '/^```python$$/,/^```$$/{/^```python$$/d;/^```$$/q;p}' README.md > build/first.py
+	set -e; cd build; for python in $(PYTHONS); do \
+		$$python -m venv fresh-$$(basename $$python); \
+		fresh-$$(basename $$python)/bin/python -m pip install --quiet --disable-pip-version-check ../dist/*.whl; \
+		fresh-$$(basename $$python)/bin/python first.py; \
+		fresh-$$(basename $$python)/bin/superarm demo --m 3 --d 4 --episodes 20 --replicates 2 --out fresh-demo; \
+	done
 
 # ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
 # 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems for each oracle, all pairs of
@@ -84,4 +102,4 @@ gallery: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv demo build dist docs/api

@@ -1,17 +1,18 @@
 """How fast the service is: decisions and feedback that are on disk before they are answered.
 
-All in one run on the same cores, with clients that keep their connections:
+In rounds, in which all of these take turns on the same cores, with clients that keep their
+connections:
 
 - the empty route, which is what HTTP itself costs here;
 - decisions, durable;
 - feedback, one decision per request and a hundred, durable;
 - SQLite alone: the same rows in group commits, without anything around them.
 
-The clients are one thread with plain sockets, so that the service is measured and not they. Beside
-answers per second stands what each costs in CPU time, of the service and of the clients: that says
-the same on a machine that is busy with other work.
+Ratios are those within a round, and medians of all rounds. The clients are one thread with plain
+sockets, so that the service is measured and not they; what an answer costs in CPU time, of the
+service and of the clients, is shown beside it.
 
-    python benchmarks/service.py [--clients 32] [--seconds 5]
+    python benchmarks/service.py [--clients 32] [--seconds 1] [--rounds 7]
 """
 
 import argparse
@@ -35,13 +36,14 @@ L, D, K = 10_000, 32, 10
 BULK = 100
 """Decisions whose feedback is sent in one request."""
 TICKS = os.sysconf("SC_CLK_TCK")
+AGENT = "/v1/agents/page"
+IDENTITY = re.compile(rb'"id":"([^"]+)"')
 LENGTH = re.compile(rb"content-length: (\d+)\r\n", re.IGNORECASE)
 
 
 class Load(NamedTuple):
     """What came of a load: answers per second, how long they took, and what each cost."""
 
-    name: str
     per_second: float
     p50: float  # milliseconds
     p99: float
@@ -143,7 +145,6 @@ class Clients:
 
     def under_load(
         self,
-        name: str,
         seconds: float,
         request: Callable[[], bytes | None],
         seen: Callable[[bytes], None] = lambda answer: None,
@@ -169,7 +170,7 @@ class Clients:
         p50, p99 = 1000 * np.quantile(taken, [0.5, 0.99])
         server = 1e6 * (self.service.seconds - before) / len(taken)
         client_time = 1e6 * (time.process_time() - own) / len(taken)
-        return Load(name, rate, p50, p99, server, client_time)
+        return Load(rate, p50, p99, server, client_time)
 
     def _ask_next(self, client: Client, request: Callable[[], bytes | None], end: float) -> bool:
         """Send the next request, if there is time for it; returns whether there was."""
@@ -180,41 +181,76 @@ class Clients:
         return True
 
 
-def measured(service: Served, n: int, seconds: float) -> list[Load]:
-    clients = Clients(service, n)
-    clients.ask(service.request("POST", "/v1/agents", catalogue()))
-    decided: list[bytes] = []
-    identity = re.compile(rb'"id":"([^"]+)"')
-    empty = service.request("GET", "/healthz")
-    decide = service.request("POST", "/v1/agents/page/decisions", b"{}")
-    weights = json.dumps([0.0, 1.0] * (K // 2)).encode()
+class Round(NamedTuple):
+    """One turn of each."""
 
-    def note(answer: bytes) -> None:
-        decided.extend(identity.findall(answer))
+    empty: Load
+    decide: Load
+    feedback: Load
+    bulk: Load
+    bare: float  # commits of SQLite alone, in decisions per second
+    learned: float  # decisions per second, from the first bulk of feedback until all is learned
 
-    def seen() -> bytes:
-        return b'{"decision":"%b","weights":%b}' % (decided.pop(), weights)
 
-    def feedback() -> bytes | None:
-        if not decided:
+class Visitors:
+    """Clients that let an agent decide, and tell what came of it."""
+
+    def __init__(self, service: Served, n: int) -> None:
+        self.service = service
+        self.clients = Clients(service, n)
+        self.clients.ask(service.request("POST", "/v1/agents", catalogue()))
+        self._decided: list[bytes] = []
+        self._position = 0  # of the last feedback that was taken
+        self._weights = json.dumps([0.0, 1.0] * (K // 2)).encode()
+        self._empty = service.request("GET", "/healthz")
+        self._decide = service.request("POST", f"{AGENT}/decisions", b"{}")
+        self._agent = service.request("GET", AGENT)
+
+    def warm_up(self, seconds: float) -> None:
+        """Ask for everything once, so that all is compiled."""
+        self.clients.under_load(seconds, lambda: self._decide, self._note)
+        self.clients.under_load(seconds, self._feedback, self._note_position)
+        self._wait_until_learned()
+
+    def round(self, folder: str, seconds: float) -> Round:
+        """One turn of each."""
+        bare = bare_commits(folder, len(self.clients.all), seconds / 2)
+        empty = self.clients.under_load(seconds, lambda: self._empty)
+        decide = self.clients.under_load(seconds, lambda: self._decide, self._note)
+        feedback = self.clients.under_load(seconds / 4, self._feedback, self._note_position)
+        self._wait_until_learned()
+        n = len(self._decided) // BULK * BULK
+        start = time.perf_counter()
+        bulk = self.clients.under_load(seconds, self._bulk, self._note_position)
+        self._wait_until_learned()
+        learned = (n - len(self._decided) // BULK * BULK) / (time.perf_counter() - start)
+        self._decided.clear()
+        return Round(empty, decide, feedback, bulk, bare, learned)
+
+    def _note(self, answer: bytes) -> None:
+        self._decided.extend(IDENTITY.findall(answer))
+
+    def _seen(self) -> bytes:
+        return b'{"decision":"%b","weights":%b}' % (self._decided.pop(), self._weights)
+
+    def _feedback(self) -> bytes | None:
+        if not self._decided:
             return None
-        return service.request("POST", "/v1/agents/page/feedback", seen())
+        return self.service.request("POST", f"{AGENT}/feedback", self._seen())
 
-    def bulk() -> bytes | None:
-        if len(decided) < BULK:
+    def _bulk(self) -> bytes | None:
+        if len(self._decided) < BULK:
             return None
-        body = b'{"feedback":[%b]}' % b",".join(seen() for _ in range(BULK))
-        return service.request("POST", "/v1/agents/page/feedback", body)
+        body = b'{"feedback":[%b]}' % b",".join(self._seen() for _ in range(BULK))
+        return self.service.request("POST", f"{AGENT}/feedback", body)
 
-    loads = []
-    clients.under_load("warm-up", 1, lambda: decide, note)
-    loads.append(clients.under_load("empty route", seconds, lambda: empty))
-    loads.append(clients.under_load("decide", seconds, lambda: decide, note))
-    loads.append(clients.under_load("feedback, one per request", seconds / 2, feedback))
-    clients.under_load("more decisions", 2 * seconds, lambda: decide, note)
-    loads.append(clients.under_load(f"feedback, {BULK} per request", seconds, bulk))
-    loads.append(clients.under_load("empty route again", seconds, lambda: empty))
-    return loads
+    def _note_position(self, answer: bytes) -> None:
+        self._position = max(self._position, json.loads(answer)["position"])
+
+    def _wait_until_learned(self) -> None:
+        """Until all feedback that was taken is part of what is believed."""
+        while json.loads(self.clients.ask(self._agent))["position"] < self._position:
+            time.sleep(0.01)
 
 
 def catalogue() -> bytes:
@@ -233,9 +269,10 @@ def bare_commits(folder: str, group: int, seconds: float) -> float:
     connection = apsw.Connection(f"{folder}/bare.db")
     list(connection.execute("PRAGMA journal_mode = WAL"))
     list(connection.execute("PRAGMA synchronous = FULL"))
-    connection.execute("CREATE TABLE events (position INTEGER PRIMARY KEY, body BLOB)")
-    connection.execute("CREATE TABLE feedback (decision INTEGER PRIMARY KEY, seen BLOB)")
-    rows = 0
+    connection.execute("CREATE TABLE IF NOT EXISTS events (at INTEGER PRIMARY KEY, body BLOB)")
+    connection.execute("CREATE TABLE IF NOT EXISTS feedback (at INTEGER PRIMARY KEY, seen BLOB)")
+    ((before,),) = connection.execute("SELECT coalesce(max(at), 0) FROM events")
+    rows = before
     start = time.perf_counter()
     while time.perf_counter() - start < seconds:
         connection.execute("BEGIN IMMEDIATE")
@@ -244,7 +281,9 @@ def bare_commits(folder: str, group: int, seconds: float) -> float:
             connection.execute("INSERT INTO events VALUES (?, ?)", (rows, bytes(150)))
             connection.execute("INSERT INTO feedback VALUES (?, ?)", (rows, bytes(150)))
         connection.execute("COMMIT")
-    return rows / (time.perf_counter() - start)
+    rate: float = (rows - before) / (time.perf_counter() - start)
+    connection.close()
+    return rate
 
 
 def main() -> None:
@@ -252,30 +291,41 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        with served(folder) as service:
-            loads = measured(service, arguments.clients, arguments.seconds)
-        bare = bare_commits(folder, arguments.clients, arguments.seconds)
-    empty = np.mean([load.per_second for load in loads if load.name.startswith("empty")])
+    with tempfile.TemporaryDirectory() as folder, served(folder) as service:
+        visitors = Visitors(service, arguments.clients)
+        visitors.warm_up(arguments.seconds)
+        rounds = [visitors.round(folder, arguments.seconds) for _ in range(arguments.rounds)]
     print(f"{L:,} items, {D} features, {K} chosen, {arguments.clients} clients, 2 cores in all")
     print(
-        f"{'':28}{'per second':>12}{'of empty':>10}{'p50 ms':>9}{'p99 ms':>9}{'p99/p50':>9}"
-        f"{'server µs':>11}{'client µs':>11}"
+        f"{'medians of rounds':28}{'per second':>12}{'of empty':>10}{'p50 ms':>9}{'p99 ms':>9}"
+        f"{'p99/p50':>9}{'server µs':>11}{'client µs':>11}"
     )
-    for load in loads:
-        share = load.per_second / empty
-        spread = load.p99 / load.p50
-        print(
-            f"{load.name:28}{load.per_second:12,.0f}{share:10.2f}"
-            f"{load.p50:9.1f}{load.p99:9.1f}{spread:9.1f}{load.server:11.0f}{load.client:11.0f}"
-        )
-    print(f"{'SQLite alone, decisions':28}{bare:12,.0f}")
-    many = next(load for load in loads if str(BULK) in load.name)
+    shown("empty route", [each.empty for each in rounds], rounds)
+    shown("decide", [each.decide for each in rounds], rounds)
+    shown("feedback, one per request", [each.feedback for each in rounds], rounds)
+    shown(f"feedback, {BULK} per request", [each.bulk for each in rounds], rounds)
+    bare = np.array([each.bare for each in rounds])
+    told = BULK * np.array([each.bulk.per_second for each in rounds])
+    learned = np.array([each.learned for each in rounds])
+    print(f"{'SQLite alone, decisions':28}{np.median(bare):12,.0f}")
     print(
-        f"feedback on {many.per_second * BULK:,.0f} decisions per second: "
-        f"{many.per_second * BULK / bare:.2f} of SQLite alone"
+        f"feedback on {np.median(told):,.0f} decisions per second: {np.median(told / bare):.2f} of "
+        f"SQLite alone; {np.median(learned):,.0f} until all is learned"
+    )
+
+
+def shown(name: str, loads: list[Load], rounds: list[Round]) -> None:
+    """Print the medians of a load."""
+    empty = [each.empty.per_second for each in rounds]
+    share = np.median(np.divide([load.per_second for load in loads], empty))
+    spread = np.median([load.p99 / load.p50 for load in loads])
+    rate, p50, p99, server, client = np.median(np.array(loads), axis=0)
+    print(
+        f"{name:28}{rate:12,.0f}{share:10.2f}{p50:9.1f}{p99:9.1f}{spread:9.1f}"
+        f"{server:11.0f}{client:11.0f}"
     )
 
 

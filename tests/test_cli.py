@@ -134,7 +134,21 @@ def test_inspect(tmp_path, capsys):
     trace.save(tmp_path / "trace.npz")
     capsys.readouterr()
     assert main(["inspect", str(tmp_path / "trace.npz")]) == 0
-    assert capsys.readouterr().out.endswith(f"{trace}\n")
+    printed = capsys.readouterr().out
+    assert printed.startswith("LongestPath(m=3, d=4, lam=10.0, sigma=1.0, tau=0.0), 5 episodes")
+    assert f"\n\n{trace}\n\nsuperarm trace, format version 2\n" in printed
+
+
+def test_a_reader_may_leave_early(tmp_path):
+    run(episodes=5, replicates=2).save(tmp_path / "trace.npz")
+    with subprocess.Popen(
+        [sys.executable, "-m", "superarm", "inspect", str(tmp_path / "trace.npz")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as command:
+        command.stdout.close()
+        assert command.stderr.read() == b""
+    assert command.returncode == 0
 
 
 def test_inspect_reads_the_file_once(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from superarm.agent import Agent, Decision
 from superarm.agent.ahead import warm_up
 from superarm.beliefs.scales import fit_scales
 from superarm.cluster import sharded
+from superarm.cluster.population import Population
 from superarm.contracts import (
     Environment,
     Feedback,
@@ -109,6 +110,7 @@ __all__ = [
     "Oracle",
     "Orienteering",
     "PartitionMatroid",
+    "Population",
     "PositionEnvironment",
     "Problem",
     "Quota",

@@ -42,6 +42,9 @@ def comblints_bound(
     without the factor √2 that its proof needs, while the final bound carries it. Where a logarithm
     is negative, c = 0 meets the proof's condition.
 
+    Returns:
+        the bound, in units of weights.
+
     >>> round(comblints_bound(150, K=60, L=1860, d=200, lam=10.0, sigma=1.0))
     740368
     """
@@ -75,6 +78,9 @@ def comblinucb_c(
     probability at least 1 - δ. It holds for weights in [0, 1], and for any noise that is
     sub-Gaussian with constant 1.
 
+    Returns:
+        c, for `CombLinUCB`.
+
     >>> round(comblinucb_c(1000, K=10, d=5, lam=1.0, sigma=1.0, delta=0.05, theta_norm=1.0), 3)
     7.633
     """
@@ -106,6 +112,9 @@ def comblinucb_bound(
 
     γ = 0 is the theorem for exact oracles; γ > 0 bounds the scaled regret of the variant for
     approximate ones.
+
+    Returns:
+        the bound, in units of weights.
 
     >>> round(comblinucb_bound(1000, K=10, d=5, lam=1.0, sigma=1.0, c=7.633, delta=1e-4))
     35748

@@ -1,6 +1,7 @@
 """The command line. Commands only; the work is done elsewhere."""
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -25,6 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         arguments.command(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (SuperarmError, OSError) as error:
         notes = getattr(error, "__notes__", [])  # where on a cluster it happened
         print("; ".join([f"superarm: {error}", *notes]), file=sys.stderr)
@@ -39,6 +44,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="superarm",
         description="Learn which combination to choose: combinatorial semi-bandits.",
+        epilog="""\
+examples:
+  superarm demo                            all learners on a small problem
+  superarm reproduce ads --replicates 4    one of the paper's experiments
+  superarm inspect agent.npz               what a saved agent has learned
+  superarm serve --demo                    a service with simulated users
+  superarm COMMAND --help                  more about a command
+  eval "$(superarm completion)"            commands and options by TAB, in bash and zsh""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"superarm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -46,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_reproduce(commands)
     _add_inspect(commands)
     _add_compile(commands)
+    _add_completion(commands)
     service.add(commands)
     return parser
 
@@ -159,8 +174,8 @@ def _add_inspect(commands: Any) -> None:
     inspect = commands.add_parser(
         "inspect",
         help="what a saved agent or trace holds",
-        description="Print what a file that superarm wrote holds: an agent's learner, items and "
-        "coefficients, or a trace's settings and results.",
+        description="Print what a file that superarm wrote holds: what an agent has learned, or "
+        "the results of a simulation; and below it the settings and arrays of the file.",
         epilog="example: superarm inspect agent.npz",
     )
     inspect.add_argument("file", type=Path, help="a file of Agent.save or Trace.save")
@@ -181,6 +196,17 @@ def _add_compile(commands: Any) -> None:
         command=_compile,
         after=" What was compiled is kept.",
     )
+
+
+def _add_completion(commands: Any) -> None:
+    completion = commands.add_parser(
+        "completion",
+        help="print a script that completes commands and options by TAB",
+        description="Print a script for bash and zsh, after which TAB completes the commands and "
+        "options of superarm. To have it in every shell, add the example to ~/.bashrc or ~/.zshrc.",
+        epilog='example: eval "$(superarm completion)"',
+    )
+    completion.set_defaults(command=_completion, after="")
 
 
 def _add_numbers(parser: Any, kind: type[int | float], **texts: str) -> None:
@@ -276,11 +302,18 @@ def _inspect(arguments: argparse.Namespace) -> None:
     with files.blaming(path), warnings.catch_warnings(action="ignore"):
         if header["superarm"] == "trace":
             trace = Trace.of_file(path, header["meta"], arrays)
-            text = f"{files.describe(header, arrays)}\n{trace}"
+            title = f"{trace.settings['instance']}, {trace.settings['episodes']} episodes"
+            text = f"{title}\n\n{trace}\n\n{files.describe(header, arrays)}"
         else:
             text = describe(header, arrays)
     for line in text.split("\n"):
         print(files.printable(line))
+
+
+def _completion(arguments: argparse.Namespace) -> None:
+    from superarm.completion import script
+
+    print(script(_parser()), end="")
 
 
 def _compile(arguments: argparse.Namespace) -> None:

@@ -45,6 +45,10 @@ class Oracle(Protocol):
 class Problem(NamedTuple):
     """Items with features, and the oracle over their feasible sets.
 
+    Attributes:
+        Phi: features, one row per item, (*B, L, d).
+        oracle: the feasible sets, as the solver over them.
+
     >>> import numpy as np
     >>> from superarm import Problem, TopK
     >>> problem = Problem(np.eye(4), TopK(2))
@@ -77,6 +81,11 @@ class Statistics(NamedTuple):
 
     It says all that the single weights would: `Agent.observe`, `Agent.learn` and `Feedback.of` take
     it in their place, and scales come out as from them. Each is one number per item or row.
+
+    Attributes:
+        n: how many observations, at least 1, (*B, K).
+        sum: Σ w, (*B, K).
+        squares: Σ w², (*B, K).
 
     >>> import numpy as np
     >>> from superarm import Agent, CombLinTS, Statistics, TopK
@@ -142,6 +151,15 @@ class Feedback(NamedTuple):
     An item of -1 has no place in the catalogue. If its row is not zero, it was an item of another
     time, and says what it can about features; a zero row is padding and says nothing.
 
+    Attributes:
+        A: the items, (*B, K); -1 for one that is not in the catalogue.
+        rows: their features at the time, (*B, K, d).
+        w: what they showed, (*B, K).
+        importance: how often each observation counts, a number or (*B, K).
+        episodes: how many decisions it is on, where an item may occur once in each.
+        times: how many observations each weight is the mean of, (*B, K).
+        within: Σ (w - w̄)² of those around their mean, (*B, K).
+
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
     >>> problem = Problem(np.eye(3), TopK(2))
@@ -166,7 +184,11 @@ class Feedback(NamedTuple):
         w: Array | Statistics,
         importance: Array | float = 1.0,
     ) -> "Feedback":
-        """The feedback of items of the problem, with the features they have in it."""
+        """The feedback of items of the problem, with the features they have in it.
+
+        Returns:
+            the feedback, with the rows of the items taken from the problem.
+        """
         rows = take_rows(problem.Phi, A)
         if not isinstance(w, Statistics):
             return cls(A, rows, w, importance)

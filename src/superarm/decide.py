@@ -1,5 +1,6 @@
 """One decision: the oracle's answer to the learner's weights."""
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -103,6 +104,7 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
     return _stacked(found)
 
 
+@functools.cache  # once in a process
 def _let_memory_be_reused() -> None:
     """Free an array larger than those that come: from then on glibc keeps the memory of smaller
     ones for the next part of the users, where it would be mapped anew, page by page.

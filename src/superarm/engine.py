@@ -205,6 +205,7 @@ class Ray:
         self.pieces = pieces
         self.ray = _import_ray()
         self.settings: dict[str, Any] = {}
+        self.kept: list[Any] = []
 
     def __enter__(self) -> Self:
         self.mine = not self.ray.is_initialized()
@@ -246,7 +247,9 @@ class Ray:
         actor = self.ray.remote(
             max_restarts=-1, max_task_retries=RETRIES, scheduling_strategy="SPREAD"
         )(_Placed)
-        return actor.remote(make, *arguments)
+        kept = [self.share(one) for one in arguments]
+        self.kept.append(kept)  # as long as the actor may be made again
+        return actor.remote(make, *kept)
 
     def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
         """What a method of each of the things returns, all at the same time."""

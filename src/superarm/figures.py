@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy.special import stdtrit
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise ImportError(f"{error}: figures need it, pip install 'superarm[plot]'") from error
 
 from superarm.agent.explain import Explanation
 from superarm.arrays import Array
@@ -30,6 +34,9 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     is given.
 
     The file's ending decides its format (.png, .svg, .pdf).
+
+    Returns:
+        a matplotlib figure.
 
     >>> from superarm import CombLinTS, RandomChoice, simulate
     >>> from superarm.studies.longest_path import LongestPath
@@ -61,6 +68,9 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
 def plot_explanation(explanation: Explanation, names: Sequence[str] | None = None) -> Figure:
     """Contributions to each item's score as a bar, and how likely it is to be chosen; `names` are
     of the features.
+
+    Returns:
+        a matplotlib figure.
     """
     n = len(explanation.items)
     items = range(n)

@@ -62,7 +62,12 @@ class Factored(Protocol):
 
 
 class Gaussian(NamedTuple):
-    """θ ~ N(θ̄, Σ), as the triangular factor, and what else the marginal likelihood needs."""
+    """θ ~ N(θ̄, Σ), as the triangular factor, and what else the marginal likelihood needs.
+
+    Attributes:
+        factor: [R z; 0 r], triangular, (*B, d+1, d+1).
+        log_scale: what else the marginal likelihood needs, (*B,).
+    """
 
     factor: Array  # (*B, d+1, d+1)
     log_scale: Array  # (*B,)
@@ -82,6 +87,12 @@ def prior(
     """θ ~ N(0, λ²I), with one λ for all or one per coefficient, (*B, d), in arrays of the kind of
     `like`.
 
+    Returns:
+        the belief before any feedback.
+
+    Raises:
+        ParameterError: if d or lam is not positive.
+
     >>> import numpy as np
     >>> from superarm import gaussian
     >>> gaussian.mean(gaussian.prior(3, lam=10.0))
@@ -99,12 +110,19 @@ def prior(
 
 
 def mean(belief: Factored) -> Array:
-    """θ̄ = R⁻¹z."""
+    """θ̄ = R⁻¹z.
+
+    Returns:
+        the posterior mean, (*B, d).
+    """
     return solve(belief.factor, belief.factor[..., :-1, -1])
 
 
 def std(belief: Factored, Phi: Features) -> Array:
     """√(φ_eᵀ Σ φ_e) = ‖R⁻ᵀφ_e‖ of all items at once: (*B, L).
+
+    Returns:
+        the posterior std of each φ_e·θ, (*B, L).
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -139,7 +157,11 @@ def _check_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
 
 
 def sample(belief: Factored, rng: Rng) -> Array:
-    """θ = R⁻¹(z + ε) with ε ~ N(0, I), so θ ~ N(θ̄, Σ)."""
+    """θ = R⁻¹(z + ε) with ε ~ N(0, I), so θ ~ N(θ̄, Σ).
+
+    Returns:
+        one draw from the posterior, (*B, d).
+    """
     z = belief.factor[..., :-1, -1]
     return solve(belief.factor, z + normal(rng, z))
 
@@ -156,6 +178,13 @@ def condition(
     phi is (*B, K, d), w is (*B, K). A zero row says nothing about θ and is an exact no-op, whatever
     its w. `sigma` is one number, or (*B, K) with one per row. A row of `importance` v, a number or
     (*B, K), is as precise as v observations: it has noise of std sigma/√v.
+
+    Returns:
+        the belief after the feedback; the one before is unchanged.
+
+    Raises:
+        FeaturesError: if rows have another number of features.
+        ParameterError: if sigma or importance is not positive.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -231,6 +260,12 @@ def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
     Σ⁻¹ ← γ Σ⁻¹ + (1-γ) Σ₀⁻¹, so that all feedback of s episodes ago has importance γˢ. Left alone,
     the belief goes back to the prior and not beyond it.
 
+    Returns:
+        the belief with a past that counts less.
+
+    Raises:
+        ParameterError: if keep is not in (0, 1].
+
     >>> import numpy as np
     >>> from superarm import gaussian
     >>> prior = gaussian.prior(1, lam=2.0)
@@ -261,6 +296,9 @@ def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:
 
     Σ⁻¹ = Σ_a⁻¹ + Σ_b⁻¹ - Σ₀⁻¹
 
+    Returns:
+        the belief of both.
+
     >>> import numpy as np
     >>> from superarm import gaussian
     >>> prior = gaussian.prior(2, lam=1.0)
@@ -281,6 +319,9 @@ def log_evidence(belief: Factored) -> Array:
     count.
 
     log p(w) = log det R₀ - log det R - Σ log(σ √2π) - r²/2
+
+    Returns:
+        one number per problem of the batch, (*B,).
 
     >>> import numpy as np
     >>> from superarm import gaussian

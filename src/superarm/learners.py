@@ -95,6 +95,13 @@ class CombLinTS(_Linear):
 class CombLinUCB(_Linear):
     """Combinatorial linear UCB, Algorithm 3, with the options of `CombLinTS`.
 
+    Args:
+        lam: prior std of each coefficient, or "auto".
+        sigma: noise std of a weight, or "auto".
+        forgetting: what an episode leaves of all that was learned before, in (0, 1].
+        link: "logit" for clicks, with weights in [0, 1].
+        c: how optimistic, begin with 1.
+
     >>> from superarm import CombLinUCB
     >>> learner = CombLinUCB(lam=1.0, sigma=1.0, c=2.0)
     >>> learner = CombLinUCB.from_theorem(
@@ -143,6 +150,9 @@ class CombLinUCB(_Linear):
     ) -> "CombLinUCB":
         """With the smallest c for which the theorem holds over `horizon` episodes; see
         `bounds.comblinucb_c`.
+
+        Returns:
+            the learner.
         """
         require_count(horizon=horizon)
         c = bounds.comblinucb_c(
@@ -164,6 +174,12 @@ class Greedy(_Linear):
 
     As long as all it has seen are zeros, it draws from the posterior: it would otherwise never
     begin where nothing is chosen at weights of zero.
+
+    Args:
+        lam: prior std of each coefficient, or "auto".
+        sigma: noise std of a weight, or "auto".
+        forgetting: what an episode leaves of all that was learned before, in (0, 1].
+        link: "logit" for clicks, with weights in [0, 1].
 
     >>> from superarm import Greedy
     >>> learner = Greedy(lam=10.0, sigma=1.0)
@@ -248,6 +264,16 @@ class CombMixTS(_Mixed):
 class CombMixUCB(_Mixed):
     """Upper confidence bounds for items that their features explain only in part, with the options
     of `CombMixTS`.
+
+    Args:
+        lam: prior std of each coefficient, or "auto".
+        sigma: noise std of a weight, or "auto".
+        tau: std of the items' own deviations, or "auto".
+        explore: how to explore for the sake of the deviations, None for the bonus.
+        forgetting: what an episode leaves of all that was learned before, in (0, 1].
+        link: "logit" for clicks, with weights in [0, 1].
+        contexts: whether the features of an item differ from call to call.
+        c: how optimistic, begin with 1.
 
     >>> from superarm import CombMixUCB
     >>> learner = CombMixUCB(c=1.0)
@@ -339,6 +365,10 @@ class CombGaussianTS:
     """Thompson sampling with a normal posterior per item, for unbounded weights: w̄(e) ~ N(0, λ²),
     and noise of std σ.
 
+    Args:
+        lam: prior std of each mean weight.
+        sigma: noise std of a weight.
+
     >>> from superarm import CombGaussianTS
     >>> CombGaussianTS(lam=10.0, sigma=1.0)
     CombGaussianTS(lam=10.0, sigma=1.0)
@@ -368,6 +398,9 @@ class CombUCB1:
     The theory is for weights in [0, 1]; for a range of another width set `scale` to it. It first
     chooses until every item that can be chosen has been observed; an episode, for ln t, is one
     decision that was observed.
+
+    Args:
+        scale: the width of the range of weights.
 
     >>> from superarm import CombUCB1
     >>> CombUCB1()

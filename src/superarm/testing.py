@@ -45,6 +45,9 @@ def check_oracle(
     is `randomized` need not answer alike when asked again. One that has a `sense` of -1 is held to
     the cheapest set.
 
+    Raises:
+        AssertionError: with what was expected and what came.
+
     >>> from superarm import TopK, minimize
     >>> check_oracle(TopK(2), 5)
     >>> check_oracle(minimize(TopK(2)), 5)
@@ -194,6 +197,9 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
     come and go, explanations, merging, saving and loading, an oracle that says nothing of itself
     and one for costs. Where an optional method of the model is missing, the error must be one of
     superarm's.
+
+    Raises:
+        AssertionError: with what was expected and what came.
 
     >>> from superarm import CombLinTS
     >>> check_learner(CombLinTS(lam=1.0, sigma=0.5))

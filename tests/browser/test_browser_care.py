@@ -12,7 +12,7 @@ PAGES = {
     "agent": "/agents/news",
     "items": "/agents/hostile/items",
     "decisions": "/agents/hostile/decisions",
-    "what if": "/agents/news/whatif",
+    "what if": "/agents/hostile/whatif",
     "try it": "/agents/news/try",
     "keys": "/keys",
     "lost": "/nowhere",

@@ -110,7 +110,7 @@ def test_a_decision_from_the_list_to_its_reasons(visit, served):
 def test_what_if_side_by_side(visit, served):
     found = visit(accept_downloads=True)
     found.log_in(served.key)
-    page = found.to("/agents/news/whatif")
+    page = found.to("/agents/hostile/whatif")
     page.fill("#last", "200")
     for kind in ("RandomChoice", "Greedy"):
         page.select_option("#kind", kind)

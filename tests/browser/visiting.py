@@ -104,6 +104,6 @@ def create_hostile(served):
             "hostile", oracle={"kind": "TopK", "k": 3}, features=rows, items=HOSTILE
         )
         agent = client.agent("hostile")
-        for i in range(12):
+        for i in range(40):
             made = agent.decide(draws=50, user="<b>somebody</b>")
             agent.observe(made, [float(i % 2)] * len(made.items))

@@ -82,9 +82,7 @@ def assert_same_decisions(learner, oracle, n, contexts=None, cluster=None, distu
     one = OneProcess(learner, oracle, contexts)
     rng = np.random.default_rng(2)
     own = 0.3 * rng.standard_normal(L)
-    with sharded.Agent(
-        cut, learner, oracle, contexts=contexts, seed=5, cluster=cluster
-    ) as agent:
+    with sharded.Agent(cut, learner, oracle, contexts=contexts, seed=5, cluster=cluster) as agent:
         for t in range(n):
             if disturb is not None:
                 disturb(agent, t)

@@ -12,7 +12,7 @@ import time
 import httpx
 import numpy as np
 
-from superarm.service import demo
+from superarm.service import campaign, demo
 
 
 def test_what_readers_like_is_worth_learning():
@@ -70,12 +70,22 @@ class Remembering:
         self.items = items
         self.clicks = []
 
-    def decide(self, context, user):
+    def decide(self, context, user, draws):
         assert sum(context.values()) in (1.0, 2.0)
         return self
 
     def observe(self, made, clicks):
         self.clicks.append(clicks)
+
+
+def test_the_constraint_of_the_campaign_is_worth_having():
+    """Without it, fewer women than half would be the best."""
+    found = campaign.people()
+    assert set(found.groups.values()) == {"women", "men"}
+    assert ((found.answers > 0) & (found.answers < 1)).all()
+    best = np.argsort(-found.answers, kind="stable")[: campaign.WRITTEN_TO]
+    women = [found.groups[found.names[e]] == "women" for e in best]
+    assert sum(women) < campaign.WRITTEN_TO / 2
 
 
 def test_readers_click_as_often_as_they_like(monkeypatch):

@@ -72,7 +72,8 @@ def test_a_disk_in_trouble_refuses_and_recovers(tmp_path, kind):
         async with httpx.AsyncClient(
             transport=transport, headers=headers, base_url="http://here"
         ) as client:
-            await agents.create(service, msgspec.convert(create("counts"), CreateAgent))
+            wanted = create("counts") | {"default": None}  # nothing is taken for granted meanwhile
+            await agents.create(service, msgspec.convert(wanted, CreateAgent))
             made = (await decide(client)).json()
             trouble.begin()
             while (answer := await decide(client)).status_code == 201:  # what room there is

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 
+import httpx
 import msgspec
 import pytest
 from serving import Line, Lost, Server, admin_key
@@ -116,3 +117,30 @@ def test_a_long_fold_does_not_hold_up_the_end(tmp_path, monkeypatch):
     assert service.view("counts").learned == 3
     service.close()
     go_on.set()
+
+
+def test_a_server_ends_while_somebody_looks_on(tmp_path):
+    """A stream of events ends at once, and so does the process."""
+    data = tmp_path / "data"
+    key = admin_key(data)
+    server = Server(data).wait()
+    seen = threading.Event()
+
+    def look():
+        address = f"http://127.0.0.1:{server.port}/v1/live"
+        headers = {"authorization": f"Bearer {key}"}
+        with httpx.stream("GET", address, headers=headers, timeout=60) as reply:
+            for line in reply.iter_lines():
+                if line == "event: overview":
+                    seen.set()
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        assert seen.wait(30)
+        server.signal(signal.SIGTERM)
+        assert server.ended(25) == 0  # uvicorn itself would wait for 30 seconds
+        watcher.join(10)
+        assert not watcher.is_alive()
+    finally:
+        server.kill()

@@ -97,6 +97,16 @@ class Agent(Kept):
                 users also a mask (n, L), or a data frame with the ids as its columns. Of few items
                 only those are scored.
             oracle: the constraints of this call, if they differ from the agent's own.
+
+        Returns:
+            an array of at most K ids; for n users, a list of n arrays.
+
+        Raises:
+            InfeasibleError: if no set of available items is allowed.
+            FeaturesError: if features have another shape, other names, or are not finite.
+            MaskError: if a mask has another shape.
+            ItemsError: if an item is unknown.
+            OracleError: if the oracle returns no set of available items.
         """
         call = self._asked(features, available, oracle)
         A = call.decided(self.rng, self._drawing)
@@ -126,6 +136,9 @@ class Agent(Kept):
             draws: decisions to estimate the propensity of each chosen item from, for
                 `superarm.offline`; by default none.
             seed: decide with this seed; by default one is drawn. Not for many users.
+
+        Returns:
+            the record, a `Decision`; for n users, a list of n. It raises what `choose` raises.
         """
         call = self._asked(features, available, oracle)
         if not (is_whole(draws) and draws >= 0):
@@ -163,6 +176,9 @@ class Agent(Kept):
             available: as in `choose`.
             oracle: as in `choose`.
             draws: how many decisions to estimate the probability of being chosen from.
+
+        Returns:
+            scores, contributions and probabilities, one row per item; printed, a table.
         """
         call = asked(self._whole(), features, available, oracle, alone=False)
         if call.users is not None:
@@ -215,6 +231,13 @@ class Agent(Kept):
                 is "auto", give `Statistics`. One with noise of std s where the learner has sigma
                 counts (sigma/s)².
             again: learn items of a decision even if they were observed before.
+
+        Raises:
+            ItemsError: if an item is unknown or occurs twice.
+            WeightsError: if weights are missing, not finite, or out of the range of the learner.
+            DecisionError: if the decision was observed before, is damaged, or not signed where it
+                must be.
+            FeaturesError: if features do not fit, or a decision is given others.
         """
         if feedback.is_decisions(items):
             if features is not None:
@@ -246,6 +269,10 @@ class Agent(Kept):
             rows: one feature row per observation, (n, d).
             weights: one number per row; or the `Statistics` of many observations of each row.
             importance: how often each row counts, as in `observe`.
+
+        Raises:
+            FeaturesError: if rows have another shape or are not finite.
+            WeightsError: if there is not one finite weight per row.
         """
         with self._updating:
             self._learn(feedback.of_rows(self._state, rows, weights, importance))
@@ -264,6 +291,10 @@ class Agent(Kept):
             items: their ids, as at the start; by default the numbers that come next, if no item was
                 removed.
             oracle: the oracle over all items, if the one there is says nothing of the new ones.
+
+        Raises:
+            ItemsError: if an id is there already, or the constraints say nothing of it.
+            FeaturesError: if the features do not fit those there are.
         """
         with self._updating:
             state = self._state if oracle is None else self._whole()
@@ -275,6 +306,9 @@ class Agent(Kept):
         Args:
             items: the items, a list or a set. The others keep their ids and their order.
             oracle: the oracle over those that are left, if the one there is will not do.
+
+        Raises:
+            ItemsError: if an item is unknown, or none would be left.
         """
         with self._updating:
             state = self._state if oracle is None else self._whole()
@@ -289,6 +323,10 @@ class Agent(Kept):
         Args:
             features: one row per item, as in `add_items`.
             items: which items; by default the index of a data frame.
+
+        Raises:
+            ItemsError: if an item is unknown.
+            FeaturesError: if the features do not fit those there are.
         """
         with self._updating:
             self._state = with_features(self._whole(), features, items)
@@ -303,6 +341,9 @@ class Agent(Kept):
         would that had observed it all. But scales that are "auto" are chosen anew; with forgetting,
         each keeps what it has not forgotten; the logit link's approximations add up, near that of
         the whole. Mixed learners merge before items are removed, not after.
+
+        Raises:
+            ParameterError: if the other is no agent, or has another learner.
         """
         if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"merging needs another agent, got {other!r:.100}")
@@ -324,6 +365,9 @@ class Agent(Kept):
         Args:
             other: an agent that learned.
             discount: what its feedback counts here, in (0, 1].
+
+        Raises:
+            ParameterError: if this agent has learned already, or the other has another learner.
         """
         if not isinstance(other, Agent) or other is self:
             raise ParameterError(f"a prior needs another agent, got {other!r:.100}")
@@ -347,6 +391,9 @@ class Agent(Kept):
             path: the file.
             features: whether to write the features too. A catalogue that lives elsewhere, as one
                 that is memory-mapped, is given to `load` again.
+
+        Raises:
+            OSError: if the file cannot be written; what was there before stays.
         """
         saving.save(self, path, features=features)
 
@@ -377,6 +424,13 @@ class Agent(Kept):
                 order of the items, which must be those of the file; or a data frame, which goes by
                 its index, and whose numbers may be new.
             record_key: as at the start; it is not in the file.
+
+        Returns:
+            the agent, as it was saved.
+
+        Raises:
+            FileError: if the file is damaged, foreign, or of a newer version.
+            ItemsError: if the oracle does not fit the items.
         """
         return saving.load(
             cls,

@@ -133,6 +133,13 @@ class Catalogue:
             return -1
         return place
 
+    def get_each(self, items: list[Any]) -> Array:
+        """Where these items are, -1 for those that are not here; they may be repeated."""
+        if self._ids is None and not self.gaps and set(map(type, items)) == {int}:
+            A = np.array(items)
+            return np.where((A >= 0) & (A < self.L), A, -1)
+        return np.array([self.get(item) for item in items], np.int64)
+
     def _entry(self, item: Any) -> int:
         """Where one item is or was; -1 if it never was here."""
         if self._ids is None:

@@ -46,6 +46,17 @@ class Decision:
 
     Decisions are equal if all that they hold is.
 
+    Attributes:
+        id: a name of its own.
+        items: the chosen items, (K,).
+        features: of the chosen items, (K, d); those of a context are never multiplied out.
+        time: when, UTC as ISO 8601.
+        seed: `agent.decide(..., seed=seed)` decides alike, if it believes and is asked the same.
+        propensity: per item the probability of being chosen, if it was asked for.
+        names: of the features, if they have names.
+        draws: how many decisions the propensities were estimated from.
+        signature: of an agent with a key.
+
     >>> import numpy as np
     >>> from superarm import Agent, CombLinTS, Decision, TopK
     >>> ids = ["a", "b", "c"]
@@ -80,7 +91,11 @@ class Decision:
         return hash(self.content())
 
     def to_json(self) -> str:
-        """The record as JSON, with a checksum."""
+        """The record as JSON, with a checksum.
+
+        Returns:
+            one line of JSON, with a checksum.
+        """
         record = {
             "superarm": "decision",
             "version": VERSION if isinstance(self.features, InContext) else 1,
@@ -99,6 +114,12 @@ class Decision:
         Refused are records of more than 2**24 characters or 100,000 items, decisions with an id of
         more than 200 characters, and ids of items or names of features of more than 1,000, or with
         the character NUL.
+
+        Returns:
+            the decision, checked.
+
+        Raises:
+            DecisionError: if the text is damaged, or no record of a decision.
         """
         if isinstance(record, str | bytes) and len(record) > fields.LONGEST_RECORD:
             raise DecisionError(

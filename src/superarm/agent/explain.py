@@ -26,6 +26,18 @@ class Explanation(NamedTuple):
 
     The score is φ_e·θ̄, plus the item's own deviation where the learner has one; with the logit
     link it is log-odds.
+
+    Attributes:
+        items: the items that are explained, (n,).
+        score: the mean of each score, (n,).
+        std: its standard deviation, (n,).
+        contributions: what each feature adds, φ_ej θ̄_j, (n, d).
+        deviation: what the features do not explain, (n,); a score is the sum of its contributions
+            and this.
+        chosen: the probability of being chosen, the propensity, (n,).
+        chosen_se: its standard error, (n,).
+        draws: how many decisions the probability was estimated from.
+        names: of the features, if they have names.
     """
 
     items: Array  # (n,)
@@ -94,6 +106,9 @@ def propensities(
     Of m draws that choose an item X times, (X+1)/(m+1): the decision itself counts. For it is 1/p
     that is averaged, and E[(m+1)/(X+1)] = (1 - (1-p)^(m+1))/p, short of 1/p by a share that
     vanishes once m p is above 5 or so. X/m would at times be 0.
+
+    Returns:
+        per item of A, the probability of being chosen.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK

@@ -328,8 +328,11 @@ def _left_over(like: Any, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
-    """What an opened file of an agent holds, in words: meta data, items and coefficients."""
-    parts = [files.describe(header, arrays)]
+    """What an opened file of an agent holds, in words: learner, items and coefficients, and then
+    the meta data and arrays.
+    """
+    meta = header["meta"]
+    parts = [f"agent with the learner {_in_words(meta['learner'], meta['parameters'])}"]
     items = ids.unpacked(arrays)
     if items is not None:
         shown = ", ".join(map(str, items[:SHOWN]))
@@ -342,7 +345,13 @@ def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
         d = len(arrays["belief.factor"]) - 1
         names = _names(header["meta"].get("names"), d)
         parts.append(_coefficients(names, arrays))
-    return "\n".join(parts)
+    return "\n".join([*parts, "", files.describe(header, arrays)])
+
+
+def _in_words(learner: str, parameters: Mapping[str, Any]) -> str:
+    """A learner with its parameters, as it is written in code."""
+    given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+    return f"{learner}({given})"
 
 
 def _coefficients(names: Names, arrays: Mapping[str, Array]) -> str:

@@ -25,6 +25,7 @@ With them, and with P = λ²D²:
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +80,23 @@ def summary_of_rows(rows: Array, n: float, flat: int | None = None) -> Summary:
         items=np.empty(0),
         gram=np.empty((0, r + 1, r + 1)),
         within=np.zeros((r + 1, r + 1)),
+    )
+
+
+def pooled(summaries: Sequence[Summary]) -> Summary:
+    """The summary of rows that have a θ each, all of the same λ and σ: log p(w) adds up.
+
+    Each of the summaries is one of `summary_of_rows`.
+    """
+    return Summary(
+        sum(each.rows for each in summaries),
+        np.concatenate([each.D for each in summaries]),
+        np.concatenate([each.y for each in summaries]),
+        sum(each.residual for each in summaries),
+        n=np.empty(0),
+        items=np.empty(0),
+        gram=np.empty((0, 1, 1)),
+        within=np.zeros((1, 1)),
     )
 
 

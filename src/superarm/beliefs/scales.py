@@ -40,6 +40,15 @@ class Scales(NamedTuple):
     """Prior std λ, noise std σ and item std τ, each with its relative standard error.
 
     An error near 1 or above says that the data does not determine that scale.
+
+    Attributes:
+        lam: λ, the prior std of a coefficient.
+        sigma: σ, the noise std of a weight.
+        tau: τ, the std of the deviations of items; 0 if no items were given.
+        lam_error: the relative standard error of λ.
+        sigma_error: the relative standard error of σ.
+        tau_error: the relative standard error of τ.
+        log_evidence: the log marginal likelihood at these scales.
     """
 
     lam: float
@@ -70,6 +79,13 @@ def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
 
     A weak prior, a factor of twenty around the size of the weights, keeps the answer finite where
     the data is silent; the errors say when that is so.
+
+    Returns:
+        the scales with their relative errors; printed, a table with intervals.
+
+    Raises:
+        FeaturesError: if rows are no finite table.
+        WeightsError: if there is not one finite weight per row.
 
     >>> import numpy as np
     >>> from superarm import fit_scales
@@ -155,7 +171,7 @@ class _Search:
         self.balanced = balanced
         size, length = _sizes(summary)
         size = expected or size
-        unit = np.ones(len(summary.D) + 1)
+        unit = np.ones(len(summary.within))
         unit[-1] = 1 / size
         scaled = np.outer(unit, unit)
         self.summary = summary._replace(

@@ -6,7 +6,7 @@ after 1, 2, 4, 8, ... episodes.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,7 +28,7 @@ from superarm.arrays import (
 )
 from superarm.beliefs.changes import last_rows
 from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
-from superarm.beliefs.evidence import says_nothing, summary_of_rows
+from superarm.beliefs.evidence import pooled, says_nothing, summary_of_rows
 from superarm.beliefs.linear import FactoredModel, block_of, faded, is_block, observed, with_block
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
 from superarm.contracts import Feedback, Problem
@@ -170,6 +170,12 @@ class TunedModel(FactoredModel):
 
     def _refitted(self, belief: Any) -> Any:
         """A single belief made anew from its rows, at the best scales."""
+        return self.pooled(belief, [belief.data], [float(belief.rows)])
+
+    def pooled(self, belief: Any, data: Sequence[Array], rows: Sequence[float]) -> Any:
+        """A single belief made anew from its rows, at the best scales if each of the factors of
+        [φ w], of so many rows, has a θ of its own.
+        """
         level = self._level(belief)
         unit = self._spread(belief.columns, full((), 1.0), level)
         flat = None
@@ -179,7 +185,9 @@ class TunedModel(FactoredModel):
             flat = int(is_level(belief.columns).argmax())
         lam = belief.lam
         sigma = belief.sigma
-        summary = summary_of_rows(belief.data * np.append(unit, 1.0), float(belief.rows), flat)
+        columns = np.append(unit, 1.0)
+        each = zip(data, rows, strict=True)
+        summary = pooled([summary_of_rows(one * columns, n, flat) for one, n in each])
         if not says_nothing(summary):
             found = best_scales(summary, self.size, **self.known, tau=0.0)
             lam, sigma, _ = map(np.asarray, found)

@@ -254,7 +254,7 @@ def _httpx() -> Any:
     try:
         import httpx
     except ImportError as error:
-        raise ParameterError('a client needs httpx: pip install "superarm[client]"') from error
+        raise ParameterError("a client needs httpx: pip install 'superarm[client]'") from error
     return httpx
 
 

@@ -19,6 +19,16 @@ FOREIGN = "the answer is not one of superarm's service, or of another version: l
 class RemoteDecision:
     """What a service chose, and when: a record to keep for feedback that comes late.
 
+    Attributes:
+        agent: the name of the agent.
+        id: what feedback refers to.
+        items: the chosen items, (K,).
+        time: when, UTC as ISO 8601.
+        seed: what its randomness came from.
+        believed: the position in the service's log of what was believed.
+        propensity: per item the probability of being chosen, if it was asked for.
+        draws: how many decisions the propensities were estimated from.
+
     >>> from superarm.client import RemoteDecision
     >>> made = RemoteDecision("news", "7-c0ffee", ("a", "b"), "2026-01-01T00:00:00+00:00", 1, 6)
     >>> text = made.to_json()  # to a page, a queue, another process
@@ -83,7 +93,23 @@ def _is_decision(content: Mapping[str, Any]) -> bool:
 
 
 class AgentInfo(NamedTuple):
-    """An agent of a service as it is now."""
+    """An agent of a service as it is now.
+
+    Attributes:
+        name: of the agent.
+        learner: as JSON.
+        oracle: as JSON.
+        items: how many there are.
+        features: how many there are, in all.
+        learned: how many weights were learned.
+        unfit: how much feedback the model refused.
+        position: in the service's log.
+        created: when.
+        names: of the features of items.
+        context: what a context consists of, if there is one.
+        half_life: in seconds, if what was learned fades.
+        default: what no feedback means, if that was said.
+    """
 
     name: str
     learner: dict[str, Any]  # in terms of JSON, as the oracle
@@ -101,7 +127,14 @@ class AgentInfo(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What became of feedback, in weights: learned for the first time, known already, corrected."""
+    """What became of feedback, in weights: learned for the first time, known already, corrected.
+
+    Attributes:
+        learned: for the first time.
+        repeated: known already.
+        corrected: with another value.
+        position: in the service's log.
+    """
 
     learned: int
     repeated: int
@@ -110,7 +143,14 @@ class Taken(NamedTuple):
 
 
 class ItemsPut(NamedTuple):
-    """What became of items that were put."""
+    """What became of items that were put.
+
+    Attributes:
+        added: how many are new.
+        updated: how many have other features now.
+        items: how many there are now.
+        position: in the service's log.
+    """
 
     added: int
     updated: int
@@ -119,7 +159,13 @@ class ItemsPut(NamedTuple):
 
 
 class ItemsRemoved(NamedTuple):
-    """What became of items that were removed."""
+    """What became of items that were removed.
+
+    Attributes:
+        removed: how many are gone.
+        items: how many there are now.
+        position: in the service's log.
+    """
 
     removed: int
     items: int  # how many there are now
@@ -127,14 +173,30 @@ class ItemsRemoved(NamedTuple):
 
 
 class Erased(NamedTuple):
-    """What was erased of a user."""
+    """What was erased of a user.
+
+    Attributes:
+        decisions: how many were erased.
+        feedback: how many weights were unlearned.
+    """
 
     decisions: int
     feedback: int
 
 
 class Evaluation(NamedTuple):
-    """What another learner would have earned per decision; printed, in words."""
+    """What another learner would have earned per decision; printed, in words.
+
+    Attributes:
+        value: what it would have earned per decision.
+        low: the lower end of the interval.
+        high: the upper end of the interval.
+        logged: what was earned.
+        decisions: how many.
+        warnings: what to beware of.
+        text: all of it in words.
+        se: the standard error.
+    """
 
     value: float
     low: float

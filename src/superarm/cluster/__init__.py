@@ -1,1 +1,1 @@
-"""Past one machine: catalogues in shards."""
+"""Past one belief and one machine: many users, many files, catalogues in shards."""

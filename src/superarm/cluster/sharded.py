@@ -1,16 +1,19 @@
 """An agent whose catalogue is in shards: on the nodes of a Ray cluster, or in files of one machine
 that are larger than its memory.
 
-    from superarm import CombLinTS, TopK, sharded
-
-    with sharded.Agent(files, CombLinTS(lam=1.0, sigma=0.5), TopK(10), cluster=ADDRESS) as agent:
-        chosen = agent.choose(where={"country": "de"}, exclude=seen)
-        agent.observe(chosen, clicks)
-
 One seed is drawn per decision, so that θ_t is the same in all shards, and so is what an item draws
 for itself. Each shard answers with the few items that the best set may hold; of these the oracle
 finds the set, which is that of one machine. The belief stays with the agent: about θ, and about the
 items that were observed.
+
+>>> import numpy as np
+>>> from superarm import CombLinTS, TopK, sharded
+>>> features = np.random.default_rng(0).standard_normal((1000, 3))
+>>> with sharded.Agent(features, CombLinTS(), TopK(2), shards=4) as agent:
+...     chosen = agent.choose(exclude=[7])
+...     agent.observe(chosen, [0.3, 0.9])
+>>> chosen.rows.shape
+(2, 3)
 """
 
 from collections.abc import Mapping, Sequence
@@ -208,20 +211,20 @@ class Agent:
         of_items = {name: getattr(self.belief, name)[..., :0] for name in model.per_item}
         belief = self.belief._replace(**of_items)
         question = Question(self.learner, belief, seeds, x, where, excluded)
-        answers = self._ask("candidates", range(len(self._shards)), question)
-        return [self.oracle.merged(each) for each in zip(*answers, strict=True)]
-
-    def _ask(self, method: str, shards: Sequence[int], question: Any) -> list[Any]:
-        """What these shards answer; one that was started again is told first what has changed."""
         shared = self._engine.share(question)
-        places = [self._shards[i] for i in shards]
-        calls = [(self._changes[i].version, shared) for i in shards]
-        answers = self._engine.ask(places, method, calls)
-        for place, i in enumerate(shards):
-            while isinstance(answers[place], Behind):
+        answers = self._ask("candidates", dict.fromkeys(range(len(self._shards)), shared))
+        return [self.oracle.merged(each) for each in zip(*answers.values(), strict=True)]
+
+    def _ask(self, method: str, questions: Mapping[int, Any]) -> dict[int, Any]:
+        """What shards answer; one that was started again is told first what has changed."""
+        places = [self._shards[i] for i in questions]
+        calls = [(self._changes[i].version, question) for i, question in questions.items()]
+        answers = dict(zip(questions, self._engine.ask(places, method, calls), strict=True))
+        behind = [i for i, answer in answers.items() if isinstance(answer, Behind)]
+        if behind:
+            for i in behind:
                 self._restore(i)
-                again = [(self._changes[i].version, shared)]
-                (answers[place],) = self._engine.ask([self._shards[i]], method, again)
+            answers |= self._ask(method, {i: questions[i] for i in behind})
         return answers
 
     def _fetched(self, sets: Sequence[Array]) -> list[Array]:
@@ -229,10 +232,10 @@ class Agent:
         wanted = np.unique(np.concatenate(sets))
         wanted = wanted[wanted >= 0]
         owner = self._owners(wanted)
+        of_shard = {i: wanted[owner == i] for i in np.unique(owner).tolist()}
         found = np.zeros((len(wanted) + 1, self._width))  # the last is for -1
-        for i in np.unique(owner).tolist():
-            mine = np.flatnonzero(owner == i)
-            (found[mine],) = self._ask("taken", [i], wanted[mine])
+        for i, rows in self._ask("taken", of_shard).items():
+            found[:-1][owner == i] = rows
         return [found[np.where(A < 0, len(wanted), np.searchsorted(wanted, A))] for A in sets]
 
     def _owners(self, items: Array) -> Array:

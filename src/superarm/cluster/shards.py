@@ -124,6 +124,7 @@ class Shard:
         self.oracle = oracle
         self.contexts = contexts
         self.version = 0
+        self.removed = False  # whether any item was
         self.more = np.empty((0, 0))  # rows of items that were added
         self.numbers = np.empty(0, np.int64)  # theirs
         self.more_columns: dict[str, Array] = {}
@@ -203,6 +204,7 @@ class Shard:
         self.more_columns = {}
         self.fields = {}
         self.available = np.ones(len(self.rows), bool)
+        self.removed = False
         self.extend(state.added)
         self.remove(state.removed)
         self.learn(state.fields)
@@ -226,6 +228,7 @@ class Shard:
     def remove(self, items: Array) -> None:
         """Choose these no more."""
         self.available[self.places(items)] = False
+        self.removed = self.removed or len(items) > 0
 
     def learn(self, fields: Fields) -> None:
         """Believe this of some items; of others nothing was observed."""
@@ -247,12 +250,11 @@ class Shard:
         found: list[list[Candidates]] = [[] for _ in range(n)]
         for rows in self._parts(n):
             w = self._weights(asked, rows)
-            w = np.where(allowed[rows], w, -np.inf)
+            if allowed is not None:
+                w = np.where(allowed[rows], w, -np.inf)
             part = _some(self.part, rows, self._numbers(rows))
-            for i, places in enumerate(excluded):
-                here = places[(places >= rows.start) & (places < rows.stop)]
-                w[i, here - rows.start] = -np.inf
-                found[i].append(part.candidates(w[i]))
+            for each, places, own in zip(found, excluded, w, strict=True):
+                each.append(part.candidates(_without(own, places, rows)))
         return [_best(self.part, joined(each)) for each in found]
 
     def taken(self, version: int, items: Array) -> Array | Behind:
@@ -277,7 +279,9 @@ class Shard:
     def _weights(self, asked: Question, rows: slice) -> Array:
         """The weights (n, m) of some of the items."""
         held = self.rows[rows] if rows.start < len(self.rows) else self._later(rows)
-        counters = [Counter(seed, self._numbers(rows)) for seed in asked.seeds]
+        numbers = self._numbers(rows)
+        items = numbers.start if isinstance(numbers, slice) else numbers
+        counters = [Counter(seed, items) for seed in asked.seeds]
         own = {name: values[..., rows] for name, values in self.fields.items()}
         belief = _with_fields(asked.learner, asked.belief, own, len(held))
         Phi = self._in_contexts(held, asked.contexts)
@@ -305,16 +309,18 @@ class Shard:
         own = len(self.rows)
         return self.more[rows.start - own : rows.stop - own]
 
-    def _numbers(self, rows: slice) -> Array:
-        """The numbers of items at these places."""
+    def _numbers(self, rows: slice) -> slice | Array:
+        """The numbers of items at these places; of those from the file, they are one run."""
         own = len(self.rows)
         if rows.start < own:
-            return np.arange(self.first + rows.start, self.first + rows.stop)
+            return slice(self.first + rows.start, self.first + rows.stop)
         return self.numbers[rows.start - own : rows.stop - own]
 
-    def _allowed(self, where: Mapping[str, Any]) -> Array:
-        """(m,) bool: the items that may be chosen."""
+    def _allowed(self, where: Mapping[str, Any]) -> Array | None:
+        """(m,) bool: the items that may be chosen; None if all of them."""
         allowed = self.available
+        if not where and not self.removed:
+            return None
         for name, wanted in where.items():
             if name not in self.columns:
                 known = ", ".join(self.columns) or "none"
@@ -327,7 +333,17 @@ class Shard:
         return allowed
 
 
-def _some(part: GroupedPart, rows: slice, items: Array) -> GroupedPart:
+def _without(w: Array, places: Array, rows: slice) -> Array:
+    """The weights of the items at `rows`, with -inf for those at `places`."""
+    here = places[(places >= rows.start) & (places < rows.stop)]
+    if not len(here):
+        return w
+    without = w.copy()
+    without[here - rows.start] = -np.inf
+    return without
+
+
+def _some(part: GroupedPart, rows: slice, items: slice | Array) -> GroupedPart:
     """What the oracle knows of some of the items of a shard."""
     group = part.group[rows] if len(part.group) else part.group
     return part._replace(items=items, group=group)

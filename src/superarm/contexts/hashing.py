@@ -30,6 +30,12 @@ def hashed(
         buckets: how many features.
         sparse: return SciPy's CSR rows, for very many buckets.
 
+    Returns:
+        a table with a row per row of the columns, (n, buckets).
+
+    Raises:
+        FeaturesError: if columns differ in length.
+
     >>> from superarm.contexts import hashed
     >>> hashed({"genre": ["jazz", "folk", "jazz"], "live": [True, None, True]}, buckets=4)
     array([[-1.,  0.,  1.,  0.],

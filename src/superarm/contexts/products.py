@@ -100,6 +100,12 @@ class _Context:
     def __call__(self, context: Any) -> InContext:
         """The features of all items for this context: numbers, or a mapping or pandas Series of
         them by name. A matrix (n, d_u) or data frame holds n contexts.
+
+        Returns:
+            features for `Agent.choose` and `Agent.observe`, which are scored without being formed.
+
+        Raises:
+            FeaturesError: if names or lengths do not fit, or numbers are not finite.
         """
         x, names = _vectors(context)
         made: Any = type(self)  # Outer or Concatenated, which have `matrix` and `joined_names`

@@ -56,6 +56,12 @@ from superarm.oracles.base import Masked
 class Replay(NamedTuple):
     """A learner's run through a log: what it is worth, what it chose, and what it believes in the
     end.
+
+    Attributes:
+        estimate: what the run is worth per decision.
+        A: the choices, (n, K); -1 pads.
+        overlap: the share of them that was logged, and so was learned from.
+        belief: what is believed in the end.
     """
 
     estimate: Estimate
@@ -84,6 +90,9 @@ def ips(
         normalized: divide by what the ratios q/p add up to, not by what they should: mostly the
             smaller error, for a bias of the order of 1/ess. Without, the estimate is unbiased.
         level: of the interval.
+
+    Returns:
+        the value with its interval; printed, it says what to beware of.
 
     >>> import numpy as np
     >>> from superarm import offline
@@ -338,6 +347,7 @@ def probabilities(
     *,
     rng: np.random.Generator,
     draws: int = 100,
+    learns: bool = False,
 ) -> Array:
     """The target that a learner is at a belief, (n, L): the share of `draws` decisions in which it
     chooses each item.
@@ -345,6 +355,17 @@ def probabilities(
     The draws are made anew for each logged decision. So their error is independent between
     decisions, does not bias an estimate, and is part of its interval: even one draw is valid, and
     more make the interval shorter.
+
+    Args:
+        log: the decisions, in their order.
+        learner: any learner.
+        belief: what it believes; None: its prior.
+        oracle: over the feasible sets, or any function from L weights to items.
+        rng: for the learner's choices.
+        draws: per decision.
+        learns: whether it learns from each logged decision before the next one. Each choice then
+            knows what was logged before and nothing else, so that estimates hold; in
+            `doubly_robust` with `past`.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK, offline
@@ -359,10 +380,15 @@ def probabilities(
     require_count(draws=draws)
     oracle = _aligned(oracle, log)
     _check_learner(log, learner, belief, oracle, rng)
+    if belief is None:
+        belief = learner.model.prior(_problem(log, 0, oracle))
     times = []
     for i in range(log.n):
         problem = _problem(log, i, oracle)
         times.append(times_chosen(learner, belief, problem, draws=draws, rng=rng))
+        if learns:
+            seen = Feedback.of(problem, log.A[i], log.w[i])
+            belief = learner.model.learn(belief, problem, seen)
     return np.stack(times) / draws
 
 

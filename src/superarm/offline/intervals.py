@@ -55,6 +55,18 @@ class Estimate(NamedTuple):
 
     Printed, it says what to beware of; `warnings` are the same texts.
 
+    Attributes:
+        value: what the policy is worth per decision.
+        se: its standard error; 0 where nothing was clicked, which says nothing.
+        low: the lower end of the interval.
+        high: the upper end of the interval.
+        level: of the interval, such as 0.95.
+        n: how many decisions.
+        ess: effective sample size (Σ S_i)²/Σ S_i², how many decisions count.
+        support: 1 in expectation; far below, the target chooses what is hardly logged.
+        interval: how it was made.
+        few_draws: the share that rests on propensities of few draws; 0 if not known.
+
     >>> from superarm.offline import Estimate
     >>> print(Estimate(2.31, 0.08, 2.15, 2.47, 0.95, 500, 231.4, 0.983))  # doctest: +ELLIPSIS
     2.31 ± 0.08, between 2.15 and 2.47 with 95 % confidence (Student's interval, 500 decisions ...

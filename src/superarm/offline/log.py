@@ -41,6 +41,15 @@ from superarm.offline.lists import (
 class Log(NamedTuple):
     """Logged decisions. `Log.of` makes them from lists, and checks them.
 
+    Attributes:
+        A: the chosen items, (n, K); -1 pads.
+        w: what they showed, (n, K).
+        p: the probability with which each was chosen, (n, K).
+        Phi: the features of all items, one table (L, d) per decision.
+        available: which items could be chosen, (n, L), if not all.
+        ids: of the items, if they are not 0 to L-1.
+        draws: how many draws propensities come from, (n,); 0 if exact or not known.
+
     >>> from superarm.offline import Log
     >>> weights = [[0.5, 0.1], [0.9]]
     >>> propensities = [[0.7, 0.2], [1.0]]
@@ -104,6 +113,15 @@ class Log(NamedTuple):
                 one that comes again with other items, weights or propensities is refused.
             draws: how many draws the propensities come from, one number or one per decision, if
                 they were estimated. Estimates say so where these are too few.
+
+        Returns:
+            the log, checked.
+
+        Raises:
+            ItemsError: if an id is unknown or repeated.
+            WeightsError: if weights are missing or not finite.
+            ParameterError: if propensities are not in (0, 1].
+            DecisionError: if a decision comes twice and contradicts itself.
 
         >>> import pandas as pd
         >>> from superarm.offline import Log
@@ -210,6 +228,12 @@ class Log(NamedTuple):
                 the index of a data frame, else 0..L-1.
             available: as in `of`.
             draws: as in `of`; by default what the records say.
+
+        Returns:
+            the log, checked.
+
+        Raises:
+            DecisionError: if a record is damaged, has no propensities, or contradicts another.
 
         >>> import numpy as np
         >>> from superarm import Agent, CombLinTS, TopK, offline

@@ -57,6 +57,13 @@ def ips_by_position(
         normalized: as in `superarm.offline.ips`.
         level: of the interval.
 
+    Returns:
+        clicks per slate, with an interval.
+
+    Raises:
+        ItemsError: if there is no such item.
+        ParameterError: if shapes do not fit, or propensities are not in (0, 1].
+
     >>> import numpy as np
     >>> from superarm.offline.positions import certain, ips_by_position
     >>> rng = np.random.default_rng(0)
@@ -127,6 +134,13 @@ def ips_by_examination(
         against: as in `ips_by_position`.
         level: of the interval.
 
+    Returns:
+        clicks per slate, with an interval.
+
+    Raises:
+        ItemsError: if there is no such item.
+        ParameterError: if shapes do not fit.
+
     >>> import numpy as np
     >>> from superarm.offline.positions import certain, ips_by_examination
     >>> rng = np.random.default_rng(0)
@@ -182,6 +196,9 @@ def _support(log: Log, p: Array, q: Array) -> float:
 def certain(slate: Any, L: int) -> Array:
     """The policy that always shows this slate of L items, as a target (L, K).
 
+    Returns:
+        a table of zeros and ones, (L, K).
+
     >>> certain([2, 0], 3)
     array([[0., 1.],
            [0., 0.],
@@ -203,6 +220,9 @@ def slate_probabilities(
     slates that are not shown.
 
     It is a target; and, asked for before a slate is shown, what to log with it.
+
+    Returns:
+        a table of probabilities, (L, K).
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, Slate

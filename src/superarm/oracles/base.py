@@ -71,7 +71,9 @@ class BaseOracle:
         return oracle
 
     def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L): items (*B, k) with k <= K, -1 pads."""
+        """The best set for the weights (*B, L): items (*B, k) with k <= K, -1 pads. Raises
+        `WeightsError` for NaN or +inf, `InfeasibleError` if no set of available items is allowed.
+        """
         check = as_weights if self.checks_weights else check_weights
         w = check(w, self.L)
         batch = w.shape[:-1]

@@ -37,6 +37,12 @@ class _BruteForce(BaseOracle):
 def brute_force(family: Iterable[Iterable[int]]) -> _BruteForce:
     """The oracle over an explicit family of sets; among equals it prefers the first.
 
+    Returns:
+        an oracle.
+
+    Raises:
+        ItemsError: if a set is not made of different items.
+
     >>> import numpy as np
     >>> from superarm import brute_force
     >>> oracle = brute_force([[0, 1], [1, 2], [0]])

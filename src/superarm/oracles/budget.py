@@ -122,6 +122,9 @@ class Budget(BaseOracle):
         """The best sets found for the weights (*B, L), and for each the share of the best that it
         may lack: items (*B, K), gaps (*B,), where 0 is proven to be the best.
 
+        Returns:
+            items (*B, K) and gaps (*B,).
+
         >>> from superarm import Budget
         >>> page = Budget([3, 2, 2, 1], 6, groups=["news", "news", "sport", "sport"], maximum=1)
         >>> page.solve_with_gap([0.9, 0.8, 0.5, 0.4])

@@ -34,6 +34,9 @@ def steiner_tree(
     are those of `Milp`: the tree is the best one, up to the gap, in some tenths of a second for
     200 edges and 8 terminals.
 
+    Returns:
+        an oracle over the edges.
+
     >>> import numpy as np
     >>> from superarm import minimize, steiner_tree
     >>> edges = [("a", "b"), ("b", "c"), ("a", "c"), ("a", "m"), ("b", "m"), ("c", "m")]
@@ -97,6 +100,9 @@ def network_flow(
     cost flow; with two units from one node to another, it is two ways that share no arc. Those take
     HiGHS hundredths of a second for 300 arcs; where arcs are worth sharing, a second and sometimes
     ten.
+
+    Returns:
+        an oracle over the arcs.
 
     >>> import numpy as np
     >>> from superarm import minimize, network_flow

@@ -133,6 +133,9 @@ class GridPath(NetworkOracle):
     The items are the edges: first the m(m+1) edges to the right, row by row, then the m(m+1) edges
     down, row by row. A path has 2m of them and is returned from start to end.
 
+    Args:
+        m: how many edges a side of the grid has.
+
     >>> import numpy as np
     >>> from superarm import GridPath
     >>> oracle = GridPath(1)  # edges: 0 and 1 right, above and below; 2 and 3 down, left and right

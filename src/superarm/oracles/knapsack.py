@@ -124,6 +124,9 @@ class Knapsack(BaseOracle):
         """The best sets found for the weights (*B, L), and for each the share of the best that it
         may lack: items (*B, K), gaps (*B,), where 0 is proven to be the best.
 
+        Returns:
+            items (*B, K) and gaps (*B,).
+
         >>> import numpy as np
         >>> from superarm import Knapsack
         >>> price = np.random.default_rng(0).uniform(1, 10, 100)

@@ -80,6 +80,10 @@ class Assignment(BaseOracle):
     Item i * n_cols + j pairs row i with column j; items come in the order of rows. SciPy solves it,
     or `lapx` where it is installed; among equally good matchings they may differ.
 
+    Args:
+        n_rows: how many rows the matrix has.
+        n_cols: how many columns it has.
+
     >>> import numpy as np
     >>> from superarm import Assignment
     >>> oracle = Assignment(2, 3)
@@ -204,6 +208,9 @@ class BipartiteMatching(EdgeOracle):
         nodes: (left, right), or (left, right, key) of a MultiGraph.
 
         Capacities one per node follow the order of `left`, and on the right that of the graph.
+
+        Returns:
+            the oracle.
         """
         numbers = number(left)
         others = number(node for node in graph.nodes if node not in numbers)

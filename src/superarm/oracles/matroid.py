@@ -261,6 +261,11 @@ class Matroid(BaseOracle):
     can be extended from the larger. What shows to be none is refused, with sets that contradict
     this; a few orders of the items are tried when it is made.
 
+    Args:
+        L: how many items there are.
+        independent: the test, a function of a list of items.
+        bases: whether the set must be as large as it can be.
+
     >>> import numpy as np
     >>> from superarm import Matroid
     >>> vectors = np.array([[1, 0], [2, 0], [0, 1]])

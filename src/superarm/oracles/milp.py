@@ -103,6 +103,9 @@ class Milp(BaseOracle):
         """The best sets found for the weights (*B, L), and for each the share of the best that it
         may lack: items (*B, K), gaps (*B,), inf where nothing is proven.
 
+        Returns:
+            items (*B, K) and gaps (*B,).
+
         >>> from superarm import Milp
         >>> Milp([[3, 2, 2, 1]], [4], time_limit=10.0).solve_with_gap([3.5, 2.0, 1.5, 1.0])
         (array([ 0,  3, -1, -1]), array(0.))

@@ -303,6 +303,9 @@ class GroupLimits(BaseOracle):
         """The best sets found for the weights (*B, L), and for each the share of the best that it
         may lack: items (*B, K), gaps (*B,), where 0 is proven to be the best.
 
+        Returns:
+            items (*B, K) and gaps (*B,).
+
         >>> from superarm import GroupLimits
         >>> GroupLimits([{"a"}, {"a", "b"}, {"b"}], 1).solve_with_gap([0.6, 0.9, 0.5])
         (array([0, 2]), array(0.))

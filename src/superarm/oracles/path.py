@@ -148,6 +148,9 @@ class _GraphPath(EdgeOracle):
         """The paths in a networkx DiGraph, without cycles if `DagPath` is to find them, or in a
         MultiDiGraph; `items` are its own edges, (u, v) or (u, v, key), and options those of the
         oracle.
+
+        Returns:
+            the oracle.
         """
         if not graph.is_directed():
             raise ParameterError(

@@ -211,7 +211,11 @@ class VehicleRoutes(BaseOracle):
         return np.argwhere(apart)
 
     def routes(self, items: Any) -> list[list[int]]:
-        """The stops of each route, in the order of the visit, of a set of items in any order."""
+        """The stops of each route, in the order of the visit, of a set of items in any order.
+
+        Returns:
+            per vehicle a list of stops.
+        """
         chosen = np.asarray(items, None if len(items) else np.int64)
         chosen = chosen[chosen != -1]
         fault = find_fault(chosen, self.L)

@@ -68,6 +68,10 @@ class TopK(BaseOracle):
     The best come first, and ties go to the lowest index. With `at_most`, items whose weight is not
     positive are left out, and -1 fills the rest.
 
+    Args:
+        k: how many items.
+        at_most: whether fewer will do.
+
     >>> import numpy as np
     >>> from superarm import TopK
     >>> TopK(2)(np.array([0.1, 0.7, -np.inf, 0.3]))

@@ -173,6 +173,12 @@ class Tour(BaseOracle):
     The kicks are drawn from `seed`, so that the same weights always give the same tour. Called with
     a generator `rng`, it draws fresh ones.
 
+    Args:
+        n_cities: how many cities, 3 or more.
+        kicks: random changes per city.
+        restarts: how many searches, of which the best counts.
+        seed: what the kicks are drawn from.
+
     >>> import numpy as np
     >>> from superarm import Tour
     >>> oracle = Tour(5)

@@ -206,6 +206,9 @@ class SpanningTree(EdgeOracle):
         """The spanning trees of a networkx graph; `items` are its own edges, (u, v), or
         (u, v, key) of a MultiGraph.
 
+        Returns:
+            the oracle.
+
         >>> import networkx as nx
         >>> import numpy as np
         >>> from superarm import SpanningTree

@@ -269,5 +269,5 @@ def items(service: Service, name: str, start: int, limit: int) -> ItemList:
     )
 
 
-def _never(position: int) -> Entry:
+def _never(positions: set[int]) -> dict[int, Entry]:
     raise LookupError("a trial looks nothing up")

@@ -3,12 +3,23 @@ command runs.
 """
 
 import argparse
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 from superarm.errors import ParameterError
 
 SCOPES = ("decide", "feedback", "read", "admin")
+NEEDED = (
+    "apsw",
+    "httptools",
+    "msgspec",
+    "prometheus_client",
+    "psycopg",
+    "starlette",
+    "uvicorn",
+)
+"""What no command of the service works without."""
 
 
 def add(commands: Any) -> None:
@@ -185,16 +196,9 @@ def _add_data(parser: Any) -> None:
 
 def _require_extra() -> None:
     """Say what to install, if it is missing."""
-    try:
-        import apsw  # noqa: F401
-        import msgspec  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ParameterError(
-            f'the service needs {error.name}: pip install "superarm[serve]"'
-        ) from error
+    for name in NEEDED:
+        if importlib.util.find_spec(name) is None:
+            raise ParameterError(f"the service needs {name}: pip install 'superarm[serve]'")
 
 
 def _serve(arguments: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """What is written to the log in one transaction: each checks first, and then writes.
 
-All are called by the one thread that writes, with the end of the log. What they raise leaves the
+All are called by one thread at a time, with the end of the log. What they raise leaves the
 log as it was.
 """
 

@@ -15,6 +15,7 @@ from superarm.agent.record import Chosen, chosen_each, record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
 from superarm.arrays import repeated
+from superarm.arrays.seeds import generators
 from superarm.contexts import InContext
 from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log
@@ -117,7 +118,7 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
         folded, state = service.ready(name)
         contexts = [in_context(state, one.body.context) for one in wanted]
         seeds = [secrets.randbits(SEED_BITS) for _ in wanted]
-        rngs = [np.random.default_rng(seed) for seed in seeds]
+        rngs = generators(seeds)
         start = time.perf_counter()
         call = asked(state, _shared(state, contexts), None, None)
         chosen = call.decided(rngs)

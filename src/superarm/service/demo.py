@@ -1,9 +1,11 @@
 """A service with a catalogue of articles and simulated readers, to look at.
 
 Readers of four kinds come in the day or in the evening; three articles are shown to each, and what
-they click is learned, all over HTTP. What they like is known to the simulation alone.
+they click is learned, all over HTTP. What they like is known to the simulation alone. Some click
+late, and some leave without a trace. A second agent writes to people, see `campaign`.
 """
 
+import heapq
 import itertools
 import json
 import logging
@@ -24,13 +26,25 @@ from superarm.client import Client
 from superarm.errors import ServiceError
 from superarm.learners import CombLinTS
 from superarm.oracles import TopK
-from superarm.service import keys, server
+from superarm.service import campaign, keys, server
 from superarm.service.server import Options
 
 SHOWN = 3
 """Articles that each reader sees."""
 PER_SECOND = 40
 """Readers that come in a second."""
+LATE = 0.2
+"""The share of readers who click late."""
+LOST = 0.04
+"""The share of readers of whom nothing is heard."""
+LATER = 3.0
+"""Seconds that late clicks take on average."""
+DRAWN = 2
+"""Of so many readers, one's articles are chosen with propensities."""
+DRAWS = 100
+"""For each of those."""
+WRITTEN = 10
+"""Readers between two times that the campaign writes to people."""
 LAST = 200
 """Readers whose clicks make up the share that is printed."""
 BAR = 40
@@ -128,9 +142,10 @@ def _visit(url: str, key: str, stopping: threading.Event) -> None:
     try:
         with Client(url, key=key, retries=8, verify=False) as client:
             _create(client, found)
+            campaign.create(client, campaign.people())
         print(_greeting(url, key, found), flush=True)
         with Client(url, key=key, retries=0, verify=False) as client:
-            _read(client.agent("news"), found, stopping)
+            _read(client.agent("news"), found, stopping, client.agent(campaign.NAME))
     except ServiceError as error:
         if not stopping.is_set() and error.status is not None:
             print(f"the demo's readers stop: {error}", flush=True)
@@ -147,19 +162,50 @@ def _create(client: Client, found: World) -> None:
     )
 
 
-def _read(agent: Any, found: World, stopping: threading.Event) -> None:
-    """Readers come one after the other, and click."""
+class _Clicks:
+    """Clicks on their way: most come at once, some late, some never."""
+
+    def __init__(self, agent: Any, rng: np.random.Generator) -> None:
+        self._agent = agent
+        self._rng = rng
+        self._late: list[tuple[float, int, Any, Array]] = []
+        self._n = itertools.count()
+
+    def send(self, made: Any, clicks: Array, moment: float) -> None:
+        """What a reader clicked."""
+        chance = self._rng.random()
+        if chance < LATE:
+            due = moment + float(self._rng.exponential(LATER))
+            heapq.heappush(self._late, (due, next(self._n), made, clicks))
+        elif chance > LATE + LOST:
+            self._agent.observe(made, clicks)
+
+    def arrive(self, moment: float) -> None:
+        """Those that are due by now."""
+        while self._late and self._late[0][0] <= moment:
+            _, _, made, clicks = heapq.heappop(self._late)
+            self._agent.observe(made, clicks)
+
+
+def _read(agent: Any, found: World, stopping: threading.Event, letters: Any = None) -> None:
+    """Readers come one after the other, and click; beside them, people are written to."""
     rng = np.random.default_rng()
     kinds = list(_readers())
     place = {item: e for e, item in enumerate(found.items)}
+    people = campaign.people()
     shares: deque[float] = deque(maxlen=LAST)
+    sent = _Clicks(agent, rng)
     start = time.monotonic()
     printed = 0
     for n in itertools.count(1):
         reader = int(rng.integers(len(kinds)))
-        made = agent.decide(_context(*kinds[reader]), user=f"reader-{n}")
+        draws = 0 if n % DRAWN else DRAWS
+        made = agent.decide(_context(*kinds[reader]), user=f"reader-{n}", draws=draws)
         clicks = _clicks(rng, found.likes[reader], [place[item] for item in made.items])
-        agent.observe(made, clicks)
+        sent.send(made, clicks, time.monotonic())
+        sent.arrive(time.monotonic())
+        if letters is not None and n % WRITTEN == 0:
+            campaign.write(letters, people, rng)
         shares.append(float(clicks.mean()))
         if _is_time(time.monotonic() - start, printed):
             printed = int(time.monotonic() - start)

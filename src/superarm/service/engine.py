@@ -1,5 +1,6 @@
-"""The threads of a service: some decide, by what was published last; one writes, and commits all
-that waits at once; one learns. Whoever asks is answered after the commit.
+"""The threads of a service: some decide for all that wait at once, by what was published last, and
+commit these decisions together; one writes all else that waits, in one transaction too; one learns.
+Whoever asks is answered after the commit.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from superarm.agent.decisions import now
 from superarm.agent.explain import TooManyDraws
 from superarm.agent.state import State
+from superarm.arrays.seeds import generators
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service import log
@@ -133,6 +135,7 @@ class Service:
         for folded in list(self.learner.views.values()):
             state = folded.state
             if state is not None:
+                generators([0])
                 warm_up(state.learner, state.belief, state.problem)
 
     @property

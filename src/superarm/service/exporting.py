@@ -246,7 +246,7 @@ def _columns() -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise ParameterError('Parquet needs pyarrow: pip install "superarm[serve]"') from error
+        raise ParameterError("Parquet needs pyarrow: pip install 'superarm[serve]'") from error
     about = {
         "position": pa.int64(),
         "time": pa.timestamp("us", tz="UTC"),

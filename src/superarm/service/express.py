@@ -4,6 +4,7 @@ To find an address, and to make objects of a request and of its answer, takes th
 than the door itself needs for such a request. Both ways lead to the same door.
 """
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from superarm.service.door import JSON, Door, Route, asking_of, decoder_of
 
-BEFORE = ["", "v1", "agents"]
-"""What is in an address before the name of an agent."""
+ADDRESS = re.compile("/v1/agents/([^/]+)/([^/]+)")
+"""The addresses of agents, and what of them is asked for."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -42,20 +43,24 @@ class Express:
 
     async def answers(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Whether it is a request for this way; then it is answered."""
-        parts = scope["path"].split("/")
-        way = self._ways.get((scope["method"], parts[-1]))
-        if way is None or len(parts) != 5 or parts[:3] != BEFORE or scope.get("root_path"):
+        found = ADDRESS.fullmatch(scope["path"])
+        if found is None or scope.get("root_path"):
+            return False
+        agent, last = found.groups()
+        way = self._ways.get((scope["method"], last))
+        if way is None:
             return False
         start = time.perf_counter()
-        asking = asking_of(scope, receive, {"agent": parts[3]})
+        asking = asking_of(scope, receive, {"agent": agent})
         status = way.route.status
         try:
-            reply = await self._door.answer(way.route, way.decoder, asking)
-            await _send(send, status, _encoder.encode(reply))
+            body = _encoder.encode(await self._door.answer(way.route, way.decoder, asking))
         except Exception as error:
             response = self._door.refused(error, asking)
             status = response.status_code
             await response(scope, receive, send)
+        else:
+            await _send(send, status, body)
         self._door.count(way.route, status, start)
         return True
 

@@ -6,7 +6,7 @@ unlearns the old value exactly, as what was forgotten at a user's wish is unlear
 
 import functools
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 
 from superarm.agent import Agent, Decision
-from superarm.agent import feedback as by_decision
 from superarm.agent.changes import aged
 from superarm.agent.constraints import constraints
 from superarm.agent.decisions import as_time
@@ -32,7 +31,7 @@ from superarm.agent.state import (
 )
 from superarm.arrays import Features
 from superarm.checks.tables import Table
-from superarm.contexts import KINDS, InContext, remade
+from superarm.contexts import KINDS, InContext
 from superarm.contracts import Oracle
 from superarm.errors import FileError, SuperarmError
 from superarm.service import log
@@ -50,11 +49,10 @@ from superarm.service.events import (
     Matrix,
     Observed,
     Removed,
-    Seen,
     decoded,
 )
 from superarm.service.log import Entry
-from superarm.service.problems import NotFound
+from superarm.service.observed import Corrections, Noted, features_of, feedback_of, noted
 
 UNFIT = (SuperarmError, ArithmeticError, np.linalg.LinAlgError)
 """What models raise of feedback that they cannot learn from; left out, as learning would stop."""
@@ -97,12 +95,13 @@ class Folded(NamedTuple):
 class Truth(NamedTuple):
     """What later events say of earlier feedback."""
 
-    weights: dict[tuple[int, int], tuple[float, float | None]]  # by decision and place
+    weights: Corrections
     forgotten: set[int]  # decisions
     learner: dict[str, Any] | None  # of the whole log, if it was changed
 
 
-Look = Callable[[int], Entry]
+Look = Callable[[set[int]], Mapping[int, Entry]]
+"""The decisions at some positions, but for those that were erased."""
 
 
 def fold(
@@ -125,10 +124,7 @@ def fold(
     after = agent - 1 if start is None else start.position
     truth = truth_of(connection, agent, after, upto if knowing is None else knowing)
 
-    @functools.lru_cache(maxsize=4096)
-    def look(position: int) -> Entry:
-        return log.decision(connection, position)
-
+    look = functools.partial(log.decisions, connection)
     folded = start
     for entries in committed(log.folded(connection, agent, after, upto)):
         folded = applied(folded, entries, look, truth)
@@ -328,10 +324,12 @@ def _learned(folded: Folded, entries: list[Entry], look: Look, truth: Truth) -> 
     state = folded.state
     if state is None:
         return folded
+    each = [seen for entry in entries for seen in entry.event.seen]
+    made = look({seen.decision for seen in each} - truth.forgotten)
     found = []
-    for entry in entries:
-        for seen in entry.event.seen:
-            found += _observed(state, seen, look, truth)
+    for seen in each:
+        if seen.decision in made:  # if not, it was erased; the event that says so may be read next
+            found += noted(state, made[seen.decision].event, seen, truth.weights)
     if not found:
         return folded
     folded = _faded(folded, entries[-1].time)
@@ -349,14 +347,14 @@ def _faded(folded: Folded, time: str) -> Folded:
     return folded if state is folded.state else folded._replace(state=state, time=time)
 
 
-def _after(folded: Folded, found: list[by_decision.Observed]) -> Folded:
+def _after(folded: Folded, found: list[Noted]) -> Folded:
     state = _state(folded)
     belief = learned(state, found)
     n = sum(len(one.places) for one in found)
     return folded._replace(state=state._replace(belief=belief), learned=folded.learned + n)
 
 
-def _after_each(folded: Folded, found: list[by_decision.Observed]) -> Folded:
+def _after_each(folded: Folded, found: list[Noted]) -> Folded:
     """The agent after feedback, one decision at a time: what the model refuses is left out,
     always.
     """
@@ -368,43 +366,9 @@ def _after_each(folded: Folded, found: list[by_decision.Observed]) -> Folded:
     return folded
 
 
-def learned(state: State, found: list[by_decision.Observed]) -> Any:
+def learned(state: State, found: list[Noted]) -> Any:
     """The belief after feedback on decisions, in one update."""
-    parts = [by_decision.of_decision(state, one) for one in found]
-    together = parts[0] if len(parts) == 1 else by_decision.together(parts)
-    return state.learner.model.learn(state.belief, state.problem, together)
-
-
-def _observed(state: State, seen: Seen, look: Look, truth: Truth) -> list[by_decision.Observed]:
-    """What was observed of a decision, as it is known to be true; nothing if it is forgotten."""
-    if seen.decision in truth.forgotten:
-        return []
-    try:
-        decision = decision_of(look(seen.decision), state)
-    except NotFound:  # it was erased just now, and the event that says so is read next
-        return []
-    w = []
-    v = []
-    places = []
-    for i, place in enumerate(seen.places):
-        importance = 1.0 if seen.importance is None else seen.importance[i]
-        weight = seen.weights[i]
-        if (seen.decision, place) in truth.weights:
-            weight, corrected = truth.weights[seen.decision, place]
-            importance = importance if corrected is None else corrected
-        if not is_known(state, decision.items[place]):
-            continue
-        places.append(place)
-        w.append(weight)
-        v.append(importance)
-    if not places:
-        return []
-    return [by_decision.Observed(decision, places, np.array(w), np.array(v))]
-
-
-def is_known(state: State, item: Id) -> bool:
-    """Whether anything can be learned of an item: if it is gone, from its features alone."""
-    return bool(state.learner.model.uses_features) or state.catalogue.get(item) >= 0
+    return state.learner.model.learn(state.belief, state.problem, feedback_of(state, found))
 
 
 def decision_of(entry: Entry, state: State) -> Decision:
@@ -420,16 +384,6 @@ def decision_of(entry: Entry, state: State) -> Decision:
         names=state.catalogue.names,
         draws=made.draws,
     )
-
-
-def features_of(made: Decided, state: State) -> Features:
-    """The features of the chosen items, then."""
-    rows = made.features.array()
-    own = state.problem.Phi
-    if not isinstance(own, InContext):
-        return rows
-    x = np.array(made.context or [])
-    return remade(own.made, own.made.side(rows), x, own.x_names, own.item_names)
 
 
 def features_to_keep(Phi: Features) -> Matrix:

@@ -24,6 +24,8 @@ from superarm.service.worker import Worker
 
 POLL = 0.1
 """Seconds between looks at the log when nobody says that there is something new."""
+REST = 0.05
+"""Seconds that learning rests at most, so that it takes no more than half of the time."""
 SHARED = 0.5
 """Seconds between snapshots that other servers follow, at most."""
 SWEPT = 1.0
@@ -110,10 +112,12 @@ class Learner:
         while not self._stopping:
             self._wake.wait(POLL)
             self._wake.clear()
+            start = time.monotonic()
             try:
                 self.catch_up()
                 self._keep_house()
                 waits = False
+                time.sleep(min(time.monotonic() - start, REST))  # who decides or writes goes first
             except Unavailable as error:
                 if not waits:
                     _logger.warning("learning waits: %s (%s)", error, error.__cause__)

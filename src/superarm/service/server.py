@@ -1,6 +1,7 @@
 """A process that serves: the folder or database it works on, its first key, and its end."""
 
 import contextlib
+import gc
 import ipaddress
 import logging
 import os
@@ -28,6 +29,9 @@ DATA = "superarm-data"
 """The folder of a service, if no other is given."""
 
 
+GARBAGE = 50_000
+"""New objects after which those that refer to each other in circles are looked for. Requests leave
+few such behind, and a look at all objects there are holds up every request that waits."""
 SWITCH = 0.0005
 """Seconds after which a thread that learns or decides lets the others go on."""
 
@@ -135,6 +139,8 @@ def _run(database: Database, options: Options) -> None:
     )
     service.warm_up()
     sys.setswitchinterval(SWITCH)
+    gc.set_threshold(GARBAGE, 20, 100)
+    gc.freeze()  # what was imported and read stays
     app = application(service)
     config = uvicorn.Config(
         app,

@@ -77,7 +77,7 @@ def _of_arrow(body: bytes, media: str) -> Items:
         import pyarrow as pa
     except ImportError as error:
         raise Unsupported(
-            'this service reads no Parquet and no Arrow: pip install "superarm[serve]"'
+            "this service reads no Parquet and no Arrow: pip install 'superarm[serve]'"
         ) from error
     try:
         table = _table(body, media)

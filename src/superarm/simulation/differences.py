@@ -19,6 +19,16 @@ class Difference(NamedTuple):
     """A mean paired difference with its interval by Student's t; positive where the learner has
     more regret than the baseline.
 
+    Attributes:
+        learner: whose regret.
+        baseline: against whose regret.
+        mean: the mean difference over the replicates.
+        se: its standard error.
+        low: the lower end of the interval.
+        high: the upper end of the interval.
+        replicates: how many pairs.
+        confidence: of the interval.
+
     >>> from superarm.simulation import Difference
     >>> print(Difference("A", "B", mean=-30.0, se=10.0, low=-52.6, high=-7.4, replicates=10))
     A: 30 ± 10 less regret than B (95 % interval: -53 to -7)

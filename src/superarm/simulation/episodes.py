@@ -20,7 +20,17 @@ from superarm.errors import ParameterError, WeightsError
 
 
 class Step(NamedTuple):
-    """One episode."""
+    """One episode.
+
+    Attributes:
+        t: the episode, 1, 2, and so on.
+        A: the chosen items, (*B, K).
+        w: what was observed of them, (*B, K), their weights or the clicks on a slate.
+        weights: the weights of all items in this episode, (*B, L).
+        belief: after learning from the episode.
+        mean: the mean weights in this episode, (*B, L).
+        value: a function from a set and weights to what the set is worth.
+    """
 
     t: int  # 1, 2, ...
     A: Array  # (*B, K) the chosen items
@@ -55,6 +65,12 @@ def episodes(
     meet the same weights. A batch of problems plays in lock-step, with one generator per entry. A
     world may show features of its own, as in contexts, and may differ from episode to episode: see
     `superarm.contracts.World`.
+
+    Returns:
+        an iterator over the episodes.
+
+    Raises:
+        ParameterError: if n is no positive whole number, or learner and world are none.
 
     >>> import numpy as np
     >>> from superarm import BernoulliEnvironment, CombLinTS, Problem, TopK, episodes

@@ -62,6 +62,12 @@ def simulate(
             played; "ray" starts one on this machine, or takes that which is connected. It needs
             superarm[cluster], and the same versions on all nodes. The trace is the same as here.
 
+    Returns:
+        what every learner earned, by replicate and episode.
+
+    Raises:
+        ParameterError: if a setting is out of its range, or two learners have one name.
+
     >>> from superarm import CombLinTS, RandomChoice, simulate
     >>> from superarm.studies.longest_path import LongestPath
     >>> learners = [CombLinTS(lam=10.0, sigma=1.0), RandomChoice()]

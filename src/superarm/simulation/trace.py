@@ -32,6 +32,18 @@ class Trace:
     replicates. What the best sets earn is kept for each learner too: an adversary shows every one
     of them other contexts.
 
+    Attributes:
+        learners: their names.
+        expected: what the chosen sets earn on average, (learners, replicates, episodes).
+        realized: what they earned, (learners, replicates, episodes).
+        oracle_expected: what the sets of the oracle that knows the means earn on average, of the
+            same shape.
+        oracle_realized: what these sets earned, of the same shape.
+        optimum_expected: what the best sets earn on average, of the same shape.
+        gap: of the oracle.
+        exact: whether the best sets are known to be the best.
+        settings: what was simulated.
+
     >>> from superarm import CombLinTS, mean_se, simulate
     >>> from superarm.studies.longest_path import LongestPath
     >>> path = LongestPath(m=2, d=2)
@@ -60,19 +72,37 @@ class Trace:
         return self.learners.index(learner)
 
     def regret(self, learner: str) -> Array:
-        """Expected cumulative regret R(t) against A*."""
+        """Expected cumulative regret R(t) against A*.
+
+        Returns:
+            one row per replicate, (replicates, episodes).
+
+        Raises:
+            ParameterError: if there is no such learner.
+        """
         j = self._index(learner)
         lost = self.oracle_expected[j] - self.expected[j]
         return np.cumsum(lost, axis=-1)
 
     def realized_regret(self, learner: str) -> Array:
-        """Realized cumulative regret against A*."""
+        """Realized cumulative regret against A*.
+
+        Returns:
+            one row per replicate, (replicates, episodes).
+        """
         j = self._index(learner)
         lost = self.oracle_realized[j] - self.realized[j]
         return np.cumsum(lost, axis=-1)
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
-        """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given."""
+        """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given.
+
+        Returns:
+            one row per replicate, (replicates, episodes).
+
+        Raises:
+            ParameterError: if the optimum is not known, or γ is not in [0, 1).
+        """
         if not self.exact:
             raise ParameterError(
                 "scaled regret is measured against the exact optimum: "
@@ -89,16 +119,27 @@ class Trace:
         return np.cumsum(lost, axis=-1)
 
     def per_step_return(self, learner: str) -> Array:
-        """Expected return per episode, averaged over the episodes so far."""
+        """Expected return per episode, averaged over the episodes so far.
+
+        Returns:
+            one row per replicate, (replicates, episodes).
+        """
         return _running_mean(self.expected[self._index(learner)])
 
     def per_step_optimum(self, learner: str) -> Array:
-        """Expected return of A^opt per episode, averaged so far: what the learner's approaches."""
+        """Expected return of A^opt per episode, averaged so far: what the learner's approaches.
+
+        Returns:
+            one row per replicate, (replicates, episodes).
+        """
         return _running_mean(self.optimum_expected[self._index(learner)])
 
     def first(self, replicates: int) -> "Trace":
         """The trace of the first replicates alone; replicate i is the same however many there
         are.
+
+        Returns:
+            the shorter trace.
         """
         settings = {**self.settings, "replicates": replicates}
         arrays = {name: getattr(self, name)[:, :replicates] for name in ARRAYS}
@@ -226,7 +267,14 @@ class Trace:
 
     @classmethod
     def load(cls, path: files.PathLike) -> "Trace":
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Returns:
+            the trace, as it was saved.
+
+        Raises:
+            FileError: if the file is damaged, foreign, or of a newer version.
+        """
         return cls.of_file(path, *files.read(path, "trace"))
 
     @classmethod
@@ -260,6 +308,9 @@ def share_of_optimum(trace: Trace, learner: str) -> Array:
 
 def mean_se(x: Array) -> tuple[Array, Array]:
     """Mean over the replicates (first axis) and its standard error, NaN for a single replicate.
+
+    Returns:
+        means and standard errors, each with the shape of one replicate.
 
     >>> import numpy as np
     >>> mean, se = mean_se(np.array([1.0, 3.0]))

@@ -32,6 +32,11 @@ class CascadeEnvironment(BernoulliEnvironment):
     A slate is worth the probability of a click, 1 - Π(1 - α_e). The best are the most attractive
     items, in any order.
 
+    Args:
+        mean: the attraction α_e of each item, (*B, L).
+        features: of the context, if there is one.
+        read: how clicks become feedback, by default as a cascade.
+
     >>> import numpy as np
     >>> from superarm import CascadeEnvironment, CombLinTS, Problem, TopK, episodes
     >>> world = CascadeEnvironment(np.array([0.1, 0.9, 0.2, 0.1]))
@@ -66,6 +71,12 @@ class PositionEnvironment(BernoulliEnvironment):
 
     A slate is worth the clicks to expect, Σ_k p_k α of the item there; what oracles earn by the
     attraction of one episode is counted so too, without the chance of what is looked at.
+
+    Args:
+        mean: the attraction α_e of each item, (*B, L).
+        features: of the context, if there is one.
+        examination: p_k, how likely each position is looked at, (K,).
+        read: how clicks become feedback, by default by the position-based model.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, PositionEnvironment, Problem, Slate, episodes

@@ -64,6 +64,11 @@ def _require_noise(sigma: Any) -> None:
 class GaussianEnvironment:
     """w_t(e) ~ N(w̄(e), σ²), independently; with `features`, in the context they describe.
 
+    Args:
+        mean: w̄, (*B, L).
+        sigma: noise std.
+        features: of the context, if there is one, (*B, L, d).
+
     >>> import numpy as np
     >>> from superarm import GaussianEnvironment
     >>> rng = np.random.default_rng(0)
@@ -102,6 +107,10 @@ class BernoulliEnvironment:
     """w_t(e) is 1 with probability w̄(e), else 0, independently; with `features`, in the context
     they describe.
 
+    Args:
+        mean: w̄, (*B, L), from 0 to 1.
+        features: of the context, if there is one, (*B, L, d).
+
     >>> import numpy as np
     >>> from superarm import BernoulliEnvironment
     >>> BernoulliEnvironment(np.array([0.0, 1.0])).draw(np.random.default_rng(0))
@@ -133,6 +142,11 @@ InContext: TypeAlias = GaussianEnvironment | BernoulliEnvironment
 @dataclass(frozen=True, eq=False)
 class DriftingEnvironment:
     """A coherent Gaussian case whose coefficients move: w_t(e) ~ N(φ_e·θ*_t, σ²).
+
+    Args:
+        Phi: features, (L, d).
+        theta: the coefficients of each episode, (n, d).
+        sigma: noise std.
 
     >>> import numpy as np
     >>> from superarm import DriftingEnvironment

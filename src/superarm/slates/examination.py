@@ -22,6 +22,10 @@ class Examination(NamedTuple):
     """How likely each position is looked at, beside the one that is most likely.
 
     Its `p` is what `position_based`, `examined_weights` and `Slate` take.
+
+    Attributes:
+        p: per position, how likely it is looked at, 1 for the most examined one, (K,).
+        se: the standard errors, 0 for that position, (K,).
     """
 
     p: Array  # (K,) p_k, 1 for the most examined position
@@ -51,6 +55,15 @@ def fit_examination(A: Any, clicks: Any) -> Examination:
     Args:
         A: items by position (n, K), as whole numbers; -1 pads.
         clicks: 1 where they were clicked, 0 where not, (n, K).
+
+    Returns:
+        the probabilities with their standard errors.
+
+    Raises:
+        ItemsError: if items are no table of whole numbers.
+        ParameterError: if a position was never clicked, or positions are not linked by items that
+            were shown in several.
+        WeightsError: if clicks are not 0 and 1.
 
     >>> import numpy as np
     >>> from superarm import slates

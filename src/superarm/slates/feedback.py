@@ -36,6 +36,9 @@ def cascade(problem: Problem, A: Array, clicks: Array) -> Feedback:
     first click are the cascade model of Craswell et al. (2008); of those who may go on after a
     click, what lies between two clicks was seen too.
 
+    Returns:
+        feedback in which what was not seen says nothing.
+
     >>> import numpy as np
     >>> from superarm import Problem, TopK, slates
     >>> problem = Problem(np.eye(4), TopK(3))
@@ -60,6 +63,12 @@ def seen(problem: Problem, A: Array, clicks: Array, looked_at: Array) -> Feedbac
     """Feedback of the items (*B, K) that the page reports as seen, such as those on the screen.
 
     A click on what was not seen is refused.
+
+    Returns:
+        feedback of the items that were seen alone.
+
+    Raises:
+        WeightsError: if something was clicked that was not seen.
 
     >>> import numpy as np
     >>> from superarm import Problem, TopK, slates
@@ -118,6 +127,9 @@ def position_based(
         examination: p_k per position, in (0, 1], known or by `fit_examination`.
         link: as the learner's.
         attraction: α_e of the items of the slate, if the link is the logit.
+
+    Returns:
+        feedback with weights and importance as above.
 
     >>> import numpy as np
     >>> from superarm import Problem, TopK, slates
@@ -237,6 +249,12 @@ def seen_weights(
         seen: how many were seen, from the top; or which items. By default the cascade's: down to
             the last click, and all if there was none.
 
+    Returns:
+        the weights by item, for `Agent.observe`.
+
+    Raises:
+        ItemsError: if something was clicked that is not on the slate.
+
     >>> from superarm import slates
     >>> slates.seen_weights(["c", "a", "d"], clicked=["a"])
     {'c': 0.0, 'a': 1.0}
@@ -270,7 +288,12 @@ def _looked_at(
 
 
 class Examined(NamedTuple):
-    """Weights by item, and how often each counts: what `Agent.observe` takes for a decision."""
+    """Weights by item, and how often each counts: what `Agent.observe` takes for a decision.
+
+    Attributes:
+        weights: by item.
+        importance: by item, how often its weight counts.
+    """
 
     weights: dict[Any, float]
     importance: dict[Any, float]
@@ -293,6 +316,12 @@ def examined_weights(
         examination: as in `position_based`.
         link: as in `position_based`.
         attraction: as in `position_based`, in the order of the slate.
+
+    Returns:
+        weights and importance, for `Agent.observe`.
+
+    Raises:
+        ItemsError: if something was clicked that is not on the slate.
 
     >>> from superarm import slates
     >>> slates.examined_weights(["c", "a"], clicked=["a"], examination=[1.0, 0.5])

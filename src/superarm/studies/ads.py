@@ -56,7 +56,11 @@ class Ads:
     """
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            the problem, with people in random order, and the world that answers.
+        """
         adults = people().shuffled(rng)
         oracle = Quota(adults.Phi[:, FEMALE] == 1, {True: 50, False: 50})
         return Problem(adults.Phi, oracle), BernoulliEnvironment(adults.mean)

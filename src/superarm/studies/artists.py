@@ -92,7 +92,11 @@ class Artists:
     likes: Likes = "user mean"
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            the problem, with artists in random order, and the world that answers.
+        """
         artists = self.catalogue.shuffled(rng)
         return Problem(artists.Phi, TopK(10)), BernoulliEnvironment(artists.mean)
 

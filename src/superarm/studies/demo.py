@@ -32,6 +32,10 @@ class BernoulliLongestPath:
     Each edge mixes d kinds of road: φ_e lies in the simplex, hence ‖φ_e‖ <= 1. θ*_j ~ U(0, 1) is
     how likely kind j is to be open, and w̄ = Φθ* lies in [0, 1].
 
+    Args:
+        m: how many edges a side of the grid has.
+        d: how many kinds of road there are.
+
     >>> import numpy as np
     >>> problem, world = BernoulliLongestPath()(np.random.default_rng(0))
     >>> bool((problem.Phi.sum(-1).round(12) == 1).all()), bool(world.mean.max() <= 1)

@@ -46,6 +46,13 @@ class LongestPath:
     With `tau` > 0 it is agnostic: each edge deviates from what its features say, by δ_e ~ N(0, τ²).
     Called with a generator it draws one instance; the defaults are the paper's default case.
 
+    Args:
+        m: how many edges a side of the grid has.
+        d: how many features an edge has.
+        lam: the std of a true coefficient.
+        sigma: the std of the noise.
+        tau: how far edges deviate from what their features say.
+
     >>> import numpy as np
     >>> problem, world = LongestPath()(np.random.default_rng(0))
     >>> problem.L, problem.d, problem.oracle.K

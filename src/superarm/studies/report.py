@@ -153,7 +153,7 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
         for name, outcome in outcomes.items():
             pictures[name] = _drawn(study.out, outcome.draw())
     except ImportError as error:
-        left_out.append(f"figures: {error}; pip install 'superarm[plot]'")
+        left_out.append(f"figures: {error}")
     return _written(study, outcomes, pictures, left_out)
 
 

@@ -5,7 +5,7 @@ from counted import ITEMS, Book, Recount, few_at_once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster import Cluster, programs
+from postgres import Cluster, programs
 from superarm.service import commits, log
 from superarm.service.dashboard import tallies
 from superarm.service.postgres import Postgres

@@ -12,7 +12,7 @@ from superarm.agent.state import State
 from superarm.arrays import Array
 from superarm.contracts import Learner, Oracle
 from superarm.errors import SuperarmError
-from superarm.offline import Estimate, Log, doubly_robust, ips, replay
+from superarm.offline import Estimate, Log, doubly_robust, ips, probabilities
 from superarm.offline.intervals import ENOUGH_DECISIONS, ENOUGH_SUPPORT
 from superarm.service import evaluation
 from superarm.service.asking import limited, plain
@@ -25,6 +25,8 @@ from superarm.service.evaluation import Among
 from superarm.service.fold import Folded
 from superarm.service.problems import Unfit
 
+DRAWS = 4
+"""Choices of the learner in each decision."""
 MOST = 20_000
 """Decisions that are looked at for those with propensities."""
 SECONDS = 20.0
@@ -34,6 +36,9 @@ PLENTY = 100
 ENOUGH = "enough"
 LITTLE = "little"
 TOO_LITTLE = "too little to say"
+LEARNED = (
+    "before each decision it had learned from all that was logged before, and from nothing else"
+)
 
 Estimator = Callable[..., Estimate]
 
@@ -48,21 +53,18 @@ class Other(NamedTuple):
 
 
 def what_if(service: Service, name: str, body: WhatIf) -> WhatIfs:
-    """Run a learner through the last decisions, and say what that is worth."""
+    """Run a learner through the last decisions, and say what its choices in the second half of them
+    are worth: in the first it only learns.
+    """
     folded, state = service.ready(name)
     other = _other(service.limits, folded, state, body)
     last = min(body.last, affordable(service.limits, state))
     connection = service.database.read()
     found = evaluation.logged(connection, folded, state, last, Among(most=MOST))
-    rng = np.random.default_rng(0)
-    try:
-        run = replay(found, other.learner, other.oracle, rng=rng)
-    except SuperarmError as error:
-        raise Unfit(f"this learner cannot decide under this constraint: {error}") from error
-    target = indicators(run.A, found.L)
+    judged, target = _run_through(found, other)
     robust = partial(doubly_robust, past=True)
     estimators: dict[str, Estimator] = {"ips": ips, "doubly robust": robust}
-    earned = found.w.sum(axis=1)
+    earned = judged.w.sum(axis=1)
     value = interval(len(earned), float(earned.sum()), float((earned**2).sum()))
     if value is None:
         raise Unfit("the weights of these decisions leave the range of float64")
@@ -70,15 +72,44 @@ def what_if(service: Service, name: str, body: WhatIf) -> WhatIfs:
         learner=learner_words(other.learner_spec),
         constraint=constraint_words(other.oracle_spec, state.catalogue.n),
         logged=value,
-        decisions=found.n,
-        verdicts=[verdict(word, by, found, target) for word, by in estimators.items()],
+        decisions=judged.n,
+        verdicts=[verdict(word, by, judged, target) for word, by in estimators.items()],
     )
+
+
+def _run_through(found: Log, other: Other) -> tuple[Log, Array]:
+    """The second half of the log, and how likely the learner chooses each item in its decisions:
+    before each of them it has learned all that was logged before.
+    """
+    rng = np.random.default_rng(0)
+    try:
+        target = probabilities(
+            found,
+            other.learner,
+            None,
+            other.oracle,
+            rng=rng,
+            draws=DRAWS,
+            learns=True,
+        )
+    except SuperarmError as error:
+        raise Unfit(f"this learner cannot decide under this constraint: {error}") from error
+    half = found.n // 2
+    judged = found._replace(
+        A=found.A[half:],
+        w=found.w[half:],
+        p=found.p[half:],
+        Phi=found.Phi[half:],
+        available=None if found.available is None else found.available[half:],
+        draws=None if found.draws is None else found.draws[half:],
+    )
+    return judged, target[half:]
 
 
 def affordable(limits: Limits, state: State) -> int:
     """How many decisions can be run through."""
     call = asked(state, None, None, None)
-    by_time = int(min(SECONDS, limits.evaluate_seconds) / seconds_of_one(call))
+    by_time = int(min(SECONDS, limits.evaluate_seconds) / seconds_of_one(call) / DRAWS)
     by_memory = limits.masks // (8 * state.catalogue.L)  # the probability of each item
     return max(evaluation.FEWEST, min(by_time, by_memory))
 
@@ -96,13 +127,6 @@ def _other(limits: Limits, folded: Folded, state: State, body: WhatIf) -> Other:
     return Other(learner, oracle, learner_spec, oracle_spec)
 
 
-def indicators(A: Array, L: int) -> Array:
-    """Which items are chosen in each decision, (n, L), from the items (n, K), -1 pads."""
-    found = np.zeros((len(A), L + 1))
-    np.put_along_axis(found, A, 1.0, axis=1)  # what pads goes behind the last
-    return found[:, :L]
-
-
 def verdict(word: str, by: Estimator, found: Log, target: Array) -> Verdict:
     """What an estimator says; no number where there is none."""
     chosen = np.take_along_axis(target, np.maximum(found.A, 0), axis=1) * (found.A >= 0)
@@ -111,8 +135,8 @@ def verdict(word: str, by: Estimator, found: Log, target: Array) -> Verdict:
     try:
         value = by(found, target)
     except SuperarmError as error:
-        return _nothing(word, [str(error), seen])
-    words = [*value.warnings, seen]
+        return _nothing(word, [str(error), seen, LEARNED])
+    words = [*value.warnings, seen, LEARNED]
     support = support_of(value)
     if support == TOO_LITTLE:
         return _nothing(word, words, value.ess)

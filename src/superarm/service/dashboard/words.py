@@ -28,13 +28,16 @@ def learner_words(spec: Spec) -> str:
     'CombLinTS: linear Thompson sampling (lam 1)'
     """
     kind = str(spec["kind"])
-    given = [
-        f"{name} {_value(value)}"
-        for name, value in spec.items()
-        if name != "kind" and value not in ("auto", "identity", None, False)
-    ]
+    given = [f"{name} {_value(value)}" for name, value in spec.items() if _tells(name, value)]
     text = f"{kind}: {LEARNERS.get(kind, 'a learner')}"
     return f"{text} ({', '.join(given)})" if given else text
+
+
+def _tells(name: str, value: Any) -> bool:
+    """Whether a parameter of a learner is another than usual."""
+    if name == "kind" or (name == "forgetting" and value == 1):
+        return False
+    return value not in ("auto", "identity", None, False)
 
 
 def constraint_words(spec: Spec, items: int) -> str:

@@ -30,6 +30,11 @@ export function count(n) {
   return n === null || n === undefined ? NONE : Math.round(n).toLocaleString("en");
 }
 
+/** How many there are of something, as `3 events`. */
+export function many(n, one) {
+  return `${count(n)} ${one}${n === 1 ? "" : "s"}`;
+}
+
 /** A rate: counts where they are large. */
 export function rate(x) {
   return x >= 100 ? count(x) : number(x, 2);
@@ -53,6 +58,12 @@ export function signed(x, digits = 3) {
     return NONE;
   }
   return x > 0 ? `+${number(x, digits)}` : number(x, digits);
+}
+
+/** A text that begins with a capital, and ends. */
+export function sentence(text) {
+  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(whole) ? whole : `${whole}.`;
 }
 
 const UNITS = [

@@ -2,12 +2,12 @@
 
 import { session } from "./api.js";
 import { el, svg } from "./dom.js";
-import { NONE, number } from "./format.js";
+import { NONE, number, sentence } from "./format.js";
 import { LEARNERS, OTHERS } from "./learners.js";
 
 /** What went wrong, in the words of the service. */
 export function problemOf(error) {
-  const words = [el("p", {}, error.message)];
+  const words = [el("p", {}, sentence(error.message))];
   if (error.status === 403 && session.key) {
     words.push(el("p", {}, `You are logged in with a key for: ${session.key.scopes.join(", ")}.`));
   }

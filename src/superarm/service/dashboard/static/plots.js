@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { el, fill, svg, write } from "./dom.js";
-import { CLOCK, DAY, EXACT, between, moment, number } from "./format.js";
+import { CLOCK, DAY, EXACT, between, moment, number, plain } from "./format.js";
 import { nothing, table } from "./parts.js";
 import { colorOf } from "./theme.js";
 
@@ -20,6 +20,7 @@ const ROWS = 200;
  * @property {(number|null)[]} values
  * @property {(number|null)[]} [low]
  * @property {(number|null)[]} [high]
+ * @property {Set<number>} [marks] times that get a marker; by default all
  */
 
 /**
@@ -93,6 +94,7 @@ function dataOf(curves) {
 }
 
 function options(curves, format, zero, tell) {
+  const onAxis = format === number ? plain : format;
   const series = [{}];
   const bands = [];
   for (const curve of curves) {
@@ -109,12 +111,12 @@ function options(curves, format, zero, tell) {
     padding: [10, 30, 0, 0],
     cursor: { drag: { x: false, y: false }, points: { show: false } },
     scales: { y: { range: (_, low, high) => rangeOf(low, high, zero) } },
-    axes: [{ ...axis(), values: timesOf, space: 70 }, { ...axis(), size: 62, values: (_, ticks) => ticks.map((x) => format(x)) }],
+    axes: [{ ...axis(), values: timesOf, space: 70 }, { ...axis(), size: 62, values: (_, ticks) => ticks.map((x) => onAxis(x)) }],
     hooks: { setCursor: [(u) => tell(u.cursor.idx === null ? null : (u.data[0][u.cursor.idx] ?? null))] },
   };
 }
 
-function lineOf({ style, time }) {
+function lineOf({ style, time, marks = null }) {
   return {
     stroke: style.color,
     width: 1.8,
@@ -124,7 +126,7 @@ function lineOf({ style, time }) {
       show: time.length <= FEW,
       size: 7,
       fill: style.color,
-      paths: (u, at, first, last) => markersOf(u, at, first, last, style.marker),
+      paths: (u, at, first, last) => markersOf(u, at, first, last, style.marker, marks),
     },
   };
 }
@@ -162,13 +164,14 @@ function rangeOf(low, high, zero) {
   return [zero ? Math.min(0, low) : low - room, high + room];
 }
 
-/** Markers, in the shapes that the library draws. */
-function markersOf(u, at, first, last, marker) {
+/** Markers, in the shapes that the library draws, at some times or at all. */
+function markersOf(u, at, first, last, marker, marks) {
   const path = new Path2D();
   const r = 3.2 * devicePixelRatio;
   for (let i = first; i <= last; i += 1) {
     const value = u.data[at][i];
-    if (value !== null && value !== undefined) {
+    const isMarked = marks === null || marks.has(u.data[0][i]);
+    if (value !== null && value !== undefined && isMarked) {
       const x = u.valToPos(u.data[0][i], "x", true);
       const y = u.valToPos(value, "y", true);
       path.addPath(shapeOf(marker, x, y, r));

@@ -2,11 +2,11 @@
 
 import { get, of } from "../api.js";
 import { el, fill, settled, write } from "../dom.js";
-import { between, count, duration, moment, number, percent, rate, signed } from "../format.js";
+import { between, count, duration, moment, number, percent, rate, sentence, signed } from "../format.js";
 import { watch } from "../live.js";
 import { agentHead, bar, cell, nothing, problemOf, section, share, stat, stylesOf, table } from "../parts.js";
 import { plot } from "../plots.js";
-import { length, rangeButtons, since } from "../ranges.js";
+import { length, range, rangeButtons, since } from "../ranges.js";
 
 /** Milliseconds between looks at what changes slowly. */
 const AGAIN = 5_000;
@@ -16,7 +16,11 @@ const FIRST_DAY = "first day";
 export async function show(view) {
   const { root, params, signal, onLeave, every } = view;
   const { agent } = params;
-  const about = await get(of(agent), {}, signal);
+  const asked = get(of(agent), {}, signal);
+  const isAll = range() === "all"; // else the history can be asked for at the same time
+  const early = isAll ? null : historyOf(agent, length(), signal);
+  early?.catch(() => null); // it is told of where it is awaited
+  const about = await asked;
   const seconds = length(about.created);
   const words = el("p", { class: "words" });
   const figures = liveFigures();
@@ -49,7 +53,7 @@ export async function show(view) {
       }
     }),
   );
-  await look();
+  curves.update(await (early ?? historyOf(agent, seconds, signal)));
   constraint.update();
   coefficients.update();
   curves.compare(agent, seconds, signal);
@@ -147,7 +151,7 @@ function curvesOf(kind, onLeave) {
 
 /** A history from where something happens on. */
 function trimmed(history) {
-  const first = Math.max(0, history.decisions.findIndex((n) => n > 0) - 1);
+  const first = Math.max(0, history.decisions.findIndex((n) => n > 0));
   const cut = (values) => values.slice(first);
   const found = { ...history, scales: {} };
   for (const [name, values] of Object.entries(history)) {
@@ -168,9 +172,11 @@ function baselineCurves(found, styles) {
   }
   const steps = (name, style, parts) => {
     const ends = [...found.time.slice(1).map((at) => at - 1), found.until];
-    const pick = (field) => parts.flatMap((part) => [part?.[field] ?? null, part?.[field] ?? null]);
-    const time = found.time.flatMap((at, i) => [at, Math.max(at + 1, ends[i])]);
-    return { name, style, time, values: pick("value"), low: pick("low"), high: pick("high") };
+    const pick = (field) => parts.flatMap((part) => Array(3).fill(part?.[field] ?? null));
+    const middles = found.time.map((at, i) => (at + Math.max(at + 2, ends[i])) / 2);
+    const time = found.time.flatMap((at, i) => [at, middles[i], Math.max(at + 2, ends[i])]);
+    const marks = new Set(middles);
+    return { name, style, time, values: pick("value"), low: pick("low"), high: pick("high"), marks };
   };
   return [
     steps("random choice", styles.RandomChoice, found.random),
@@ -184,7 +190,7 @@ function baselineWords(found) {
   const text = `Other choices are estimated ${by}, from ${count(found.decisions)} decisions.${kept}`;
   return [
     el("p", { class: "summary" }, text),
-    ...found.words.map((words) => el("p", { class: "summary" }, words)),
+    ...found.words.map((words) => el("p", { class: "summary" }, sentence(words))),
   ];
 }
 

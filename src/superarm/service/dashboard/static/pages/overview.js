@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { el, fill, write } from "../dom.js";
-import { bytes, count, duration, moment, number, percent, rate } from "../format.js";
+import { bytes, count, duration, many, moment, number, percent, rate } from "../format.js";
 import { LONGEST, watch } from "../live.js";
 import { nothing, spark, stat, styleOf } from "../parts.js";
 import { length, rangeButtons, since } from "../ranges.js";
@@ -69,7 +69,7 @@ function serviceStats() {
   );
   const update = (found) => {
     write(lag.shown, found.behind === 0 ? "none" : duration(found.behind_seconds));
-    write(lag.beside, found.behind === 0 ? "all is learned" : `${count(found.behind)} events to learn`);
+    write(lag.beside, found.behind === 0 ? "all is learned" : `${many(found.behind, "event")} to learn`);
     write(events.shown, count(found.events));
     write(events.beside, found.uncounted === 0 ? "all counted" : `${count(found.uncounted)} to count`);
     write(storage.shown, bytes(found.storage));

@@ -2,7 +2,7 @@
 
 import { get, of, post } from "../api.js";
 import { el, fill, say } from "../dom.js";
-import { count, number, signed } from "../format.js";
+import { count, number, sentence, signed } from "../format.js";
 import { SETTINGS } from "../learners.js";
 import { agentHead, interval, nothing, problemOf, section, stylesOf, table } from "../parts.js";
 import { forest } from "../forest.js";
@@ -223,7 +223,7 @@ function supportOf({ support, effective, words }, decisions) {
   return [
     el("span", { class: `mark ${MARKS[support] ?? ""}` }, support),
     size,
-    ...words.map((text) => el("p", { class: "summary" }, text)),
+    ...words.map((text) => el("p", { class: "summary" }, sentence(text))),
   ];
 }
 

@@ -1,0 +1,61 @@
+"""The documentation site in a browser: nothing is cut off, nothing is loaded from elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+SITE = Path(__file__).parent.parent.parent / "build" / "site"
+PAGES = sorted(path for path in SITE.rglob("*.html") if not {"_modules", "_static"} & {*path.parts})
+if not PAGES:
+    pytest.skip("no site at build/site: run make docs", allow_module_level=True)
+
+SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+CUT_OFF = """
+[...document.querySelectorAll("article pre")]
+    .filter(block => block.scrollWidth > block.clientWidth + 1)
+    .map(block => block.innerText.slice(0, 200))
+"""
+LIGHTEST = """
+[...document.querySelectorAll("article *")]
+    .map(element => getComputedStyle(element).backgroundColor)
+    .filter(color => /^rgb\\((2[34]\\d|25\\d), (2[34]\\d|25\\d), (2[34]\\d|25\\d)\\)$/.test(color))
+"""
+
+
+GUIDES = [path for path in PAGES if path.parent.name != "api"]
+REFERENCE = [path for path in PAGES if path.parent.name == "api"]
+
+
+def is_here(address):
+    return address.startswith(("file:", "data:"))
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request):
+    return request.param
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_every_page_fits(width, scheme, chromium):
+    page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    wrong = []
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on(
+        "request",
+        lambda sent: (
+            wrong.append(sent.url)
+            if "://" in sent.url[:8] and not sent.url.startswith("file:")
+            else None
+        ),
+    )
+    for path in GUIDES + REFERENCE[::10]:
+        page.goto(path.as_uri())
+        name = path.relative_to(SITE)
+        if page.evaluate(SIDEWAYS) > 0:
+            wrong.append(f"{name} scrolls sideways")
+        if width == 1400:
+            wrong += [f"{name}: {block}" for block in page.evaluate(CUT_OFF)]
+        if scheme == "dark":
+            wrong += [f"{name}: {color} in the dark" for color in page.evaluate(LIGHTEST)]
+    page.close()
+    assert not wrong
