@@ -22,12 +22,20 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.arrays.counters import Counter
 from superarm.beliefs.changes import appended
 from superarm.checks import as_numbers, check_features
 from superarm.cluster.cutting import cut, cut_columns
 from superarm.cluster.shards import Added, Behind, Fields, Question, Shard, State
 from superarm.contexts import Concatenated, Outer
-from superarm.contracts import Feedback, Learner, Problem, features_stay, require_learner
+from superarm.contracts import (
+    Feedback,
+    Learner,
+    Problem,
+    defines_both,
+    features_stay,
+    require_learner,
+)
 from superarm.engine import engine
 from superarm.errors import (
     DecisionError,
@@ -210,7 +218,11 @@ class Agent:
         model = self.learner.model
         of_items = {name: getattr(self.belief, name)[..., :0] for name in model.per_item}
         belief = self.belief._replace(**of_items)
-        question = Question(self.learner, belief, seeds, x, where, excluded)
+        by_rows = None
+        learner: Any = self.learner
+        if len(seeds) == 1 and defines_both(learner, "weights", "row_weights"):
+            by_rows = learner.row_weights(self.belief, Counter(seeds[0]))
+        question = Question(learner, belief, seeds, x, where, excluded, by_rows)
         shared = self._engine.share(question)
         answers = self._ask("candidates", dict.fromkeys(range(len(self._shards)), shared))
         return [self.oracle.merged(each) for each in zip(*answers.values(), strict=True)]

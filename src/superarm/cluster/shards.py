@@ -5,14 +5,14 @@ change no rounding.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, repeated
+from superarm.arrays import Array, Features, repeated
 from superarm.arrays.counters import Counter
 from superarm.checks import check_features
 from superarm.contexts import Concatenated, Outer
@@ -70,6 +70,7 @@ class Question(NamedTuple):
     contexts: Array | None  # (n, d_u)
     where: Mapping[str, Any]  # by column, what items must have there
     exclude: Sequence[Array]  # (n,) of items
+    by_rows: Callable[[Features], Array] | None  # of one decision, if it needs features alone
 
 
 class Fields(NamedTuple):
@@ -279,12 +280,14 @@ class Shard:
     def _weights(self, asked: Question, rows: slice) -> Array:
         """The weights (n, m) of some of the items."""
         held = self.rows[rows] if rows.start < len(self.rows) else self._later(rows)
+        Phi = self._in_contexts(held, asked.contexts)
+        if asked.by_rows is not None:
+            return asked.by_rows(Phi)[None]
+        own = {name: values[..., rows] for name, values in self.fields.items()}
+        belief = _with_fields(asked.learner, asked.belief, own, len(held))
         numbers = self._numbers(rows)
         items = numbers.start if isinstance(numbers, slice) else numbers
         counters = [Counter(seed, items) for seed in asked.seeds]
-        own = {name: values[..., rows] for name, values in self.fields.items()}
-        belief = _with_fields(asked.learner, asked.belief, own, len(held))
-        Phi = self._in_contexts(held, asked.contexts)
         if len(counters) == 1:
             problem = Problem(Phi, self.oracle)
             return asked.learner.weights(belief, problem, counters[0])[None]
