@@ -19,6 +19,8 @@ PUBLIC = {
     "BipartiteMatching",
     "SpanningTree",
     "Statistics",
+    "Learned",
+    "learn_from",
     "Population",
     "Tour",
     "Orienteering",
@@ -84,6 +86,7 @@ def test_public_names():
 
 PROTOCOLS_AND_RECORDS = {
     "Environment",
+    "Learned",
     "Learner",
     "Model",
     "Oracle",

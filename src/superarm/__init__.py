@@ -8,6 +8,7 @@ from superarm.agent import Agent, Decision
 from superarm.agent.ahead import warm_up
 from superarm.beliefs.scales import fit_scales
 from superarm.cluster import sharded
+from superarm.cluster.logs import Learned, learn_from
 from superarm.cluster.population import Population
 from superarm.contracts import (
     Environment,
@@ -103,6 +104,7 @@ __all__ = [
     "Intervals",
     "Knapsack",
     "LaminarMatroid",
+    "Learned",
     "Learner",
     "Matroid",
     "Milp",
@@ -131,6 +133,7 @@ __all__ = [
     "brute_force",
     "episodes",
     "fit_scales",
+    "learn_from",
     "mean_se",
     "minimize",
     "network_flow",
