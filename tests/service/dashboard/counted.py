@@ -119,10 +119,7 @@ class Book:
 
     def count(self):
         """Count everything."""
-        while self.follower.count():
-            pass
-        self.follower._items_due = 0.0
-        self.follower.count()
+        self.follower.flush()
 
     # --- what should be counted -------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ class Follower:
             is_behind = self._try()
             spent = time.monotonic() - start
             pause = max(REST * spent, 0.0 if is_behind else EVERY)
-        self._items_due = 0.0
+        self._items_due = 0.0  # whatever the size
         end = time.monotonic() + PATIENCE
         while self._try() and time.monotonic() < end:
             pass
@@ -126,6 +126,13 @@ class Follower:
             _logger.exception("counting failed and is tried again")
         self._state = None
         return False
+
+    def flush(self) -> None:
+        """Count all that is left, and write it, also what is counted per item."""
+        while self.count():
+            pass
+        self._items_due = 0.0
+        self.count()
 
     def count(self) -> bool:
         """Count the next events; returns whether there are more."""

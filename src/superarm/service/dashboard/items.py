@@ -30,32 +30,53 @@ class Aligned:
     """What is counted, in the order of the items of an agent.
 
     Args:
-        position: when it was written.
+        kept: what is counted, and when it was written.
         catalogue: where in the log the items were changed last.
         state: of the agent.
-        columns: what is counted.
+        before: what was aligned last, to go on from.
     """
 
     def __init__(
         self,
-        position: int,
+        kept: tallies.ItemsKept,
         catalogue: int,
         state: State,
-        columns: tallies.ItemColumns,
+        before: "Aligned | None",
     ) -> None:
-        self.version = (position, catalogue)
+        columns = kept.columns
+        self.version = (kept.position, catalogue)
         self.ids = state.catalogue.ids
-        places = np.array([state.catalogue.get(item) for item in columns.items], np.int64)
+        self._items = columns.items
+        known = self._known(before)
+        new = columns.items[len(known) :]
+        found = np.fromiter(map(state.catalogue.get, new), np.int64, len(new))
+        places = np.concatenate([known, found])
+        self._places = places
         here = places >= 0
         self.chosen = self._filled(columns.column("chosen"), places, here)
         self.weights = self._filled(columns.column("weights"), places, here)
         self.sums = self._filled(columns.column("sums"), places, here)
         self.squares = self._filled(columns.column("squares"), places, here)
 
+    def _known(self, before: "Aligned | None") -> Array:
+        """The places of those items that were known: they stay, and others come behind them."""
+        nothing = np.empty(0, np.int64)
+        if before is None or before.version[1] != self.version[1]:
+            return nothing
+        n = len(before._items)
+        return before._places if self._items[:n] == before._items else nothing
+
     def _filled(self, column: Array, places: Array, here: Array) -> Array:
         found = np.zeros(len(self.ids), column.dtype)
         found[places[here]] = column[here]
         return found
+
+    def share(self, before: "Aligned | None") -> None:
+        """Take over what was made of the same ids."""
+        if before is not None and before.version[1] == self.version[1]:
+            for name in ("texts", "alphabetical"):
+                if name in vars(before):
+                    vars(self)[name] = vars(before)[name]
 
     @functools.cached_property
     def texts(self) -> list[str]:
@@ -94,8 +115,9 @@ class _Memory:
             known = self._known.get(agent)
             version = (tallies.items_position(connection, agent), folded.catalogue)
             if known is None or known.version != version:
-                kept = tallies.items(connection, agent)
-                known = Aligned(kept.position, folded.catalogue, state, kept.columns)
+                before = known
+                known = Aligned(tallies.items(connection, agent), folded.catalogue, state, before)
+                known.share(before)
                 self._known[agent] = known
             self._known.move_to_end(agent)
             while len(self._known) > REMEMBERED:
