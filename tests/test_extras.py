@@ -81,8 +81,8 @@ BROUGHT = {
 }
 """What shows in code that it needs a package of the extra `examples`."""
 KNOWN = {"superarm", "numpy", "scipy", *BROUGHT, *sys.stdlib_module_names}
-GUIDES = sorted({path.stem for path in (ROOT / "docs").glob("*.md")} - {"service"})
-"""The service has an extra of its own."""
+GUIDES = sorted({path.stem for path in (ROOT / "docs").glob("*.md")} - {"cluster", "service"})
+"""Clusters and the service have extras of their own."""
 
 
 @pytest.mark.parametrize("name", GUIDES)
