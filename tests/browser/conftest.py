@@ -14,11 +14,10 @@ from visiting import Served, Visit, create_hostile, executable, free_port, until
 from superarm.service import keys
 from superarm.service.server import opened
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
 
 @pytest.fixture(scope="session")
 def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as started:
         try:
             browser = started.chromium.launch(
@@ -32,7 +31,7 @@ def chromium():
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory):
+def served(chromium, tmp_path_factory):
     """The demo as a user starts it, with one more agent whose items have hostile names."""
     folder = tmp_path_factory.mktemp("demo")
     said = (folder / "said").open("w+")
