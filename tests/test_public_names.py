@@ -19,6 +19,8 @@ PUBLIC = {
     "BipartiteMatching",
     "SpanningTree",
     "Statistics",
+    "Learned",
+    "learn_from",
     "Population",
     "Tour",
     "Orienteering",
@@ -83,6 +85,7 @@ def test_public_names():
 
 PROTOCOLS_AND_RECORDS = {
     "Environment",
+    "Learned",
     "Learner",
     "Model",
     "Oracle",

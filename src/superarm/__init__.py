@@ -7,6 +7,7 @@ superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashk
 from superarm.agent import Agent, Decision
 from superarm.agent.ahead import warm_up
 from superarm.beliefs.scales import fit_scales
+from superarm.cluster.logs import Learned, learn_from
 from superarm.cluster.population import Population
 from superarm.contracts import (
     Environment,
@@ -102,6 +103,7 @@ __all__ = [
     "Intervals",
     "Knapsack",
     "LaminarMatroid",
+    "Learned",
     "Learner",
     "Matroid",
     "Milp",
@@ -130,6 +132,7 @@ __all__ = [
     "brute_force",
     "episodes",
     "fit_scales",
+    "learn_from",
     "mean_se",
     "minimize",
     "network_flow",

@@ -144,3 +144,7 @@ class LinearModel(FactoredModel):
         keep = gaussian.kept(self.forgetting, feedback.episodes)
         past = self.fade(belief, problem, keep)
         return observed(past, feedback, self.sigma)
+
+    def absorb(self, belief: Gaussian, problem: Problem, block: Block, columns: Array) -> Gaussian:
+        """The belief after all rows of a block; what their columns hold does not matter."""
+        return with_block(belief, block, self.sigma)

@@ -32,7 +32,7 @@ from superarm.beliefs.evidence import pooled, says_nothing, summary_of_rows
 from superarm.beliefs.linear import FactoredModel, block_of, faded, is_block, observed, with_block
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
 from superarm.contracts import Feedback, Problem
-from superarm.gaussian import Gaussian
+from superarm.gaussian import Block, Gaussian
 
 
 class Tuned(NamedTuple):
@@ -155,6 +155,20 @@ class TunedModel(FactoredModel):
             t=t,
         )
         return refit_where(doubled(past.t, t), grown, lambda entry, _: self._refitted(entry))
+
+    def absorb(self, belief: Any, problem: Problem, block: Block, columns: Array) -> Any:
+        """The belief after all rows of a block, whose columns hold this (4, d), as one episode; at
+        the best scales.
+        """
+        after = with_block(belief, block, belief.sigma)
+        grown = belief._replace(
+            **after._asdict(),
+            data=stacked_rows(belief.data, block.data),
+            rows=belief.rows + block.rows,
+            columns=joined_stats(belief.columns, columns),
+            t=belief.t + 1,
+        )
+        return self._refitted(grown)
 
     def fade(self, belief: Any, problem: Problem, keep: float) -> Any:
         """The belief, and what it was made from, to which the past counts `keep` times what it

@@ -30,9 +30,9 @@ from superarm.arrays import (
     where,
 )
 from superarm.arrays.kinds import namespace
-from superarm.beliefs.linear import FactoredModel, observed
+from superarm.beliefs.linear import FactoredModel, observed, with_block
 from superarm.contracts import Feedback, Problem
-from superarm.gaussian import Factored, Gaussian
+from superarm.gaussian import Block, Factored, Gaussian
 
 LEAST = 0.01
 """The share of a squared width that may be left of it before it is computed anew: it has lost two
@@ -148,6 +148,10 @@ class WidthsModel(FactoredModel):
         if (belief.age < 0).any() or _steep(belief) or _steep(after):
             return with_widths(after, problem.Phi)
         return self._shrunk(belief, after, problem.Phi, feedback)
+
+    def absorb(self, belief: Widths, problem: Problem, block: Block, columns: Array) -> Widths:
+        """The belief after all rows of a block; what their columns hold does not matter."""
+        return with_widths(with_block(belief, block, self.sigma), problem.Phi)
 
     def _shrunk(self, belief: Widths, after: Gaussian, Phi: Array, feedback: Feedback) -> Widths:
         """The widths less what the feedback takes from them, or computed anew where that is due."""

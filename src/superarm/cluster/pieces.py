@@ -1,0 +1,185 @@
+"""What a learner needs to know of a part of a log, and how two parts become one."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from superarm.arrays import (
+    Array,
+    column_stats,
+    factor_of_rows,
+    joined_stats,
+    nonzero_rows,
+    sigmoid,
+    stacked_rows,
+)
+from superarm.arrays.numpy import log_sigmoid
+from superarm.beliefs.scales import require_squares
+from superarm.cluster.parquet import Batch, Columns, Part, batches
+from superarm.contracts import Statistics
+from superarm.errors import FeaturesError, NumericalError, WeightsError
+
+LEAST = 1e-12
+"""The least p(1-p) of a click: a view whose outcome is certain says next to nothing."""
+
+
+class Rows(NamedTuple):
+    """Rows [φ w] as their triangular factor, never as φᵀφ: squares lose half of the digits."""
+
+    data: Array  # (d+1, d+1)
+    columns: Array  # (4, d)
+    rows: float
+
+
+class Views(NamedTuple):
+    """Clicks around log-odds φ·θ: Newton's Gaussian targets, and how well θ explains the clicks."""
+
+    data: Array  # (d+1, d+1) of the rows √a [φ y], with a = p(1-p) and y = φ·θ + (w - p)/a
+    columns: Array  # (4, d)
+    rows: float
+    clicked: float
+    formed: float  # Σ a
+    log_likelihood: float
+
+
+class Items(NamedTuple):
+    """What each item showed, and its feature row."""
+
+    labels: list[Any]
+    found: Statistics  # (E,) each
+    Phi: Array  # (E, d)
+    rows: float
+
+
+def read_rows(part: Part, columns: Columns) -> Rows:
+    """A row group for a linear model."""
+    D = len(columns.features) + 1
+    whole = Rows(np.zeros((D, D)), no_columns(D - 1), 0.0)
+    for batch in batches(part, columns):
+        _require_range(batch, part)
+        present = nonzero_rows(batch.Phi)
+        data = factor_of_rows(batch.Phi, batch.w, 1.0, present)
+        rows = Rows(data, _columns(batch.Phi, present), float(present.sum()))
+        whole = merged_rows(whole, rows)
+    return whole
+
+
+def read_views(part: Part, columns: Columns, theta: Array) -> Views:
+    """A row group for a model of log-odds, around θ."""
+    D = len(columns.features) + 1
+    whole = Views(np.zeros((D, D)), no_columns(D - 1), 0.0, 0.0, 0.0, 0.0)
+    for batch in batches(part, columns):
+        _require_range(batch, part)
+        w = batch.w
+        if not ((w >= 0) & (w <= 1)).all():
+            raise WeightsError(
+                f"the logit link needs weights in [0, 1], but column {columns.weight!r} in row "
+                f"group {part.group} of {part.path} has {w[~((w >= 0) & (w <= 1))][0]}"
+            )
+        present = nonzero_rows(batch.Phi)
+        eta = batch.Phi @ theta
+        p = sigmoid(eta)
+        a = np.maximum(p * (1 - p), LEAST)
+        y = eta + (w - p) / a
+        views = Views(
+            factor_of_rows(batch.Phi, y, np.sqrt(a), present),
+            _columns(batch.Phi, present),
+            float(present.sum()),
+            float(w[present].sum()),
+            float(a[present].sum()),
+            float((log_sigmoid(eta) - (1 - w) * eta)[present].sum()),
+        )
+        whole = merged_views(whole, views)
+    return whole
+
+
+def read_items(part: Part, columns: Columns) -> Items:
+    """A row group for a model of items."""
+    d = len(columns.features)
+    nothing = np.empty(0)
+    whole = Items([], Statistics(nothing, nothing, nothing), np.empty((0, d)), 0.0)
+    for batch in batches(part, columns):
+        _require_range(batch, part)
+        E = len(batch.labels)
+        n = np.bincount(batch.codes, minlength=E)
+        seen = np.flatnonzero(n)
+        first = np.zeros(E, np.int64)
+        first[batch.codes[::-1]] = np.arange(len(batch.codes))[::-1]
+        Phi = np.ascontiguousarray(batch.Phi[first])
+        off = (batch.Phi != Phi[batch.codes]).any(-1)
+        if off.any():
+            raise _changed(batch.labels[batch.codes[off][0]])
+        found = Statistics(
+            n[seen].astype(float),
+            np.bincount(batch.codes, batch.w, E)[seen],
+            np.bincount(batch.codes, batch.w**2, E)[seen],
+        )
+        labels = [batch.labels[e] for e in seen]
+        whole = merged_items(whole, Items(labels, found, Phi[seen], float(len(batch.w))))
+    return whole
+
+
+def merged_rows(a: Rows, b: Rows) -> Rows:
+    """The rows of both."""
+    columns = joined_stats(a.columns, b.columns)
+    return Rows(stacked_rows(a.data, b.data), columns, a.rows + b.rows)
+
+
+def merged_views(a: Views, b: Views) -> Views:
+    """The views of both."""
+    return Views(
+        stacked_rows(a.data, b.data),
+        joined_stats(a.columns, b.columns),
+        a.rows + b.rows,
+        a.clicked + b.clicked,
+        a.formed + b.formed,
+        a.log_likelihood + b.log_likelihood,
+    )
+
+
+def merged_items(a: Items, b: Items) -> Items:
+    """What the items of both showed, those of `a` first."""
+    place = {label: e for e, label in enumerate(a.labels)}
+    for label in b.labels:
+        place.setdefault(label, len(place))
+    at = np.array([place[label] for label in b.labels], dtype=np.int64)
+    both = np.zeros((3, len(place)))
+    both[:, : len(a.labels)] = a.found
+    both[:, at] += np.array(b.found)
+    Phi = np.empty((len(place), a.Phi.shape[1]))
+    Phi[at] = b.Phi
+    old = at < len(a.labels)
+    differ = (b.Phi[old] != a.Phi[at[old]]).any(-1)
+    if differ.any():
+        raise _changed(b.labels[np.flatnonzero(old)[differ][0]])
+    Phi[: len(a.labels)] = a.Phi
+    return Items(list(place), Statistics(*both), Phi, a.rows + b.rows)
+
+
+def _columns(Phi: Array, present: Array) -> Array:
+    """What the columns hold of the rows that are present."""
+    if present.all():
+        return column_stats(Phi)
+    return column_stats(Phi[present]) if present.any() else no_columns(Phi.shape[1])
+
+
+def no_columns(d: int) -> Array:
+    """What the columns of no rows hold: joined with others, nothing."""
+    nothing = np.zeros((4, d))
+    nothing[2] = np.inf
+    nothing[3] = -np.inf
+    return nothing
+
+
+def _require_range(batch: Batch, part: Part) -> None:
+    try:
+        require_squares(batch.Phi, batch.w)
+    except NumericalError as error:
+        raise NumericalError(f"row group {part.group} of {part.path}: {error}") from error
+
+
+def _changed(label: Any) -> FeaturesError:
+    return FeaturesError(
+        f"the features of item {label!r:.60} change within the log, but this learner is of items "
+        "with features that stay the same: leave out those that change"
+    )

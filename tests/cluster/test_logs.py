@@ -1,0 +1,328 @@
+"""Logs in Parquet: what an agent would learn from the same rows in memory."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+
+from superarm import (
+    Agent,
+    CombLinTS,
+    CombLinUCB,
+    CombMixTS,
+    CombTS,
+    CombUCB1,
+    Feedback,
+    TopK,
+    gaussian,
+    learn_from,
+)
+from superarm.cluster import parquet
+from superarm.errors import DataError, FeaturesError, ItemsError, ParameterError, WeightsError
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+NAMES = ["one", "date", "taste"]
+THETA = np.array([0.3, 1e-6, -1.0])
+
+
+def table(n, seed, clicks=False):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(n), 1.7e6 + rng.integers(0, 1000, n), rng.standard_normal(n)])
+    w = X @ THETA + 0.4 * rng.standard_normal(n)
+    if clicks:
+        eta = -1.0 + 0.002 * (X[:, 1] - 1.7e6 - 500) - X[:, 2]
+        w = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float)
+    return X, w
+
+
+def write(folder, name, X, w, groups=700, **more):
+    columns = {"date": X[:, 1].astype(np.int64), "taste": X[:, 2], "w": w, "one": X[:, 0], **more}
+    pq.write_table(pa.table(columns), folder / name, row_group_size=groups)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for i, n in enumerate((3000, 10, 1501)):
+        write(tmp_path, f"day-{i}.parquet", *table(n, i))
+    return tmp_path
+
+
+def all_rows(clicks=False):
+    tables = [table(n, i, clicks) for i, n in enumerate((3000, 10, 1501))]
+    return np.concatenate([X for X, _ in tables]), np.concatenate([w for _, w in tables])
+
+
+CATALOGUE = table(50, 9)[0]
+
+
+def assert_same(one, other, rtol=1e-12):
+    for name, a, b in zip(one._fields, one, other, strict=True):
+        if name in ("squared", "anew", "age"):  # widths, which are computed when they are due
+            continue
+        a, b = np.asarray(a), np.asarray(b)
+        if name == "data":
+            a, b = a.mT @ a, b.mT @ b
+        scale = np.abs(a).max(initial=1e-300)
+        assert np.abs(a - b).max(initial=0.0) <= rtol * scale, name
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        CombLinTS(lam=1.0, sigma=0.4),
+        CombLinUCB(lam=1.0, sigma=0.4, c=1.0),
+        CombLinTS(),
+        CombLinTS(lam=2.0),
+    ],
+    ids=repr,
+)
+def test_a_log_is_the_rows_it_holds(folder, learner):
+    learned = learn_from(f"{folder}/*.parquet", features=NAMES, weight="w", learner=learner)
+    assert learned.rows == 4511
+    agent = learned.agent(features=CATALOGUE, oracle=TopK(3), seed=1)
+    alone = Agent(learner, features=CATALOGUE, oracle=TopK(3), seed=1)
+    alone.learn(*all_rows())
+    assert_same(alone.belief, agent.belief)
+    assert agent.names == tuple(NAMES)
+    assert agent.choose().tolist() == alone.choose().tolist()
+
+
+@pytest.mark.parametrize("workers", [2, -1])
+def test_who_reads_does_not_matter(folder, workers, monkeypatch):
+    given = {"features": NAMES, "weight": "w", "learner": CombLinTS()}
+    one = learn_from(f"{folder}/*.parquet", **given)
+    many = learn_from(f"{folder}/*.parquet", **given, workers=workers)
+    for a, b in zip(one.of, many.of, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    monkeypatch.setattr(parquet, "BATCH", 64)
+    few = learn_from(f"{folder}/*.parquet", **given)
+    assert_same(one.belief, few.belief)
+
+
+def test_an_uncentred_date_among_the_features(folder):
+    """Where the squares of the date leave no digits for the rest, triangles still have them."""
+    learner = CombLinTS(lam=1e6, sigma=0.4)  # as good as a flat prior
+    learned = learn_from(f"{folder}/*.parquet", features=NAMES, weight="w", learner=learner)
+    X, w = all_rows()
+    centred = X - [0, 1.7e6 + 500, 0]
+    exact = np.linalg.lstsq(centred, w)[0]
+    np.testing.assert_allclose(learned.coefficients[1:], exact[1:], rtol=1e-6)
+    auto = learn_from(f"{folder}/*.parquet", features=NAMES, weight="w", learner=CombLinTS())
+    assert auto.sigma == pytest.approx(0.4, rel=0.05)
+
+
+def test_columns_go_by_their_names(folder):
+    learned = learn_from(f"{folder}/*.parquet", features=NAMES, weight="w", learner=CombLinTS())
+    backwards = pd.DataFrame(CATALOGUE, columns=NAMES)[NAMES[::-1]]
+    agent = learned.agent(features=backwards, oracle=TopK(3), seed=1)
+    straight = learned.agent(features=CATALOGUE, oracle=TopK(3), seed=1)
+    np.testing.assert_allclose(
+        gaussian.mean(agent.belief)[::-1], gaussian.mean(straight.belief), rtol=1e-6
+    )
+    with pytest.raises(FeaturesError, match="'age'"):
+        learned.agent(features=backwards.rename(columns={"date": "age"}), oracle=TopK(3))
+    with pytest.raises(ParameterError, match="3 features, the items 2"):
+        learned.agent(features=CATALOGUE[:, :2], oracle=TopK(3))
+
+
+def test_clicks_by_newtons_steps(tmp_path):
+    for i, n in enumerate((3000, 10, 1501)):
+        write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=True))
+    X, w = all_rows(clicks=True)
+    lam = 2.0
+    columns = ["one", "taste"]
+    learned = learn_from(
+        f"{tmp_path}/*.parquet",
+        features=columns,
+        weight="w",
+        learner=CombLinTS(lam=lam, link="logit"),
+    )
+    Phi = X[:, [0, 2]]
+
+    def minus_log_posterior(theta):
+        eta = Phi @ theta
+        return np.logaddexp(0, eta).sum() - w @ eta + (theta @ theta) / (2 * lam**2)
+
+    def gradient(theta):
+        return Phi.T @ (1 / (1 + np.exp(-Phi @ theta)) - w) + theta / lam**2
+
+    best = minimize(minus_log_posterior, np.zeros(2), jac=gradient, method="BFGS", tol=1e-10)
+    np.testing.assert_allclose(learned.coefficients, best.x, rtol=1e-5)
+    p = 1 / (1 + np.exp(-Phi @ best.x))
+    precision = Phi.T @ ((p * (1 - p))[:, None] * Phi) + np.eye(2) / lam**2
+    R = learned.belief.R
+    np.testing.assert_allclose(R.T @ R, precision, rtol=1e-5)
+    # Laplace's log marginal likelihood
+    log_evidence = -best.fun - np.log(lam) * 2 - np.linalg.slogdet(precision)[1] / 2
+    assert float(gaussian.log_evidence(learned.belief)) == pytest.approx(log_evidence, rel=1e-6)
+
+
+def test_clicks_at_a_scale_of_their_own(tmp_path):
+    """Near what the sequential approximation finds, which sees the same rows once."""
+    for i, n in enumerate((3000, 10, 1501)):
+        write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=True))
+    X, w = all_rows(clicks=True)
+    learner = CombLinTS(link="logit")
+    learned = learn_from(
+        f"{tmp_path}/*.parquet", features=["one", "taste"], weight="w", learner=learner
+    )
+    agent = learned.agent(features=CATALOGUE[:, [0, 2]], oracle=TopK(3), seed=0)
+    alone = Agent(learner, features=CATALOGUE[:, [0, 2]], oracle=TopK(3), seed=0)
+    alone.learn(X[:, [0, 2]], w)
+    spread = gaussian.std(alone.belief, np.eye(2))
+    off = gaussian.mean(agent.belief) - gaussian.mean(alone.belief)
+    assert (np.abs(off) < spread).all()
+    np.testing.assert_allclose(gaussian.std(agent.belief, np.eye(2)), spread, rtol=0.1)
+    agent.observe(agent.choose(), [1, 0, 1])
+
+
+@pytest.mark.parametrize("labels", ["text", "numbers"])
+@pytest.mark.parametrize("learner", [CombMixTS(), CombMixTS(lam=1.0, sigma=0.3, tau=0.2)])
+def test_items_with_deviations(tmp_path, learner, labels):
+    rng = np.random.default_rng(5)
+    E = 30
+    Phi = rng.standard_normal((E, 2))
+    ids = [f"item {e}" for e in range(E)] if labels == "text" else list(range(100, 100 + E))
+    e = rng.integers(0, E, 4000)
+    w = Phi[e] @ [1.0, -1.0] + 0.5 * rng.standard_normal(E)[e] + 0.3 * rng.standard_normal(4000)
+    for i, part in enumerate(np.array_split(np.arange(4000), 3)):
+        columns = {"a": Phi[e[part], 0], "b": Phi[e[part], 1], "w": w[part]}
+        columns["item"] = [ids[k] for k in e[part]]
+        pq.write_table(pa.table(columns), tmp_path / f"{i}.parquet", row_group_size=500)
+    learned = learn_from(
+        [tmp_path / f"{i}.parquet" for i in range(3)],
+        features=["a", "b"],
+        weight="w",
+        item="item",
+        learner=learner,
+    )
+    agent = learned.agent(features=Phi, items=ids, oracle=TopK(3), seed=0)
+    alone = Agent(learner, features=Phi, items=ids, oracle=TopK(3), seed=0)
+    order = np.argsort(e, kind="stable")
+    feedback = Feedback.of(alone.problem, e[order], w[order])
+    belief = learner.model.learn(alone.belief, alone.problem, feedback)
+    for name in ("lam", "sigma", "tau"):
+        found = float(getattr(agent.belief, name))
+        assert found == pytest.approx(float(getattr(belief, name)), rel=1e-6), name
+    np.testing.assert_allclose(
+        learner.model.mean(agent.belief, agent.problem),
+        learner.model.mean(belief, alone.problem),
+        rtol=1e-6,
+        atol=1e-9,
+    )
+    # items that the catalogue does not have still say what they can of features
+    fewer = learned.agent(features=Phi[:10], items=ids[:10], oracle=TopK(3), seed=0)
+    assert float(fewer.belief.rows) > 0
+    with pytest.raises(ParameterError, match="knows items"):
+        learned.belief  # noqa: B018
+
+
+def test_items_alone(tmp_path):
+    e = np.random.default_rng(6).integers(0, 8, 500)
+    w = (np.random.default_rng(7).random(500) < 0.3).astype(np.int8)
+    columns = {"item": pa.array(e).dictionary_encode(), "click": w}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=100)
+    for learner in (CombTS(), CombUCB1()):
+        learned = learn_from(
+            tmp_path / "log.parquet", features=[], weight="click", item="item", learner=learner
+        )
+        agent = learned.agent(features=np.eye(8), oracle=TopK(2), seed=0)
+        n = agent.belief.n if isinstance(learner, CombUCB1) else None
+        total = agent.belief.total if n is not None else agent.belief.alpha - 1
+        np.testing.assert_allclose(total, np.bincount(e, w, 8))
+        with pytest.raises(ItemsError, match="not one of the items"):
+            learned.agent(features=np.eye(3), oracle=TopK(2))
+
+
+# --- bad input --------------------------------------------------------------------------------
+
+
+def bad(folder, **columns):
+    X, w = table(2000, 5)
+    given = {"date": X[:, 1], "taste": X[:, 2], "w": w, "one": X[:, 0], **columns}
+    pq.write_table(pa.table(given), folder / "day-1.parquet", row_group_size=700)
+
+
+WITH_NULL = pa.array([0.5] * 1500 + [None] + [0.5] * 499)
+NOT_FINITE = np.append(np.ones(1999), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"taste": WITH_NULL}, r"'taste' in row group 2 of .*day-1.parquet has 1 nulls"),
+        ({"w": WITH_NULL}, r"'w' in row group 2 of .*day-1.parquet has 1 nulls"),
+        ({"taste": NOT_FINITE}, r"row group 2 of .*day-1.parquet holds numbers that are not"),
+        ({"taste": ["a"] * 2000}, r"'taste' of .*day-1.parquet is string, not numbers"),
+        ({"date": pd.date_range("2026", periods=2000)}, r"'date' of .*day-1.parquet is timestamp"),
+    ],
+    ids=["null", "null weight", "nan", "text", "timestamp"],
+)
+def test_a_bad_column_is_named(folder, columns, says):
+    bad(folder, **columns)
+    with pytest.raises(DataError, match=says):
+        learn_from(f"{folder}/*.parquet", features=NAMES, weight="w", learner=CombLinTS())
+
+
+def test_a_bad_file_is_named(folder):
+    given = {"features": NAMES, "weight": "w", "learner": CombLinTS()}
+    with pytest.raises(DataError, match=r"no column 'age'; it has date, taste, w, one"):
+        learn_from(f"{folder}/*", features=["age"], weight="w", learner=CombLinTS())
+    with pytest.raises(DataError, match=r"no file matches .*nothing"):
+        learn_from(f"{folder}/nothing-*.parquet", **given)
+    with pytest.raises(DataError, match=r"there is no file .*gone.parquet"):
+        learn_from(folder / "gone.parquet", **given)
+    with pytest.raises(DataError, match="no files"):
+        learn_from([], **given)
+    whole = (folder / "day-0.parquet").read_bytes()
+    (folder / "day-0.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"day-0.parquet cannot be read: truncated"):
+        learn_from(f"{folder}/*.parquet", **given)
+    middle = bytearray(whole)
+    middle[200:4000] = b"\xff" * 3800  # the rows, not what describes them
+    (folder / "day-0.parquet").write_bytes(middle)
+    with pytest.raises(DataError, match=r"row group 0 of .*day-0.parquet"):
+        learn_from(f"{folder}/*.parquet", **given)
+    empty = pa.table({name: pa.array([], pa.float64()) for name in [*NAMES, "w"]})
+    for day in range(3):
+        pq.write_table(empty, folder / f"day-{day}.parquet")
+    with pytest.raises(DataError, match="hold no rows"):
+        learn_from(f"{folder}/*.parquet", **given)
+
+
+def test_learners_and_names_are_checked(folder):
+    def learn(learner, **options):
+        given = {"features": NAMES, "weight": "w", **options}
+        return learn_from(f"{folder}/*.parquet", learner=learner, **given)
+
+    for learner in (CombMixTS(link="logit"), CombMixTS(contexts=True)):
+        with pytest.raises(ParameterError, match="cannot learn from what items add up to"):
+            learn(learner, item="one")
+    with pytest.raises(ParameterError, match="name their column"):
+        learn(CombMixTS())
+    with pytest.raises(ParameterError, match="forgetting"):
+        learn(CombLinTS(forgetting=0.9))
+    with pytest.raises(ParameterError, match="different names"):
+        learn(CombLinTS(), features=["one", "w"])
+    with pytest.raises(ParameterError, match="list of names"):
+        learn(CombLinTS(), features="one")
+    with pytest.raises(ParameterError, match="name some columns"):
+        learn(CombLinTS(), features=[])
+    with pytest.raises(WeightsError, match=r"weights in \[0, 1\], but column 'w' in row group 0"):
+        learn(CombLinTS(link="logit"), features=["one", "taste"])
+
+
+def test_items_whose_features_change(tmp_path):
+    columns = {"a": [1.0, 2.0, 3.0], "w": [0.0, 1.0, 0.5], "item": ["x", "y", "x"]}
+    for size in (3, 1):
+        pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=size)
+        with pytest.raises(FeaturesError, match="features of item 'x' change"):
+            learn_from(
+                tmp_path / "log.parquet",
+                features=["a"],
+                weight="w",
+                item="item",
+                learner=CombMixTS(),
+            )
