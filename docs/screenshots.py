@@ -41,17 +41,17 @@ class Shot(NamedTuple):
 SHOTS = (
     Shot("overview", "/?range=15m", "li.agent .spark path"),
     Shot("overview-dark", "/?range=15m", "li.agent .spark path", scheme="dark"),
-    Shot("agent", "/agents/news?range=15m", "text=Other choices are estimated", height=1000),
+    Shot("agent", "/agents/news?range=15m", "text=Other choices are estimated", height=910),
     Shot(
         "agent-dark",
         "/agents/news?range=15m",
         "text=Other choices are estimated",
-        height=1000,
+        height=910,
         scheme="dark",
     ),
     Shot("phone", "/agents/news?range=15m", "text=Other choices are estimated", 390, 800),
     Shot("decision", "/agents/news/decisions", "tbody tr:nth-child(20)", height=1100),
-    Shot("whatif", "/agents/news/whatif", "button.main", height=1000),
+    Shot("whatif", "/agents/campaign/whatif", "button.main", height=1000),
 )
 
 
@@ -99,7 +99,7 @@ def take(browser: Any, link: str, shot: Shot) -> None:
     page.goto(f"{link.split('#')[0]}#{shot.path}")
     page.wait_for_selector(shot.ready)
     if shot.name == "decision":
-        page.locator("tbody tr", has_text="yes").first.locator("a").click()
+        page.locator("tbody th a").nth(19).click()
         page.wait_for_selector("h2:has-text('Runners-up')")
     if shot.name == "whatif":
         _ask(page)
@@ -109,9 +109,11 @@ def take(browser: Any, link: str, shot: Shot) -> None:
 
 
 def _ask(page: Any) -> None:
-    """Two questions, side by side."""
-    for kind in ("Greedy", "RandomChoice"):
+    """Questions, side by side."""
+    for kind in ("Greedy", "CombLinUCB", "RandomChoice"):
         page.select_option("#kind", kind)
+        if kind == "CombLinUCB":
+            page.fill("#setting-c", "1")
         page.click("button:has-text('Estimate')")
         page.wait_for_selector(f"tbody th:has-text('{kind}')", timeout=120_000)
     page.evaluate("document.activeElement.blur()")

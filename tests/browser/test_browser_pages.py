@@ -57,7 +57,7 @@ def test_an_agent_that_learns(visit, served):
     summary = page.locator("figcaption").first.text_content()
     assert "CombLinTS" in summary and "random choice" in summary
     page.locator("details summary", has_text="As a table").first.click()
-    assert page.locator("figure table tbody tr").count() > 0
+    page.wait_for_selector("figure table tbody tr")
     page.wait_for_selector("section:has-text('Constraint') >> text=3 of 60 items")
     rows = page.locator("section:has-text('Coefficients') tbody tr")
     until(rows.count, lambda n: n == 20)

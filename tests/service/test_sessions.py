@@ -136,6 +136,14 @@ def test_a_token_from_before_the_login_is_worth_nothing(host, browser):
     assert sessions.find(host.database.read(), planted) is None
 
 
+def test_tabs_that_wait_to_log_in_do_not_hinder_each_other(host, browser):
+    browser.visit()
+    first = browser.csrf
+    browser.visit()
+    assert browser.csrf == first
+    assert browser.ask("POST", "/session", {"key": host.key}, csrf=first).is_success
+
+
 # --- ends -----------------------------------------------------------------------------------------
 
 

@@ -382,6 +382,7 @@ def draw(content: Content, curves: Curves) -> Figures:
     figures.finish(
         axes,
         **figures.REGRET,
+        xscale="log",  # most of the regret is that of the first episodes
         legend=10,
         title=f"longest path, {size}: {settings['replicates']} replicates, 95 % intervals",
     )

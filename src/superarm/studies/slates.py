@@ -366,6 +366,9 @@ def _difference(smaller: Content, larger: Content) -> str:
     return UNLIKE if lead < 0 else UNSURE
 
 
+AXIS = {"d": "features d", "L": "items L"}
+
+
 def draw(
     content: Content,
     users: Mapping[str, Curves],
@@ -397,6 +400,8 @@ def draw(
             for label, ends in by_label.items():
                 x = range(len(ends))
                 figures.draw_points(axes, x, list(ends.values()), label, drawn[label])
-            figures.finish(axes, xlabel=name, xticks=x, xticklabels=list(ends), ylim=(0, None))
+            figures.finish(
+                axes, xlabel=AXIS[name], xticks=x, xticklabels=list(ends), ylim=(0, None)
+            )
     figure.suptitle(f"{replicates} replicates, 95 % intervals and two standard errors", fontsize=11)
     return {"slates": pages, "cascades": figure}

@@ -160,8 +160,8 @@ class Desk:
         """Who is logged in, if anybody is, and what to send along with requests."""
         token = sessions.token_of(request)
         key = None if token is None else self._door.session(token)
-        if key is not None:
-            return _told(key, str(token))
+        if token is not None:
+            return _told(key, token)
         fresh = sessions.new_token()
         response = _told(None, fresh)
         sessions.give(request, response, fresh)

@@ -20,9 +20,7 @@ export async function loadSession() {
 
 /** Log in with a key. */
 export async function logIn(key) {
-  if (!session.csrf) {
-    await loadSession();
-  }
+  await loadSession(); // another tab may have logged in or out meanwhile
   session = await asked("POST", "session", { key });
 }
 

@@ -39,7 +39,9 @@ function set(element, name, value) {
 
 /** Put other children in the place of those that are there. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.replaceChildren(
+    ...children.flat().filter((child) => child !== null && child !== undefined),
+  );
 }
 
 /** Write a text where it differs, so that readers are not told of what stays. */
@@ -58,7 +60,11 @@ export function say(text) {
 export function idOf(item, full = false) {
   const text = String(item);
   if (full && text.length > LONG) {
-    return el("bdi", { class: "id long", tabindex: "0", role: "region", "aria-label": "A long id" }, text);
+    return el(
+      "bdi",
+      { class: "id long", tabindex: "0", role: "region", "aria-label": "A long id" },
+      text,
+    );
   }
   return el("bdi", { class: full ? "id whole" : "id", title: text.slice(0, LONG) }, text);
 }

@@ -19,14 +19,32 @@ export function forest(title, lines) {
   const span = high - low || 1;
   const x = (value) => LEFT + ((value - low) / span) * (WIDTH - LEFT - RIGHT);
   const height = ROW * (lines.length + 1);
-  const frame = svg("svg", { class: "forest", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": title });
+  const frame = svg("svg", {
+    class: "forest",
+    viewBox: `0 0 ${WIDTH} ${height}`,
+    role: "img",
+    "aria-label": title,
+  });
   for (const at of [low, (low + high) / 2, high]) {
     frame.append(svg("line", { class: "faint", x1: x(at), x2: x(at), y1: 0, y2: height - ROW }));
     frame.append(svg("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, number(at)));
   }
   lines.forEach((line, i) => frame.append(...lineOf(line, ROW * (i + 0.5), x)));
-  const place = el("div", { class: "scroll", role: "region", "aria-label": title, tabindex: "0" }, frame);
-  return el("figure", {}, place, el("figcaption", { class: "summary" }, `${title}, with 95 % intervals; pale where there is little support.`));
+  const place = el(
+    "div",
+    { class: "scroll", role: "region", "aria-label": title, tabindex: "0" },
+    frame,
+  );
+  return el(
+    "figure",
+    {},
+    place,
+    el(
+      "figcaption",
+      { class: "summary" },
+      `${title}, with 95 % intervals; pale where there is little support.`,
+    ),
+  );
 }
 
 function lineOf({ words, interval, style, isFaint }, y, x) {

@@ -13,7 +13,9 @@ export function number(x, digits = 3) {
   }
   const before = size === 0 ? 0 : Math.floor(Math.log10(size)); // places before the point, less one
   const decimals = Math.max(0, digits - 1 - before);
-  return minus(x.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+  return minus(
+    x.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
+  );
 }
 
 function minus(text) {
@@ -97,7 +99,11 @@ export function bytes(n) {
 }
 
 export const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
-export const CLOCK = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+export const CLOCK = new Intl.DateTimeFormat("en", {
+  hour: "2-digit",
+  minute: "2-digit",
+  hourCycle: "h23",
+});
 export const EXACT = new Intl.DateTimeFormat("en", { timeStyle: "medium", hourCycle: "h23" });
 
 /** A moment: the time of today, else with its day. */
@@ -107,5 +113,7 @@ export function moment(given, exact = false) {
   }
   const date = typeof given === "number" ? new Date(1000 * given) : new Date(given);
   const clock = (exact ? EXACT : CLOCK).format(date);
-  return date.toDateString() === new Date().toDateString() ? clock : `${DAY.format(date)}, ${clock}`;
+  return date.toDateString() === new Date().toDateString()
+    ? clock
+    : `${DAY.format(date)}, ${clock}`;
 }

@@ -41,7 +41,9 @@ function head() {
   places.hidden = !isIn;
   out.hidden = !isIn;
   status.hidden = !isIn;
-  out.title = isIn ? `${session.key.note || "key"} ${session.key.id}: ${session.key.scopes.join(" ")}` : "";
+  out.title = isIn
+    ? `${session.key.note || "key"} ${session.key.id}: ${session.key.scopes.join(" ")}`
+    : "";
   const listed = PLACES.filter(({ scope }) => scope === null || may(scope));
   fill(
     places,

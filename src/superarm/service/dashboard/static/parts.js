@@ -120,7 +120,12 @@ function hash(label) {
 
 /** A curve without axes. */
 export function spark(given, style, words) {
-  const values = given.slice(Math.max(0, given.findIndex((value) => value !== null)));
+  const values = given.slice(
+    Math.max(
+      0,
+      given.findIndex((value) => value !== null),
+    ),
+  );
   const width = 240;
   const height = 44;
   const known = values.filter((value) => value !== null);
@@ -197,7 +202,9 @@ export function share(value, words = "") {
     "aria-label": words || null,
   });
   frame.append(svg("rect", { class: "whole", width: 100, height: 8, rx: 2 }));
-  frame.append(svg("rect", { class: "part", width: 100 * Math.min(1, value ?? 0), height: 8, rx: 2 }));
+  frame.append(
+    svg("rect", { class: "part", width: 100 * Math.min(1, value ?? 0), height: 8, rx: 2 }),
+  );
   return frame;
 }
 

@@ -43,7 +43,10 @@ export function plot({ title, format = number, height = 240, zero = false }) {
   watcher.observe(frame);
   const recolor = () => drawn?.redraw(false, true);
   addEventListener("theme", recolor);
-  details.addEventListener("toggle", () => details.open && fill(beside, tableOf(title, shown, format)));
+  details.addEventListener(
+    "toggle",
+    () => details.open && fill(beside, tableOf(title, shown, format)),
+  );
 
   /** Draw other curves. @param {Curve[]} curves */
   function update(curves) {
@@ -111,8 +114,13 @@ function options(curves, format, zero, tell) {
     padding: [10, 30, 0, 0],
     cursor: { drag: { x: false, y: false }, points: { show: false } },
     scales: { y: { range: (_, low, high) => rangeOf(low, high, zero) } },
-    axes: [{ ...axis(), values: timesOf, space: 70 }, { ...axis(), size: 62, values: (_, ticks) => ticks.map((x) => onAxis(x)) }],
-    hooks: { setCursor: [(u) => tell(u.cursor.idx === null ? null : (u.data[0][u.cursor.idx] ?? null))] },
+    axes: [
+      { ...axis(), values: timesOf, space: 70 },
+      { ...axis(), size: 62, values: (_, ticks) => ticks.map((x) => onAxis(x)) },
+    ],
+    hooks: {
+      setCursor: [(u) => tell(u.cursor.idx === null ? null : (u.data[0][u.cursor.idx] ?? null))],
+    },
   };
 }
 
@@ -181,12 +189,42 @@ function markersOf(u, at, first, last, marker, marks) {
 }
 
 const CORNERS = {
-  s: [[-1, -1], [1, -1], [1, 1], [-1, 1]],
-  D: [[0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]],
-  "^": [[0, -1.2], [1.15, 1], [-1.15, 1]],
-  v: [[0, 1.2], [1.15, -1], [-1.15, -1]],
-  X: [[-1, -0.5], [-0.5, -1], [0, -0.45], [0.5, -1], [1, -0.5], [0.45, 0], [1, 0.5], [0.5, 1], [0, 0.45],
-    [-0.5, 1], [-1, 0.5], [-0.45, 0]],
+  s: [
+    [-1, -1],
+    [1, -1],
+    [1, 1],
+    [-1, 1],
+  ],
+  D: [
+    [0, -1.3],
+    [1.3, 0],
+    [0, 1.3],
+    [-1.3, 0],
+  ],
+  "^": [
+    [0, -1.2],
+    [1.15, 1],
+    [-1.15, 1],
+  ],
+  v: [
+    [0, 1.2],
+    [1.15, -1],
+    [-1.15, -1],
+  ],
+  X: [
+    [-1, -0.5],
+    [-0.5, -1],
+    [0, -0.45],
+    [0.5, -1],
+    [1, -0.5],
+    [0.45, 0],
+    [1, 0.5],
+    [0.5, 1],
+    [0, 0.45],
+    [-0.5, 1],
+    [-1, 0.5],
+    [-0.45, 0],
+  ],
 };
 
 function shapeOf(marker, x, y, r) {
@@ -205,12 +243,13 @@ function shapeOf(marker, x, y, r) {
 // --- in words -------------------------------------------------------------------------------------
 
 function legendOf({ name, style }) {
-  const middle = style.marker in CORNERS
-    ? svg("polygon", {
-        points: CORNERS[style.marker].map(([x, y]) => `${17 + 4 * x},${6 + 4 * y}`).join(" "),
-        fill: style.color,
-      })
-    : svg("circle", { cx: 17, cy: 6, r: 4, fill: style.color });
+  const middle =
+    style.marker in CORNERS
+      ? svg("polygon", {
+          points: CORNERS[style.marker].map(([x, y]) => `${17 + 4 * x},${6 + 4 * y}`).join(" "),
+          fill: style.color,
+        })
+      : svg("circle", { cx: 17, cy: 6, r: 4, fill: style.color });
   const line = svg("line", {
     x1: 0,
     x2: 34,
@@ -220,7 +259,12 @@ function legendOf({ name, style }) {
     "stroke-width": 2,
     "stroke-dasharray": style.dash.join(" ") || null,
   });
-  return el("li", {}, svg("svg", { viewBox: "0 0 34 12", "aria-hidden": "true" }, line, middle), name);
+  return el(
+    "li",
+    {},
+    svg("svg", { viewBox: "0 0 34 12", "aria-hidden": "true" }, line, middle),
+    name,
+  );
 }
 
 function summaryOf(curves, format) {

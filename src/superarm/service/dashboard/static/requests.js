@@ -60,14 +60,20 @@ function literal(value) {
     return `[${value.map(literal).join(", ")}]`;
   }
   if (typeof value === "object") {
-    return `{${Object.entries(value).map(([name, one]) => `${literal(name)}: ${literal(one)}`).join(", ")}}`;
+    return `{${Object.entries(value)
+      .map(([name, one]) => `${literal(name)}: ${literal(one)}`)
+      .join(", ")}}`;
   }
   return JSON.stringify(value); // numbers and texts are the same in both
 }
 
 /** A block of code with a button that copies it. */
 export function codeOf(title, text) {
-  const copy = el("button", { type: "button", class: "quiet", "aria-label": `Copy ${title}` }, "Copy");
+  const copy = el(
+    "button",
+    { type: "button", class: "quiet", "aria-label": `Copy ${title}` },
+    "Copy",
+  );
   copy.addEventListener("click", async () => {
     await navigator.clipboard?.writeText(text);
     copy.textContent = "Copied";

@@ -25,7 +25,12 @@ export function switchBy(button) {
   tell();
 }
 
-/** The value of a color of the page, by its name in the style sheet. */
+/** A color of the page by its name in the style sheet, as a canvas takes it. */
 export function colorOf(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const probe = document.createElement("span");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
 }

@@ -2,9 +2,30 @@
 
 import { get, of } from "../api.js";
 import { el, fill, settled, write } from "../dom.js";
-import { between, count, duration, moment, number, percent, rate, sentence, signed } from "../format.js";
+import {
+  between,
+  count,
+  duration,
+  moment,
+  number,
+  percent,
+  rate,
+  sentence,
+  signed,
+} from "../format.js";
 import { watch } from "../live.js";
-import { agentHead, bar, cell, nothing, problemOf, section, share, stat, stylesOf, table } from "../parts.js";
+import {
+  agentHead,
+  bar,
+  cell,
+  nothing,
+  problemOf,
+  section,
+  share,
+  stat,
+  stylesOf,
+  table,
+} from "../parts.js";
 import { plot } from "../plots.js";
 import { length, range, rangeButtons, since } from "../ranges.js";
 
@@ -75,10 +96,17 @@ function liveFigures() {
     delay: stat("Delay of feedback"),
     items: stat("Items"),
   };
-  const element = el("dl", { class: "stats" }, Object.values(parts).map((one) => one.element));
+  const element = el(
+    "dl",
+    { class: "stats" },
+    Object.values(parts).map((one) => one.element),
+  );
   const update = (line) => {
     write(parts.earned.shown, number(line.earned?.value));
-    write(parts.earned.beside, line.earned ? between(line.earned.low, line.earned.high) : "no feedback yet");
+    write(
+      parts.earned.beside,
+      line.earned ? between(line.earned.low, line.earned.high) : "no feedback yet",
+    );
     write(parts.decisions.shown, rate(line.decisions_per_minute));
     write(parts.decisions.beside, `${count(line.decisions)} in all`);
     write(parts.feedback.shown, rate(line.feedback_per_minute));
@@ -96,7 +124,11 @@ function liveFigures() {
 function curvesOf(kind, onLeave) {
   const styles = stylesOf([kind, "RandomChoice", FIRST_DAY]);
   const earned = plot({ title: "Return per decision", height: 300 });
-  const explored = plot({ title: "Share of decisions that differ from the greedy one", format: percent, zero: true });
+  const explored = plot({
+    title: "Share of decisions that differ from the greedy one",
+    format: percent,
+    zero: true,
+  });
   const traffic = plot({ title: "Decisions and feedback", format: count, zero: true });
   const scales = el("div", { class: "pair" });
   const words = el("div", {});
@@ -107,17 +139,36 @@ function curvesOf(kind, onLeave) {
 
   const drawEarned = () =>
     earned.update([
-      { name: kind, style: styles[kind], time: history.time, values: history.earned, low: history.low, high: history.high },
+      {
+        name: kind,
+        style: styles[kind],
+        time: history.time,
+        values: history.earned,
+        low: history.low,
+        high: history.high,
+      },
       ...baselineCurves(baselines, styles),
     ]);
 
   function update(found) {
     history = trimmed(found);
     drawEarned();
-    explored.update([{ name: "differ from the greedy choice", style: styles[kind], time: history.time, values: history.explored }]);
+    explored.update([
+      {
+        name: "differ from the greedy choice",
+        style: styles[kind],
+        time: history.time,
+        values: history.explored,
+      },
+    ]);
     traffic.update([
       { name: "decisions", style: styles[kind], time: history.time, values: history.decisions },
-      { name: "with feedback", style: styles[FIRST_DAY], time: history.time, values: history.answered },
+      {
+        name: "with feedback",
+        style: styles[FIRST_DAY],
+        time: history.time,
+        values: history.answered,
+      },
     ]);
     drawScales();
   }
@@ -151,7 +202,10 @@ function curvesOf(kind, onLeave) {
 
 /** A history from where something happens on. */
 function trimmed(history) {
-  const first = Math.max(0, history.decisions.findIndex((n) => n > 0));
+  const first = Math.max(
+    0,
+    history.decisions.findIndex((n) => n > 0),
+  );
   const cut = (values) => values.slice(first);
   const found = { ...history, scales: {} };
   for (const [name, values] of Object.entries(history)) {
@@ -176,7 +230,15 @@ function baselineCurves(found, styles) {
     const middles = found.time.map((at, i) => (at + Math.max(at + 2, ends[i])) / 2);
     const time = found.time.flatMap((at, i) => [at, middles[i], Math.max(at + 2, ends[i])]);
     const marks = new Set(middles);
-    return { name, style, time, values: pick("value"), low: pick("low"), high: pick("high"), marks };
+    return {
+      name,
+      style,
+      time,
+      values: pick("value"),
+      low: pick("low"),
+      high: pick("high"),
+      marks,
+    };
   };
   return [
     steps("random choice", styles.RandomChoice, found.random),
@@ -186,7 +248,9 @@ function baselineCurves(found, styles) {
 
 function baselineWords(found) {
   const by = found.by === "model" ? "by what is believed now" : "by the logged propensities";
-  const kept = found.first_day_until ? ` The first day's policy is that of ${moment(found.first_day_until)}.` : "";
+  const kept = found.first_day_until
+    ? ` The first day's policy is that of ${moment(found.first_day_until)}.`
+    : "";
   const text = `Other choices are estimated ${by}, from ${count(found.decisions)} decisions.${kept}`;
   return [
     el("p", { class: "summary" }, text),
@@ -197,7 +261,11 @@ function baselineWords(found) {
 // --- what it believes -----------------------------------------------------------------------------
 
 function coefficientsOf(agent, signal) {
-  const search = el("input", { type: "search", placeholder: "Find a feature", "aria-label": "Find a feature" });
+  const search = el("input", {
+    type: "search",
+    placeholder: "Find a feature",
+    "aria-label": "Find a feature",
+  });
   const place = el("div", {});
   const note = el("p", { class: "summary" });
   const more = el("button", { type: "button" }, "Show more");
@@ -209,7 +277,11 @@ function coefficientsOf(agent, signal) {
       const found = await get(of(agent, "/coefficients"), { limit, search: search.value }, signal);
       more.hidden = found.coefficients.length < limit;
       fill(place, coefficientTable(found.coefficients));
-      write(note, `${count(found.coefficients.length)} of ${count(found.total)} features, those that differ most from zero first; whiskers of two standard deviations.`);
+      write(
+        note,
+        `${count(found.coefficients.length)} of ${count(found.total)} features, those that differ ` +
+          "most from zero first; whiskers of two standard deviations.",
+      );
     } catch (error) {
       fill(place, signal.aborted ? [] : problemOf(error));
       more.hidden = true;
@@ -282,14 +354,25 @@ function constraintParts(found) {
   );
   const columns = [
     { words: "Limit" },
-    { words: "Binds in", isNumber: true, title: "share of decisions in which nothing is left of it" },
+    {
+      words: "Binds in",
+      isNumber: true,
+      title: "share of decisions in which nothing is left of it",
+    },
     { words: "Used", isNumber: true, title: "mean share that is used" },
   ];
   const json = JSON.stringify({ kind: found.kind, ...found.parameters }, null, 2);
   return [
     el("p", {}, found.words),
     rows.length > 0 ? table("Limits", columns, rows) : null,
-    rows.length > 0 ? el("p", { class: "summary" }, `Of the last ${count(found.decisions)} decisions.`) : null,
-    el("details", {}, el("summary", {}, "As JSON"), el("pre", { tabindex: "0" }, json.slice(0, 20_000))),
+    rows.length > 0
+      ? el("p", { class: "summary" }, `Of the last ${count(found.decisions)} decisions.`)
+      : null,
+    el(
+      "details",
+      {},
+      el("summary", {}, "As JSON"),
+      el("pre", { tabindex: "0" }, json.slice(0, 20_000)),
+    ),
   ];
 }

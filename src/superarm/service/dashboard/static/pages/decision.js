@@ -87,9 +87,13 @@ function whyOf(found) {
     return nothing("This learner gives no reasons, or the items are gone.");
   }
   const parts = found.reasons.map((reason) => ({ reason, listed: partsOf(reason) }));
-  const reach = Math.max(1e-12, ...parts.flatMap(({ listed }) => listed.map(({ value }) => Math.abs(value))));
+  const reach = Math.max(
+    1e-12,
+    ...parts.flatMap(({ listed }) => listed.map(({ value }) => Math.abs(value))),
+  );
   const blocks = parts.map(({ reason, listed }) => blockOf(reason, listed, reach));
-  const then = found.believed === found.explained ? "" : " Reasons are by what is believed now, not then.";
+  const then =
+    found.believed === found.explained ? "" : " Reasons are by what is believed now, not then.";
   return el(
     "div",
     {},
@@ -108,23 +112,33 @@ function partsOf({ contributions, deviation }) {
 }
 
 function blockOf(reason, listed, reach) {
-  const rows = listed.slice(0, TOP).map(({ name, value }) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, el("bdi", { class: "id" }, name)),
-      el("td", {}, bar(value, reach)),
-      cell(signed(value)),
-    ),
-  );
-  const columns = [{ words: "Feature" }, { words: "Less or more" }, { words: "Adds", isNumber: true }];
+  const rows = listed
+    .slice(0, TOP)
+    .map(({ name, value }) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, el("bdi", { class: "id" }, name)),
+        el("td", {}, bar(value, reach)),
+        cell(signed(value)),
+      ),
+    );
+  const columns = [
+    { words: "Feature" },
+    { words: "Less or more" },
+    { words: "Adds", isNumber: true },
+  ];
   const label = String(reason.item).slice(0, 100);
   return el(
     "div",
     {},
     el("h3", {}, idOf(reason.item)),
-    rows.length > 0 ? table(`Why ${label}`, columns, rows) : nothing("No feature speaks for or against it."),
-    listed.length > TOP ? el("p", { class: "summary" }, `and ${count(listed.length - TOP)} smaller ones`) : null,
+    rows.length > 0
+      ? table(`Why ${label}`, columns, rows)
+      : nothing("No feature speaks for or against it."),
+    listed.length > TOP
+      ? el("p", { class: "summary" }, `and ${count(listed.length - TOP)} smaller ones`)
+      : null,
   );
 }
 

@@ -28,7 +28,9 @@ export async function show({ root, params, signal }) {
     older.disabled = next === null;
     fill(
       place,
-      found.decisions.length > 0 ? tableOf(agent, found.decisions) : nothing("There is no decision yet."),
+      found.decisions.length > 0
+        ? tableOf(agent, found.decisions)
+        : nothing("There is no decision yet."),
     );
     say(`${found.decisions.length} decisions`);
   }
@@ -46,7 +48,11 @@ function tableOf(agent, decisions) {
     { words: "Came back", isNumber: true },
     { words: "Explored" },
   ];
-  return table("Decisions", columns, decisions.map((one) => rowOf(agent, one)));
+  return table(
+    "Decisions",
+    columns,
+    decisions.map((one) => rowOf(agent, one)),
+  );
 }
 
 function rowOf(agent, one) {

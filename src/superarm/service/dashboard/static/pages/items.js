@@ -54,7 +54,10 @@ export async function show({ root, params, signal }) {
     back.disabled = asked.start === 0;
     on.disabled = asked.start + PER_PAGE >= found.found;
     words.textContent = wordsOf(found, asked.start);
-    fill(place, found.items.length > 0 ? tableOf(found.items, asked, order) : nothing("No item matches."));
+    fill(
+      place,
+      found.items.length > 0 ? tableOf(found.items, asked, order) : nothing("No item matches."),
+    );
   }
 
   function turn(by) {
@@ -97,7 +100,8 @@ function askedFor() {
 }
 
 function wordsOf({ items, found, total }, start) {
-  const shown = items.length === 0 ? "none" : `${count(start + 1)} to ${count(start + items.length)}`;
+  const shown =
+    items.length === 0 ? "none" : `${count(start + 1)} to ${count(start + items.length)}`;
   const among = found === total ? "" : ` (${count(total)} in all)`;
   return `${shown} of ${count(found)}${among}`;
 }
@@ -114,7 +118,12 @@ function tableOf(items, asked, order) {
       cell(number(one.predicted)),
       cell(signed(one.deviation)),
     ];
-    return el("tr", {}, el("th", { scope: "row" }, idOf(one.item)), cells.slice(0, shown.length - 1));
+    return el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, idOf(one.item)),
+      cells.slice(0, shown.length - 1),
+    );
   });
   const words = "What is believed of an item depends on the context: a decision shows it.";
   const note = isBelieved ? null : el("p", { class: "summary" }, words);

@@ -52,7 +52,12 @@ function tableOf(keys, revoke) {
     el(
       "tr",
       {},
-      el("th", { scope: "row" }, el("code", {}, key.id), key.id === session.key?.id ? " (yours)" : ""),
+      el(
+        "th",
+        { scope: "row" },
+        el("code", {}, key.id),
+        key.id === session.key?.id ? " (yours)" : "",
+      ),
       el("td", {}, key.note),
       el("td", {}, key.scopes.join(", ")),
       el("td", {}, moment(key.created)),
@@ -64,7 +69,12 @@ function tableOf(keys, revoke) {
 }
 
 function revokeButton(key, revoke) {
-  const given = { type: "button", class: "danger", "aria-label": `Revoke key ${key.id}`, onclick: () => revoke(key) };
+  const given = {
+    type: "button",
+    class: "danger",
+    "aria-label": `Revoke key ${key.id}`,
+    onclick: () => revoke(key),
+  };
   return el("button", given, "Revoke");
 }
 

@@ -69,9 +69,15 @@ function serviceStats() {
   );
   const update = (found) => {
     write(lag.shown, found.behind === 0 ? "none" : duration(found.behind_seconds));
-    write(lag.beside, found.behind === 0 ? "all is learned" : `${many(found.behind, "event")} to learn`);
+    write(
+      lag.beside,
+      found.behind === 0 ? "all is learned" : `${many(found.behind, "event")} to learn`,
+    );
     write(events.shown, count(found.events));
-    write(events.beside, found.uncounted === 0 ? "all counted" : `${count(found.uncounted)} to count`);
+    write(
+      events.beside,
+      found.uncounted === 0 ? "all counted" : `${count(found.uncounted)} to count`,
+    );
     write(storage.shown, bytes(found.storage));
     write(time.shown, moment(found.time, true));
   };
@@ -121,7 +127,11 @@ function newCard({ name }, kind) {
     words,
     el("p", { class: "earned" }, earned, " ", band),
     curve,
-    el("dl", { class: "stats small" }, Object.values(figures).map((one) => one.element)),
+    el(
+      "dl",
+      { class: "stats small" },
+      Object.values(figures).map((one) => one.element),
+    ),
   );
   const update = (line) => updateCard(line, kind, { words, earned, band, curve, ...figures });
   return { element, update };

@@ -46,7 +46,9 @@ export async function show({ root, params, signal }) {
 }
 
 function scopeHint(scope) {
-  return may(scope) ? null : el("p", { class: "hint" }, `This needs a key for ${scope}, which yours is not.`);
+  return may(scope)
+    ? null
+    : el("p", { class: "hint" }, `This needs a key for ${scope}, which yours is not.`);
 }
 
 // --- the form -------------------------------------------------------------------------------------
@@ -56,8 +58,19 @@ function formOf(about) {
   const numbers = names.map((name, i) =>
     el("input", { id: `context-${i}`, type: "number", step: "any", value: "0", required: true }),
   );
-  const available = el("textarea", { id: "available", rows: "3", spellcheck: "false", placeholder: "all items" });
-  const oracle = el("textarea", { id: "oracle", class: "code", rows: "3", spellcheck: "false", placeholder: JSON.stringify(about.oracle).slice(0, 200) });
+  const available = el("textarea", {
+    id: "available",
+    rows: "3",
+    spellcheck: "false",
+    placeholder: "all items",
+  });
+  const oracle = el("textarea", {
+    id: "oracle",
+    class: "code",
+    rows: "3",
+    spellcheck: "false",
+    placeholder: JSON.stringify(about.oracle).slice(0, 200),
+  });
   const draws = el("input", { id: "draws", type: "number", min: "0", max: "100000", value: "0" });
   const user = el("input", { id: "user", autocomplete: "off", maxlength: "200" });
   const button = el("button", { class: "main" }, "Decide");
@@ -65,7 +78,11 @@ function formOf(about) {
     "fieldset",
     {},
     el("legend", {}, "Context"),
-    el("div", { class: "fields" }, names.map((name, i) => field(name, numbers[i]))),
+    el(
+      "div",
+      { class: "fields" },
+      names.map((name, i) => field(name, numbers[i])),
+    ),
   );
   const element = el(
     "form",
@@ -96,9 +113,14 @@ function bodyOf({ names, numbers, available, oracle, draws, user }, about) {
   if (names.length > 0) {
     body.context = Object.fromEntries(names.map((name, i) => [name, Number(numbers[i].value)]));
   }
-  const listed = available.value.split("\n").map((line) => line.trim()).filter(Boolean);
+  const listed = available.value
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean);
   if (listed.length > 0) {
-    body.available = listed.map((text) => (about.hasNumbers && /^-?\d{1,15}$/.test(text) ? Number(text) : text));
+    body.available = listed.map((text) =>
+      about.hasNumbers && /^-?\d{1,15}$/.test(text) ? Number(text) : text,
+    );
   }
   if (Number(draws.value) > 0) {
     body.draws = Number(draws.value);
@@ -118,14 +140,22 @@ function bodyOf({ names, numbers, available, oracle, draws, user }, about) {
 }
 
 function requestOf(agent, { body }) {
-  return [codeOf("curl", asCurl(agent, "decisions", body)), codeOf("Python", asPython(agent, body))];
+  return [
+    codeOf("curl", asCurl(agent, "decisions", body)),
+    codeOf("Python", asPython(agent, body)),
+  ];
 }
 
 // --- the answer -----------------------------------------------------------------------------------
 
 function madeOf(agent, made, signal) {
   const inputs = made.items.map((item, i) =>
-    el("input", { type: "number", step: "any", id: `weight-${i}`, "aria-label": `Weight of ${String(item).slice(0, 100)}` }),
+    el("input", {
+      type: "number",
+      step: "any",
+      id: `weight-${i}`,
+      "aria-label": `Weight of ${String(item).slice(0, 100)}`,
+    }),
   );
   const answer = el("div", { role: "status" });
   const code = el("div", {});
@@ -174,9 +204,14 @@ function decisionLink(agent, id) {
 
 /** Weights in the order of the items, or by item where some are left out. */
 function feedbackOf(made, inputs) {
-  const known = made.items.map((item, i) => [item, inputs[i].value]).filter(([, value]) => value !== "");
+  const known = made.items
+    .map((item, i) => [item, inputs[i].value])
+    .filter(([, value]) => value !== "");
   if (known.length === made.items.length) {
     return { decision: made.id, weights: known.map(([, value]) => Number(value)) };
   }
-  return { decision: made.id, weights: Object.fromEntries(known.map(([item, value]) => [item, Number(value)])) };
+  return {
+    decision: made.id,
+    weights: Object.fromEntries(known.map(([item, value]) => [item, Number(value)])),
+  };
 }

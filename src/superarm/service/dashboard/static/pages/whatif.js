@@ -27,7 +27,8 @@ export async function show({ root, params, signal }) {
       el(
         "p",
         { class: "words" },
-        "Another learner or constraint is run through the last decisions that were made with propensities (draws) and have all their feedback.",
+        "Another learner or constraint is run through the last decisions that were made with " +
+          "propensities (draws) and have all their feedback.",
       ),
       form.element,
       answer,
@@ -75,14 +76,18 @@ function formOf(about) {
   oracle.value = JSON.stringify(about.oracle, null, 2);
   const last = el("input", { id: "last", type: "number", min: "10", max: "100000", value: "1000" });
   const button = el("button", { class: "main" }, "Estimate");
-  const choose = () => fill(scales, settingsOf(kind.value, about.learner));
+  const settings = el("fieldset", {}, el("legend", {}, "Its settings"), scales);
+  const choose = () => {
+    fill(scales, settingsOf(kind.value, about.learner));
+    settings.hidden = scales.children.length === 0;
+  };
   kind.addEventListener("change", choose);
   choose();
   const element = el(
     "form",
     {},
     el("div", { class: "fields" }, field("Learner", kind), field("Last decisions", last)),
-    el("fieldset", {}, el("legend", {}, "Its settings"), scales),
+    settings,
     el(
       "details",
       {},
@@ -113,7 +118,11 @@ function settingsOf(kind, current) {
   return Object.entries(SETTINGS[kind]).map(([name, preset]) => {
     const own = current.kind === kind ? current[name] : undefined;
     const value = own ?? preset;
-    const input = el("input", { id: `setting-${name}`, name, value: value === null ? "" : String(value) });
+    const input = el("input", {
+      id: `setting-${name}`,
+      name,
+      value: value === null ? "" : String(value),
+    });
     return field(name, input);
   });
 }
@@ -153,7 +162,14 @@ function compared(agent, results, draw) {
   if (results.length === 0) {
     return [nothing("Nothing was asked yet.")];
   }
-  const columns = ["Learner", "Constraint", "Estimator", "Return per decision", "Beside what was earned", "Support"];
+  const columns = [
+    "Learner",
+    "Constraint",
+    "Estimator",
+    "Return per decision",
+    "Beside what was earned",
+    "Support",
+  ];
   const rows = results.flatMap((one, i) => rowsOf(one, i));
   const clear = () => {
     results.length = 0;
@@ -161,14 +177,26 @@ function compared(agent, results, draw) {
   };
   return [
     drawing(results),
-    table("What would have been earned", columns.map((words) => ({ words })), rows),
+    table(
+      "What would have been earned",
+      columns.map((words) => ({ words })),
+      rows,
+    ),
     el(
       "div",
       { class: "buttons" },
-      el("button", { type: "button", onclick: () => save(`${agent}-what-if.csv`, "text/csv", csvOf(results)) }, "Save as CSV"),
       el(
         "button",
-        { type: "button", onclick: () => save(`${agent}-what-if.json`, "application/json", JSON.stringify(results, null, 2)) },
+        { type: "button", onclick: () => save(`${agent}-what-if.csv`, "text/csv", csvOf(results)) },
+        "Save as CSV",
+      ),
+      el(
+        "button",
+        {
+          type: "button",
+          onclick: () =>
+            save(`${agent}-what-if.json`, "application/json", JSON.stringify(results, null, 2)),
+        },
         "Save as JSON",
       ),
       el("button", { type: "button", onclick: clear }, "Clear"),
@@ -179,7 +207,13 @@ function compared(agent, results, draw) {
 function drawing(results) {
   const styles = stylesOf([...new Set(results.map(({ kind }) => kind))]);
   const logged = results[results.length - 1].logged;
-  const lines = [{ words: "as it was", interval: logged, style: { color: "var(--text)", marker: "o", dash: [] } }];
+  const lines = [
+    {
+      words: "as it was",
+      interval: logged,
+      style: { color: "var(--text)", marker: "o", dash: [] },
+    },
+  ];
   results.forEach((one, i) => {
     for (const verdict of one.verdicts) {
       lines.push({
@@ -198,7 +232,9 @@ function rowsOf(one, i) {
     el(
       "tr",
       {},
-      j === 0 ? el("th", { scope: "rowgroup", rowspan: one.verdicts.length }, `${i + 1} · ${one.learner}`) : null,
+      j === 0
+        ? el("th", { scope: "rowgroup", rowspan: one.verdicts.length }, `${i + 1} · ${one.learner}`)
+        : null,
       j === 0 ? el("td", { rowspan: one.verdicts.length }, one.constraint) : null,
       el("td", {}, verdict.estimator),
       el("td", {}, interval(verdict.earned)),
@@ -219,7 +255,8 @@ function differenceOf(found) {
 }
 
 function supportOf({ support, effective, words }, decisions) {
-  const size = effective === null ? "" : ` worth ${number(effective, 2)} of ${count(decisions)} decisions`;
+  const size =
+    effective === null ? "" : ` worth ${number(effective, 2)} of ${count(decisions)} decisions`;
   return [
     el("span", { class: `mark ${MARKS[support] ?? ""}` }, support),
     size,
@@ -232,8 +269,21 @@ function supportOf({ support, effective, words }, decisions) {
 const FIELDS = ["value", "low", "high"];
 
 function csvOf(results) {
-  const head = ["learner", "constraint", "decisions", "logged", "estimator", "earned", "low", "high", "difference",
-    "difference_low", "difference_high", "effective", "support"];
+  const head = [
+    "learner",
+    "constraint",
+    "decisions",
+    "logged",
+    "estimator",
+    "earned",
+    "low",
+    "high",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "effective",
+    "support",
+  ];
   const rows = results.flatMap((one) =>
     one.verdicts.map((verdict) => [
       one.learner,
