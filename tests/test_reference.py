@@ -25,7 +25,11 @@ SOME = {
     "oracles.base": ["BaseOracle"],
     "studies.ads": ["Ads"],
     "studies.artists": ["Artists"],
+    "studies.clicks": ["Clicks"],
+    "studies.drift": ["Drift"],
+    "studies.explore": ["Deviating"],
     "studies.longest_path": ["LongestPath"],
+    "studies.slates": ["Page", "Recommendation"],
 }
 """Of other modules, these."""
 
