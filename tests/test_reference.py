@@ -26,7 +26,11 @@ SOME = {
     "simulation.palette": ["style_of", "styles_of"],
     "studies.ads": ["Ads"],
     "studies.artists": ["Artists"],
+    "studies.clicks": ["Clicks"],
+    "studies.drift": ["Drift"],
+    "studies.explore": ["Deviating"],
     "studies.longest_path": ["LongestPath"],
+    "studies.slates": ["Page", "Recommendation"],
 }
 """Of other modules, these."""
 
