@@ -98,12 +98,14 @@ def asked(
         if not catalogue.gaps:
             return everything
         return _masked(everything, catalogue.is_there)
-    if problem.batch and len(getattr(available, "shape", ())) == 2:
+    by_user = problem.batch and len(getattr(available, "shape", ())) == 2
+    if by_user:
         shape = (*problem.batch, problem.L)
         wanted = f"booleans of shape {shape}, one per user and item"
         each = as_mask(available, wanted, shape)
         if hasattr(available, "columns"):
-            each = each[:, catalogue.order_of(available.columns, MaskError)]
+            order = catalogue.order_of(available.columns, MaskError)
+            each = each[:, order]
         return _masked(everything, each)
     places = catalogue.available(available)
     few = 0 < FEW * len(places) <= problem.L
@@ -178,7 +180,9 @@ def _values(state: State, features: Any) -> Any:
             )
         features = aligned(features, own.x_names, own.item_names)
     values = state.catalogue.rows(as_table(features))
-    return values.without_ids() if isinstance(values, InContext) else values
+    if isinstance(values, InContext):
+        return values.without_ids()
+    return values
 
 
 def _stacked(each: list[Any]) -> Features:
@@ -188,7 +192,8 @@ def _stacked(each: list[Any]) -> Features:
         x = np.stack([Phi.x for Phi in each])
         return first.of(x)
     try:
-        return np.stack([_filled(Phi) for Phi in each])
+        filled = [_filled(Phi) for Phi in each]
+        return np.stack(filled)
     except ValueError as error:
         raise FeaturesError(f"features of many users must be alike ({error})") from error
 

@@ -235,7 +235,8 @@ class Catalogue:
             listed = available if hasattr(available, "tolist") else list(available)
             return np.sort(self.positions(listed))
         if isinstance(available, Mapping):
-            chosen = as_mask(list(available.values()), _WANTED_BY_ITEM, (len(available),))
+            truths = list(available.values())
+            chosen = as_mask(truths, _WANTED_BY_ITEM, (len(available),))
             places = self.positions(list(available))
             if len(places) < self.L:
                 missing = np.setdiff1d(np.arange(self.L), places)[:1]
@@ -313,7 +314,9 @@ class Catalogue:
         fewer = self._shared()
         if len(self._removed) > self.gaps:  # written for a catalogue that never was
             known = list(self._removed)[: self.gaps]
-            fewer._removed = {place: before for before, place in enumerate(known)}
+            fewer._removed = {}
+            for before, place in enumerate(known):
+                fewer._removed[place] = before
         for place in places.tolist():
             fewer._removed[place] = fewer.gaps
             fewer.gaps += 1

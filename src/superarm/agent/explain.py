@@ -86,7 +86,8 @@ def times_chosen(
         if time.perf_counter() > end:
             raise TooManyDraws(f"{i} of {draws} draws took {seconds:g} seconds: ask for fewer")
         A = decide(learner, belief, problem, rng)
-        times[A[A >= 0]] += 1
+        chosen = A[A >= 0]
+        times[chosen] += 1
     return times
 
 

@@ -109,8 +109,10 @@ def together(parts: Sequence[Feedback]) -> Feedback:
     """All feedback as one."""
     summed = {}
     if any(part.is_summed for part in parts):
-        summed["times"] = _each([part.times for part in parts], parts)
-        summed["within"] = _each([part.within for part in parts], parts)
+        times = [part.times for part in parts]
+        within = [part.within for part in parts]
+        summed["times"] = _each(times, parts)
+        summed["within"] = _each(within, parts)
     return Feedback(
         np.concatenate([part.A for part in parts]),
         np.concatenate([part.rows for part in parts]),
@@ -160,7 +162,8 @@ def observed_of(decisions: Any, weights: Any, importance: Any) -> list[Observed]
             f"{len(decisions)} decisions need a list of as many weights: numbers or a mapping each"
         )
     shares = many(len(decisions), importance)
-    return [observed(*each) for each in zip(decisions, weights, shares, strict=True)]
+    together = zip(decisions, weights, shares, strict=True)
+    return [observed(*each) for each in together]
 
 
 def refuse_repeated(ledger: Ledger, found: Sequence[Observed]) -> None:

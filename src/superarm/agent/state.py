@@ -73,10 +73,12 @@ def reach(Phi: Features) -> float:
 def some_rows(Phi: Features) -> Features:
     """The features of many items from all over the catalogue; of all if these are few."""
     L, d = side_of(Phi).shape
-    n = 1024 + 2**20 // max(d, 1)
+    of_their_width = 2**20 // max(d, 1)
+    n = 1024 + of_their_width
     if n >= L:
         return Phi
-    some = np.linspace(0, L - 1, n).astype(np.int64)
+    evenly = np.linspace(0, L - 1, n)
+    some = evenly.astype(np.int64)
     return rows_taken(Phi, some)
 
 
@@ -121,8 +123,10 @@ def caught_up(state: State) -> State:
         return state
     learner = state.learner
     if hasattr(learner, "moved"):
+        old = np.arange(before.L)
         new = np.full(state.problem.L - before.L, -1)
-        learner = learner.moved(np.append(np.arange(before.L), new))
+        places = np.append(old, new)
+        learner = learner.moved(places)
     belief = appended(learner.model, state.belief, before, state.problem)
     return state._replace(learner=learner, belief=belief, behind=None)
 

@@ -140,7 +140,8 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
         features = rows.toarray()
     try:
         given = to_numpy(features) if is_tensor(features) else np.asarray(unmasked(features))
-        Phi = given if given.dtype in (np.float32, np.float64) else as_numbers(given)
+        is_float = given.dtype in (np.float32, np.float64)
+        Phi = given if is_float else as_numbers(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
     _check_shape(Phi, shape)
@@ -173,7 +174,8 @@ def _check_sparse(features: Any, shape: tuple[int, ...] | None) -> Array:
 def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
     if shape is not None and Phi.shape != shape:
         raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
-    if len(Phi.shape) < 2 or Phi.shape[-2] == 0:
+    has_items = len(Phi.shape) >= 2 and Phi.shape[-2] > 0
+    if not has_items:
         raise FeaturesError(
             f"features must have shape (items, features) with at least one item, got {Phi.shape}"
         )
@@ -218,7 +220,8 @@ def refuse_weights(w: Array, first: int = 0) -> None:
     fault.
     """
     w = to_numpy(w)
-    at = tuple(np.argwhere(~(w < np.inf))[0])
+    bad = np.argwhere(~(w < np.inf))
+    at = tuple(bad[0])
     item = first + int(at[-1])
     raise WeightsError(
         f"the weight of item {item} is {w[at]}: weights must be finite, or -inf for 'not available'"

@@ -101,19 +101,22 @@ class Learned:
         """
         made = Agent(self.learner, features=features, oracle=oracle, items=items, **options)
         d = made.problem.d
-        if d != len(self.features) and self.learner.model.uses_features:
+        uses_features = self.learner.model.uses_features
+        if d != len(self.features) and uses_features:
             raise ParameterError(
                 f"the log has {len(self.features)} features, the items {d}: they must be the same"
             )
         order = slice(None)
-        if self.learner.model.uses_features:
+        if uses_features:
             order = columns_of(self.features, made.names)
         if isinstance(self.of, Items):
             belief = self._of_items(made, order)
         else:
             start = self.learner.model.prior(made.problem)
             belief = self._believed(start, made.problem, order)
-        names = made.names or self.features if self.learner.model.uses_features else made.names
+        names = made.names
+        if uses_features:
+            names = made.names or self.features
         now = made.snapshot()
         made.restore(belief, names, now.ledger, now.aged_at)
         return made
@@ -199,7 +202,9 @@ def learn_from(
     columns = require_names(features, weight, item if per_item else None)
     if not columns.features and model.uses_features:
         raise ParameterError(f"{type(learner).__name__} learns from features: name some columns")
-    parts = [part for path in files_of(paths) for part in parts_of(path, columns)]
+    parts = []
+    for path in files_of(paths):
+        parts.extend(parts_of(path, columns))
     rows = sum(part.rows for part in parts)
     if not rows:
         raise DataError(f"the files {paths!s:.200} hold no rows")
@@ -263,15 +268,20 @@ def _newton(model: Any, log: _Log) -> Clicks:
     R = views.data[:d, :d]
     gram = 4 * R.T @ R  # at θ = 0, p(1-p) is a quarter
     tuned = isinstance(model, TunedLogitModel)
-    lam = float(model.wide["lam"] if tuned else model.lam)
+    lam_is_known = not tuned or "lam" in model.known
+    start = model.wide["lam"] if tuned else model.lam
+    lam = float(start)
+    no_clicks = _no_clicks(model, d)
     for _ in range(ROUNDS):
         stds = _stds(model, views.columns, lam)
         theta, views = _climbed(log, stds, theta, views)
         of = Clicks(views, theta, gram, lam)
-        if not tuned or "lam" in model.known:
+        if lam_is_known:
             return of
-        found = float(_with_clicks(model, _no_clicks(model, d), of).lam)
-        if abs(found - lam) <= 0.01 * lam:
+        belief = _with_clicks(model, no_clicks, of)
+        found = float(belief.lam)
+        step = abs(found - lam)
+        if step <= 0.01 * lam:
             return of
         lam = found
     return of

@@ -87,10 +87,9 @@ def parts_of(path: str, columns: Columns) -> list[Part]:
                 raise DataError(
                     f"{path} has no column {name!r}; it has {', '.join(schema.names)!s:.200}"
                 )
-            if name != columns.item and not _is_number(schema.field(name).type):
-                raise DataError(
-                    f"column {name!r} of {path} is {schema.field(name).type}, not numbers"
-                )
+            kind = schema.field(name).type
+            if name != columns.item and not _is_number(kind):
+                raise DataError(f"column {name!r} of {path} is {kind}, not numbers")
         meta = file.metadata
         sizes = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
     return [Part(path, g, n) for g, n in enumerate(sizes)]
@@ -157,7 +156,9 @@ def _numbers(table: Any, name: str, where: str) -> Array:
     column = table.column(name)
     _require_all(column, name, where)
     values: Array = column.to_numpy(zero_copy_only=False)
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
+    is_float = values.dtype.kind == "f"
+    finite = not is_float or np.isfinite(values).all()
+    if not finite:
         raise DataError(f"column {name!r} in {where} holds numbers that are not finite")
     return values
 

@@ -71,23 +71,26 @@ def read_views(part: Part, columns: Columns, theta: Array) -> Views:
     for batch in batches(part, columns):
         _require_range(batch, part)
         w = batch.w
-        if not ((w >= 0) & (w <= 1)).all():
+        within = (w >= 0) & (w <= 1)
+        if not within.all():
+            outside = w[~within]
             raise WeightsError(
                 f"the logit link needs weights in [0, 1], but column {columns.weight!r} in row "
-                f"group {part.group} of {part.path} has {w[~((w >= 0) & (w <= 1))][0]}"
+                f"group {part.group} of {part.path} has {outside[0]}"
             )
         present = nonzero_rows(batch.Phi)
         eta = batch.Phi @ theta
         p = sigmoid(eta)
         a = np.maximum(p * (1 - p), LEAST)
         y = eta + (w - p) / a
+        log_likelihood = log_sigmoid(eta) - (1 - w) * eta
         views = Views(
             factor_of_rows(batch.Phi, y, np.sqrt(a), present),
             _columns(batch.Phi, present),
             float(present.sum()),
             float(w[present].sum()),
             float(a[present].sum()),
-            float((log_sigmoid(eta) - (1 - w) * eta)[present].sum()),
+            float(log_likelihood[present].sum()),
         )
         whole = merged_views(whole, views)
     return whole

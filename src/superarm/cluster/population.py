@@ -266,12 +266,15 @@ class Population:
         if not isinstance(model, TunedModel):
             return with_widths(plain, problem.Phi)
         one = model.prior(self.problem)._asdict()
-        shared = {name: repeated(np.asarray(x), n) for name, x in one.items()}
+        shared = {}
+        for name, x in one.items():
+            shared[name] = repeated(np.asarray(x), n)
+        t = np.where(places >= 0, self._t[places], 0)
         return Tuned(**shared)._replace(
             **plain._asdict(),
             lam=np.full(n, self._all.lam),
             sigma=np.full(n, self._all.sigma),
-            t=np.where(places >= 0, self._t[places], 0),
+            t=t,
         )
 
     # --- feedback ---------------------------------------------------------------------------------
@@ -368,14 +371,15 @@ class Population:
         return self._places(users)
 
     def _mask(self, available: Any, n: int) -> Array:
-        if isinstance(available, np.ndarray) and available.ndim == 2:
-            if available.dtype != bool or available.shape != (n, self.problem.L):
-                raise MaskError(
-                    f"a mask for {n} users must be booleans of shape ({n}, {self.problem.L}), "
-                    f"got {available.dtype} of shape {available.shape}"
-                )
-            return available
-        return self.catalogue.mask(available)
+        if not isinstance(available, np.ndarray) or available.ndim != 2:
+            return self.catalogue.mask(available)
+        shape = (n, self.problem.L)
+        if available.dtype != bool or available.shape != shape:
+            raise MaskError(
+                f"a mask for {n} users must be booleans of shape {shape}, "
+                f"got {available.dtype} of shape {available.shape}"
+            )
+        return available
 
     def _checked(self, users: list[Any], items: Any, weights: Any) -> Lists:
         """What was observed, as positions and weights (n, K), -1 pads."""
@@ -385,11 +389,12 @@ class Population:
                     f"{len(users)} users need as many lists of {what}, got {given!r:.100}"
                 )
         A = self._positions(items)
-        lengths = (A >= 0).sum(-1)
+        chosen = A >= 0
+        lengths = chosen.sum(-1)
         if repeats(A):
             raise ItemsError("an item is there twice for one user: give each once")
         w = np.zeros(A.shape)
-        w[A >= 0] = joined_weights(weights, lengths)
+        w[chosen] = joined_weights(weights, lengths)
         require_squares(w)
         return Lists(A, w)
 

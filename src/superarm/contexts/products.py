@@ -170,7 +170,8 @@ class Concatenated(_Context):
         if is_sparse(rows):
             wider: Array = sparse_arrays().with_ones(rows)
             return wider
-        ones = np.ones((len(rows), 1), rows.dtype)
+        one_each = (len(rows), 1)
+        ones = np.ones(one_each, rows.dtype)
         return np.concatenate([ones, rows], axis=1)
 
     @staticmethod
@@ -207,10 +208,11 @@ def remade(
     that they are counted before they are made.
     """
     k = left.shape[1]
-    d = k * x.size if made is Outer else k + x.size
+    k_x = x.size
+    d = k * k_x if made is Outer else k + k_x
     if d > MOST_FEATURES:
         raise FeaturesError(
-            f"a file or record may have {MOST_FEATURES} features, but a context of {x.size} and "
+            f"a file or record may have {MOST_FEATURES} features, but a context of {k_x} and "
             f"items of {k} make {d}"
         )
     return InContext(left, made.matrix(x, k), made, x, x_names, item_names)

@@ -171,10 +171,12 @@ def unpacked(array: Array, n: int | None = None) -> list[str]:
     """The texts that `packed` put there; there must be n, if n is given."""
     if array.dtype != np.uint8:
         raise ValueError(f"texts are kept as bytes, not as {array.dtype}")
-    if n not in (None, np.count_nonzero(array == 0)):
+    found = np.count_nonzero(array == 0)
+    if n not in (None, found):
         raise ValueError(f"there should be {n} texts")
     joined = array.tobytes().decode("utf-8", "surrogatepass")
-    return joined.split("\0")[1:]
+    _, *texts = joined.split("\0")  # each begins with a zero byte
+    return texts
 
 
 def _plain(value: Any) -> Any:
@@ -278,12 +280,15 @@ def _check_directory(file: BinaryIO) -> int:
     """The size of a file; refuses one whose directory is large, before it is read."""
     size = file.seek(0, 2)
     tail = _WIDE_END.size + _END.size
-    file.seek(max(0, size - tail))
+    start = max(0, size - tail)
+    file.seek(start)
     records = file.read(tail).rjust(tail, b"\0")
-    mark, directory, _, comment = _END.unpack(records[_WIDE_END.size :])
+    wide_end = records[: _WIDE_END.size]
+    end = records[_WIDE_END.size :]
+    mark, directory, _, comment = _END.unpack(end)
     if mark != b"PK\5\6" or comment != b"\0\0":
         raise ValueError("its end is not that of an archive")
-    wide_mark, wide_directory, _, locator = _WIDE_END.unpack(records[: _WIDE_END.size])
+    wide_mark, wide_directory, _, locator = _WIDE_END.unpack(wide_end)
     if locator == b"PK\6\7":
         directory = wide_directory if wide_mark == b"PK\6\6" else size
     if directory > _MOST_DIRECTORY:

@@ -24,33 +24,20 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from superarm.agent.catalogue import Catalogue
 from superarm.agent.constraints import constraints
 from superarm.agent.explain import times_chosen
-from superarm.arrays import (
-    Array,
-    Features,
-    Product,
-    Selection,
-    as_float64,
-    is_product,
-    is_selection,
-    is_sparse,
-    sparse_arrays,
-    take_rows,
-)
+from superarm.arrays import Array
 from superarm.checks import as_numbers, is_real, require_count
-from superarm.contracts import Feedback, Learner, Oracle, Problem, features_stay, require_learner
+from superarm.contracts import Feedback, Learner, Oracle, features_stay, require_learner
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ParameterError
 from superarm.learners import Greedy
-from superarm.offline.intervals import ENOUGH_DRAWS, Estimate, Parts, estimate, is_clicks
+from superarm.offline.intervals import ENOUGH_DRAWS, Estimate, Parts, estimate
 from superarm.offline.lists import by_name, padded
 from superarm.offline.log import Log, refuse_first
-from superarm.oracles import TopK
-from superarm.oracles.base import Masked
+from superarm.offline.predictions import predicted, problem_of
 
 
 class Replay(NamedTuple):
@@ -157,7 +144,7 @@ def doubly_robust(
     _check_log(log, level)
     learner = Greedy() if model is None else model
     targets = _targets(log, target, against)
-    parts = [_parts(log, q, *_predict(log, q, learner, folds, past)) for q in targets]
+    parts = [_parts(log, q, *predicted(log, q, learner, folds, past)) for q in targets]
     beside = _beside(log, against)
     return _estimate(log, parts, beside=beside, normalized=normalized, level=level)
 
@@ -206,11 +193,11 @@ def replay(
     _check_learner(log, learner, belief, oracle, rng)
     model = learner.model
     if belief is None:
-        belief = model.prior(_problem(log, 0, oracle))
+        belief = model.prior(problem_of(log, 0, oracle))
     ratio = np.zeros(log.A.shape)
     choices = []
     for i, logged in enumerate(log.A):
-        problem = _problem(log, i, oracle)
+        problem = problem_of(log, i, oracle)
         A = decide(learner, belief, problem, rng)
         choices.append(A[A >= 0])
         both = np.isin(logged, choices[i])
@@ -265,80 +252,6 @@ def _estimate(
     return found._replace(few_draws=float(max(shares)))
 
 
-def _predict(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tuple[Array, Array]:
-    """M_i (n,), and ŵ_i of the logged items (n, K), by a learner that knows other decisions."""
-    require_count(folds=folds)
-    if not 2 <= folds <= log.n:
-        raise ParameterError(
-            f"folds must lie between 2 and the number of decisions, {log.n}; got {folds}"
-        )
-    require_learner(learner)
-    model = learner.model
-    if not model.uses_features:
-        raise FeaturesError(
-            f"{type(learner).__name__} learns nothing from features: "
-            "take a linear model, as Greedy()"
-        )
-    rng = np.random.default_rng(0)  # for a learner that draws: valid too, but Greedy is better
-    rows = np.stack([as_float64(take_rows(log.Phi[i], log.A[i])) for i in range(log.n)])
-    adds_constant = is_clicks(log.w) and not _has_constant(rows[log.A >= 0])
-    problem = _problem(log, 0, TopK(1))
-    if adds_constant:
-        problem = problem._replace(Phi=_with_constant(problem.Phi))
-        ones = log.A[..., None] >= 0  # none where A pads
-        rows = np.concatenate([ones, rows], axis=-1)
-    fold = np.arange(log.n) * folds // log.n
-    q = np.broadcast_to(q, (log.n, log.L))
-    direct = np.zeros(log.n)
-    predicted = np.zeros(log.A.shape)
-    for k in range(folds):
-        known = fold < k if past else fold != k
-        belief = model.prior(problem)
-        if known.any():
-            w = log.w[known].ravel()
-            nowhere = np.full(len(w), -1)
-            feedback = Feedback(nowhere, rows[known].reshape(-1, problem.d), w)
-            belief = model.learn(belief, problem, feedback)
-        Phi: Features | None = None
-        for i in np.flatnonzero(fold == k):
-            if Phi is not log.Phi[i]:
-                Phi = log.Phi[i]
-                seen = _with_constant(Phi) if adds_constant else Phi
-                w_hat = learner.weights(belief, problem._replace(Phi=seen), rng)
-            direct[i] = q[i] @ w_hat
-            predicted[i] = w_hat[log.A[i]]
-    return direct, np.where(log.A >= 0, predicted, 0.0)
-
-
-def _has_constant(rows: Array) -> bool:
-    """Whether a feature is the same, and not 0, in all rows (n, d)."""
-    first = rows[0]
-    same = (rows == first).all(axis=0)
-    constant = same & (first != 0)
-    return bool(constant.any())
-
-
-def _with_constant(Phi: Features) -> Features:
-    """The features with one more before the others, which is 1 for all items."""
-    if not is_product(Phi):
-        return _with_ones(Phi)
-    left = _with_ones(Phi.left)
-    B = Phi.right
-    if not is_selection(B):
-        return Product(left, block_diag(1.0, B))
-    source = np.append(0, B.source + 1)
-    scale = np.append(1.0, B.scale)
-    return Product(left, Selection(B.k + 1, source, scale))
-
-
-def _with_ones(rows: Array) -> Array:
-    if is_sparse(rows):
-        wider: Array = sparse_arrays().with_ones(rows)
-        return wider
-    ones = np.ones((len(rows), 1), rows.dtype)
-    return np.concatenate([ones, rows], axis=-1)
-
-
 def probabilities(
     log: Log,
     learner: Learner,
@@ -380,15 +293,18 @@ def probabilities(
     require_count(draws=draws)
     oracle = _aligned(oracle, log)
     _check_learner(log, learner, belief, oracle, rng)
+    model = learner.model
     if belief is None:
-        belief = learner.model.prior(_problem(log, 0, oracle))
+        first = problem_of(log, 0, oracle)
+        belief = model.prior(first)
     times = []
     for i in range(log.n):
-        problem = _problem(log, i, oracle)
-        times.append(times_chosen(learner, belief, problem, draws=draws, rng=rng))
+        problem = problem_of(log, i, oracle)
+        chosen = times_chosen(learner, belief, problem, draws=draws, rng=rng)
+        times.append(chosen)
         if learns:
             seen = Feedback.of(problem, log.A[i], log.w[i])
-            belief = learner.model.learn(belief, problem, seen)
+            belief = model.learn(belief, problem, seen)
     return np.stack(times) / draws
 
 
@@ -396,13 +312,6 @@ def _aligned(oracle: Any, log: Log) -> Oracle:
     """The oracle over the items of the log, by their ids where it is built by id."""
     catalogue = Catalogue(log.ids, log.L)
     return constraints(oracle, catalogue).fitted(catalogue)
-
-
-def _problem(log: Log, i: int, oracle: Oracle) -> Problem:
-    """The problem of decision i."""
-    if log.available is not None:
-        oracle = Masked(oracle, log.available[i])
-    return Problem(log.Phi[i], oracle)
 
 
 def _targets(log: Log, target: Any, against: Any) -> list[Array]:
@@ -451,7 +360,7 @@ def _check_learner(log: Log, learner: Any, belief: Any, oracle: Oracle, rng: Any
             f"rng must be a generator, as np.random.default_rng(0), got {rng!r:.60}"
         )
     model = learner.model
-    start = model.prior(_problem(log, 0, oracle))
+    start = model.prior(problem_of(log, 0, oracle))
     if features_stay(model) and any(Phi is not log.Phi[0] for Phi in log.Phi):
         raise FeaturesError(
             "a mixed-effects learner learns how items deviate from their features: they must stay, "

@@ -265,10 +265,12 @@ def _table(values: Any, name: str, n: int, K: int) -> Array:
         table = as_numbers(values)
     except ValueError as error:
         raise ParameterError(f"{name} must be probabilities (items, {K}) ({error})") from error
-    if table.ndim not in (2, 3) or table.shape[-1] != K or table.shape[:-2] not in ((), (n,)):
+    leading = table.shape[:-2]
+    if table.ndim not in (2, 3) or table.shape[-1] != K or leading not in ((), (n,)):
         raise ParameterError(
             f"{name} must have shape (items, {K}) or ({n}, items, {K}), got {table.shape}"
         )
-    if not ((table >= 0) & (table <= 1)).all():
+    within = (table >= 0) & (table <= 1)
+    if not within.all():
         raise ParameterError(f"{name} must be probabilities, between 0 and 1")
     return table

@@ -68,16 +68,18 @@ async def create(service: Service, body: CreateAgent) -> AgentInfo:
         raise TooLarge(f"there may be {service.limits.agents} agents: remove one first")
     learner = learner_of(plain(body.learner, "/learner"))
     _require_settings(learner, body.half_life, body.default)
+    context = None
+    if body.context is not None:
+        context = msgspec.to_builtins(body.context)
+        context["kind"] = body.context.kind
     event = Created(
         name=body.name,
         learner=dict(body.learner),
         oracle=limited(service.limits, body.oracle),
-        context=None if body.context is None else msgspec.to_builtins(body.context),
+        context=context,
         half_life=seconds(body.half_life, "/half_life"),
         default=default_of(body.default),
     )
-    if body.context is not None:
-        event.context["kind"] = body.context.kind  # type: ignore[index]
     trial = await asyncio.to_thread(trial_of, service.limits, None, event)
     put = None
     if body.items is not None:
@@ -92,12 +94,16 @@ async def create(service: Service, body: CreateAgent) -> AgentInfo:
 async def change(service: Service, name: str, body: ChangeAgent) -> AgentInfo:
     """Other settings for an agent."""
     folded = service.view(name)
-    learner = learner_of(plain(body.learner or folded.created.learner, "/learner"))
+    spec = body.learner or folded.created.learner
+    learner = learner_of(plain(spec, "/learner"))
     default = body.default or folded.default or folded.created.default
     _require_settings(learner, folded.half_life, default)
+    oracle = None
+    if body.oracle is not None:
+        oracle = limited(service.limits, body.oracle)
     event = Changed(
         learner=body.learner,
-        oracle=None if body.oracle is None else limited(service.limits, body.oracle),
+        oracle=oracle,
         default=default_of(body.default),
     )
     if event == Changed():
@@ -106,7 +112,8 @@ async def change(service: Service, name: str, body: ChangeAgent) -> AgentInfo:
     if body.learner is not None:
         await asyncio.to_thread(_try_learner, service, folded, body.learner)
     work = commits.change(name, folded.created_at, event, folded.position)
-    await service.published(await service.written(work), name)
+    position = await service.written(work)
+    await service.published(position, name)
     return info(name, service.view(name))
 
 
@@ -136,7 +143,8 @@ def _require_few_features(limits: Limits, folded: Folded, d_i: int) -> None:
     d = d_i
     if context is not None:
         d_u = len(context["names"])
-        d = d_u * d_i if context["kind"] == "outer" else d_u + d_i
+        multiplied = context["kind"] == "outer"
+        d = d_u * d_i if multiplied else d_u + d_i
     if d > limits.features:
         raise TooLarge(f"there may be {limits.features} features in all, not {d}", "/features")
 
@@ -201,10 +209,11 @@ def _items(limits: Limits, folded: Folded, body: Items) -> ItemsPut:
             f"{len(body.features)} rows",
             "/features",
         )
-    _require_few_features(limits, folded, rows.shape[1])
+    d = rows.shape[1]
+    _require_few_features(limits, folded, d)
     names = body.names
-    if names is not None and (len(names) != rows.shape[1] or len(set(names)) < len(names)):
-        raise Unfit(f"there must be a name of its own per feature, {rows.shape[1]}", "/names")
+    if names is not None and (len(names) != d or len(set(names)) < len(names)):
+        raise Unfit(f"there must be a name of its own per feature, {d}", "/names")
     known = names_of(folded)
     if folded.state is not None:
         rows = in_order(rows, names, known)
@@ -259,13 +268,14 @@ def items(service: Service, name: str, start: int, limit: int) -> ItemList:
     Phi = state.problem.Phi
     names = names_of(service.view(name))
     rows = Phi.rows if isinstance(Phi, InContext) else Phi
-    end = min(start + limit, state.catalogue.n)
+    total = state.catalogue.n
+    end = min(start + limit, total)
     return ItemList(
         items=state.catalogue.ids[start:end].tolist(),
         features=np.asarray(rows[start:end], np.float64).tolist(),
         names=names,
-        total=state.catalogue.n,
-        next=end if end < state.catalogue.n else None,
+        total=total,
+        next=end if end < total else None,
     )
 
 

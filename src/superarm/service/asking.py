@@ -74,10 +74,11 @@ def info(name: str, folded: Folded) -> AgentInfo:
 
 def names_of(folded: Folded) -> list[str] | None:
     """The names of the features of items."""
-    if folded.state is None:
+    state = folded.state
+    if state is None:
         return None
-    Phi = folded.state.problem.Phi
-    names = Phi.item_names if isinstance(Phi, InContext) else folded.state.catalogue.names
+    Phi = state.problem.Phi
+    names = Phi.item_names if isinstance(Phi, InContext) else state.catalogue.names
     return None if names is None else list(names)
 
 
@@ -160,11 +161,14 @@ def limited(limits: Limits, spec: dict[str, Any]) -> dict[str, Any]:
         if name in found:
             raise Unfit(f"{name} is set by the service: leave it out", f"/oracle/{name}")
     for name, at_most in SEARCHED.items():
-        if _largest(found.get(name)) > at_most:
+        largest = _largest(found.get(name))
+        if largest > at_most:
             raise TooLarge(f"{name} may be {at_most} at most", f"/oracle/{name}")
+    ends = 2 * limits.items  # of a graph whose edges are the items
     for name in SIZES:
-        if _largest(found.get(name)) > 2 * limits.items:  # so many ends has a graph of them
-            raise TooLarge(f"{name} may go up to {2 * limits.items}", f"/oracle/{name}")
+        largest = _largest(found.get(name))
+        if largest > ends:
+            raise TooLarge(f"{name} may go up to {ends}", f"/oracle/{name}")
     return found
 
 

@@ -243,7 +243,8 @@ def _list_keys(arguments: argparse.Namespace) -> None:
     database = server.opened(arguments.data, arguments.database)
     for key in keys.listed(database.read()):
         state = "revoked" if key.revoked else "valid"
-        print(f"{key.id}  {state:8}{' '.join(key.scopes):30}{key.created[:19]}  {key.note}")
+        scopes = " ".join(key.scopes)
+        print(f"{key.id}  {state:8}{scopes:30}{key.created[:19]}  {key.note}")
     database.close()
 
 

@@ -149,7 +149,9 @@ def _needed(tx: Connection, base: int) -> set[int]:
     rows = tx.rows("SELECT body FROM events WHERE position > ? AND kind = 'observed'", (base,))
     for (body,) in rows:
         event: Observed = decoded(body)
-        needed.update(seen.decision for seen in event.seen if seen.decision <= base)
+        for seen in event.seen:
+            if seen.decision <= base:
+                needed.add(seen.decision)
     return needed
 
 

@@ -46,7 +46,8 @@ EVERYTHING = Among()
 def require_affordable(limits: Limits, state: State, last: int) -> None:
     """Refuse to run through more decisions than there is time or memory for."""
     call = asked(state, None, None, None)
-    by_time = int(limits.evaluate_seconds / seconds_of_one(call))
+    seconds = seconds_of_one(call)
+    by_time = int(limits.evaluate_seconds / seconds)
     by_memory = limits.masks // state.catalogue.L
     most = min(by_time, by_memory)
     if last > most:

@@ -89,7 +89,8 @@ class _Log:
                 raise ParameterError(
                     f"there is no agent {agent!r:.60} in the log, but {known:.500}"
                 )
-            self._where = f"WHERE agent IN ({', '.join('?' * len(wanted))})"
+            marks = ", ".join("?" * len(wanted))
+            self._where = f"WHERE agent IN ({marks})"
             self._given = tuple(wanted)
 
     @functools.cached_property
@@ -126,8 +127,12 @@ class _Log:
         if isinstance(event, Corrected):
             return {"feedback": list(self.corrected(event))}
         if isinstance(event, ItemsPut):
-            found = {"items": event.items, "features": event.features.array().tolist()}
-            return found | {"names": event.names, "oracle": event.oracle}
+            return {
+                "items": event.items,
+                "features": event.features.array().tolist(),
+                "names": event.names,
+                "oracle": event.oracle,
+            }
         if isinstance(event, Loaded):
             return {"bytes": len(event.file)}
         return _plain(event)
@@ -157,9 +162,10 @@ class _Log:
     def _decision(self, position: int) -> Any:
         """The decision at a position; None if it was erased, or is no longer kept."""
         found = self._connection.execute("SELECT body FROM events WHERE position = ?", (position,))
-        if not found or found[0][0] is None:
+        body = found[0][0] if found else None
+        if body is None:
             return None
-        return decoded(bytes(found[0][0]))
+        return decoded(bytes(body))
 
 
 def decision(position: int, event: Decided) -> Row:
@@ -177,7 +183,9 @@ def _plain(event: Any) -> Row:
 
 def names(connection: Connection) -> dict[int, str]:
     """The names of all agents that the log knows, by where they were created."""
-    found = {at: name for name, at in log.agents(connection).items()}
+    found = {}
+    for name, at in log.agents(connection).items():
+        found[at] = name
     rows = connection.rows("SELECT position, body FROM events WHERE kind = 'created'")
     for position, body in rows:
         created: Created = decoded(bytes(body))
@@ -203,7 +211,8 @@ class _Table:
 
     def add(self, row: Row) -> None:
         """One more row, of which the columns are taken."""
-        self._waiting.append({name: row.get(name) for name in self._columns})
+        complete = {name: row.get(name) for name in self._columns}
+        self._waiting.append(complete)
         self.n += 1
         if len(self._waiting) >= BATCH:
             self._flush()
@@ -280,7 +289,9 @@ def _decision_row(position: int, event: Decided) -> Row:
     found = decision(position, event)
     for name in ("items", "available"):
         listed = found.get(name)
-        found[name] = None if listed is None else [str(item) for item in listed]
+        if listed is not None:
+            listed = [str(item) for item in listed]
+        found[name] = listed
     oracle = found.get("oracle")
     found["oracle"] = None if oracle is None else json.dumps(oracle)
     return found

@@ -122,13 +122,16 @@ async def load(service: Service, name: str, file: bytes) -> AgentInfo:
     event = Loaded(file)
     after = await asyncio.to_thread(trial_of, service.limits, folded, event)
     state: Any = after.state
-    if state.learner != learner_of(folded.created.learner):
+    learner = learner_of(folded.created.learner)
+    if state.learner != learner:
         raise Unfit(f"the file was saved with {state.learner}, which is not the agent's learner")
     _require_alike(folded, after)
     if is_sparse(side_of(state.problem.Phi)):
         raise Unfit("the file has sparse features, which a service does not take")
-    if state.catalogue.kind not in ("whole numbers", "text"):
+    kind = state.catalogue.kind
+    if kind not in ("whole numbers", "text"):
         raise Unfit("the ids of a service's items are whole numbers or text")
     work = commits.change(name, folded.created_at, event, folded.position)
-    await service.published(await service.written(work), name)
+    position = await service.written(work)
+    await service.published(position, name)
     return info(name, service.view(name))

@@ -103,7 +103,8 @@ def _operation(route: Route) -> dict[str, Any]:
 def _answer(route: Route) -> dict[str, Any]:
     found: dict[str, Any] = {"description": route.summary}
     if route.reply is bytes:
-        found["content"] = {"application/octet-stream": {"schema": {"type": "string"}}}
+        file = {"schema": {"type": "string"}}
+        found["content"] = {"application/octet-stream": file}
     elif route.reply is str:
         found["content"] = {EVENTS: {"schema": _EVENT}}
     elif route.reply is not None:
@@ -154,9 +155,11 @@ def page(routes: Sequence[Route]) -> str:
     for route in routes:
         parts.append(_section(route, described))
     parts.append("<h2>Types</h2>")
-    for name, schema in described["components"]["schemas"].items():
+    schemas = described["components"]["schemas"]
+    for name, schema in schemas.items():
         parts.append(f'<details id="{name}"><summary>{name}</summary>{_shown(schema)}</details>')
-    return "".join([*parts, "</main>"])
+    parts.append("</main>")
+    return "".join(parts)
 
 
 def _section(route: Route, described: dict[str, Any]) -> str:

@@ -53,7 +53,8 @@ def _require(values: Any, kind: Any, field: str) -> None:
 def _of_csv(body: bytes) -> Items:
     try:
         text = body.decode("utf-8-sig")
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        lines = io.StringIO(text, newline="")
+        rows = list(csv.reader(lines, strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
         raise Unfit(f"the file is no CSV in UTF-8 ({error})") from error
     if len(rows) < 2:
@@ -69,7 +70,11 @@ def _of_csv(body: bytes) -> Items:
             raise Unfit(f"line {line} has {len(row)} entries, the first has {len(names)}")
         ids.append(row[at])
         features.append([_number(x, line) for j, x in enumerate(row) if j != at])
-    return Items(items=_ids(ids), features=features, names=_others(names, at))
+    return Items(
+        items=_ids(ids),
+        features=features,
+        names=_others(names, at),
+    )
 
 
 def _of_arrow(body: bytes, media: str) -> Items:
@@ -95,7 +100,11 @@ def _of_arrow(body: bytes, media: str) -> Items:
     ) as error:
         raise Unfit(f"the file is no {media} ({str(error)[:200]})") from error
     features = [[_value(x) for x in row] for row in zip(*columns, strict=True)]
-    return Items(items=_ids(ids), features=features, names=_others(names, at))
+    return Items(
+        items=_ids(ids),
+        features=features,
+        names=_others(names, at),
+    )
 
 
 def _table(body: bytes, media: str) -> Any:
@@ -178,6 +187,7 @@ def _ids(values: list[Any]) -> list[Id]:
 def _is_whole(text: str) -> bool:
     """Whether a text is a whole number as it would be written: 7, not 07 or +7."""
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+    is_number = digits.isascii() and digits.isdigit()
+    if not is_number or len(digits) > 18:
         return False
     return str(int(text)) == text

@@ -166,7 +166,8 @@ def compact(folder: Path, before: str | None) -> str:
     size = path.stat().st_size
     with server.alone(folder), opened(folder) as database:
         with database.steady() as connection:
-            if any(True for _ in _faults(connection)):
+            damaged = any(True for _ in _faults(connection))
+            if damaged:
                 raise FileError(f"the log in {folder} is damaged: superarm log verify says how")
         found = compaction.compact(database, moment)
     left = path.stat().st_size

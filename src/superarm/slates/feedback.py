@@ -163,8 +163,10 @@ def _debiased(
     if link != "logit":
         raise ParameterError(f"link must be 'identity' or 'logit', got {link!r}")
     alpha = _attraction(attraction, clicks)
-    missed = p * (1 - alpha) / (1 - p * alpha)
-    return clicks, where(clicks > 0, 1.0, missed)
+    unclicked = 1 - p * alpha
+    missed = p * (1 - alpha) / unclicked
+    importance = where(clicks > 0, 1.0, missed)
+    return clicks, importance
 
 
 def _attraction(attraction: Any, clicks: Array) -> Array:
@@ -262,7 +264,9 @@ def seen_weights(
     {'c': 0.0}
     """
     clicks = _clicks_by_item(items, clicked)
-    among = list(_looked_at(list(clicks), clicks, seen))
+    slate = list(clicks)
+    looked_at = _looked_at(slate, clicks, seen)
+    among = list(looked_at)
     for item in clicked:
         if item not in among:
             raise ItemsError(f"item {item!r:.100} was clicked, but is not among those seen")
@@ -277,7 +281,10 @@ def _looked_at(
     """The items that were seen."""
     if seen is None:
         places = [k for k, item in enumerate(items) if clicks[item]]
-        return items[: places[-1] + 1] if places else items
+        if not places:
+            return items
+        last = places[-1]
+        return items[: last + 1]
     if isinstance(seen, Collection):
         return [_on_slate(item, clicks, "seen") for item in seen]
     if not (is_whole(seen) and 0 <= seen <= len(items)):

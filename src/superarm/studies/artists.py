@@ -129,9 +129,11 @@ def run(study: Study) -> Outcome:
 
 def claims(content: Content) -> Iterator[Row]:
     """What the paper says about artists, in each reading."""
-    for reading, results in {"": content["results"], **content["readings"]}.items():
-        t = max(results["CombLinTS"]["return_at"], key=int)
-        linear = returns.return_at(results["CombLinTS"], t)
+    readings = {"": content["results"], **content["readings"]}
+    for reading, results in readings.items():
+        thompson = results["CombLinTS"]
+        t = max(thompson["return_at"], key=int)
+        linear = returns.return_at(thompson, t)
         rivals = [returns.return_at(results[name], t) for name in returns.BASELINES]
         best = max(rivals, key=lambda rival: rival["mean"])
         lead = linear["mean"] - best["mean"]

@@ -44,10 +44,11 @@ def compare(
     traces = study.compare(f"{name} n={n}", instance, learners, n, replicates)
     found = Comparison({}, {})
     for label, trace in traces.items():
-        found.regret[label] = regret(trace)
+        regrets = regret(trace)
+        found.regret[label] = regrets
         found.results[label] = {
             "learner": repr(learners[label]),
-            "regret": estimate(regret(trace)[:, -1]),
+            "regret": estimate(regrets[:, -1]),
             "return": estimate(share(trace)[:, -1]),
         }
     return found
@@ -118,9 +119,10 @@ def rows(content: Content) -> Iterator[Row]:
         share_of = {label: result["return"] for label, result in content["scales"].items()}
         chosen = share_of.pop("auto")
         best = max(share_of, key=lambda label: share_of[label]["mean"])
+        share_of_best = percent(share_of[best])
         yield Row(
             "ads: CombLinTS, scales from the evidence",
-            f"best of {len(share_of)} fixed pairs, {best}: {percent(share_of[best])}",
+            f"best of {len(share_of)} fixed pairs, {best}: {share_of_best}",
             percent(chosen),
         )
 

@@ -89,8 +89,10 @@ def right_scales(seed: int) -> Right:
     for level in LEVELS:
         for n in (60, 500):
             for design in designs(np.random.default_rng(seed), n, level):
-                right.fits.append(is_right(fit_scales(design.rows, design.weights).sigma))
-                right.refits.append(is_right(refitted_sigma(design)))
+                fit = fit_scales(design.rows, design.weights)
+                right.fits.append(is_right(fit.sigma))
+                refitted = refitted_sigma(design)
+                right.refits.append(is_right(refitted))
     return right
 
 
@@ -157,8 +159,9 @@ def _share(inside: object) -> dict[str, float | None]:
 
 def run(study: Study, replicates: int) -> Content:
     """All of it, for JSON."""
+    few = max(2, replicates // 10)
     return {
-        "scales": _scales(study, max(2, replicates // 10)),
+        "scales": _scales(study, few),
         "importance": {f"{v:g}": _importance(study, v, replicates) for v in IMPORTANCE},
         "clicks": {f"{rate:g}": _clicks(study, rate, replicates) for rate in RATES},
     }

@@ -137,16 +137,18 @@ def rows(problems: Content) -> Iterator[Row]:
     for name, results in problems.items():
         fixed = {x: results[f"explore={x:g}"]["regret"] for x in EXPLORE}
         best = min(fixed, key=lambda x: fixed[x]["mean"])
-        before = f"explore={BEFORE:g}: {number(fixed[BEFORE])}"
+        before = f"explore={BEFORE:g}"
+        before_regret = number(fixed[BEFORE])
         yield Row(
             f"{name}: regret of CombMixTS",
-            f"{before}; best, {best:g}: {number(fixed[best])}",
+            f"{before}: {before_regret}; best, {best:g}: {number(fixed[best])}",
             number(results[ADAPTIVE]["regret"]),
         )
         if name in ("ads", "artists"):
+            before_share = percent(results[before]["return"])
             yield Row(
                 f"{name}: share of the optimum of CombMixTS",
-                f"explore={BEFORE:g}: {percent(results[f'explore={BEFORE:g}']['return'])}",
+                f"{before}: {before_share}",
                 percent(results[ADAPTIVE]["return"]),
             )
 

@@ -174,7 +174,8 @@ def _drawn(out: Path, figures: Figures) -> list[Picture]:
         path = out / f"{name}.png"
         figure.savefig(path, dpi=DPI)
         figure.savefig(out / f"{name}.svg", dpi=150)
-        pictures.append(Picture(path, words.CAPTIONS.get(name, name)))
+        caption = words.CAPTIONS.get(name, name)
+        pictures.append(Picture(path, caption))
     return pictures
 
 

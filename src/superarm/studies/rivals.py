@@ -60,7 +60,8 @@ class LiteralCombLinTS(_Rival):
             # rounding has made Σ indefinite: what np.random.multivariate_normal falls back to
             parts = np.linalg.svd(belief.Sigma)
             root = parts.U * np.sqrt(parts.S)[..., None, :]
-        theta = belief.theta + matvec(root, normal(rng, belief.theta))
+        noise = normal(rng, belief.theta)
+        theta = belief.theta + matvec(root, noise)
         return matvec(problem.Phi, theta)
 
     def learn(

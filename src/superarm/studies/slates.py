@@ -76,7 +76,8 @@ class Page:
 
     def __post_init__(self) -> None:
         require_count(L=self.L, K=self.K, d=self.d, logged=self.logged)
-        if self.reading not in READINGS.get(self.users, ()):
+        known = READINGS.get(self.users, ())
+        if self.reading not in known:
             raise ParameterError(
                 f"users must be one of {', '.join(READINGS)}, and reading one of what READINGS has "
                 f"for them, got {self.users!r} and {self.reading!r}"
@@ -106,8 +107,10 @@ class Page:
         if self.reading == "cascade":
             return cascade
         if self.reading == "positions, learned":
-            A = np.argsort(past.random((self.logged, self.L)))[:, : self.K]
-            clicks = past.random(A.shape) < mean[A] * p
+            orders = np.argsort(past.random((self.logged, self.L)))
+            A = orders[:, : self.K]
+            rates = mean[A] * p
+            clicks = past.random(A.shape) < rates
             p = fit_examination(A, clicks).p
         return partial(position_based, examination=p)
 
@@ -317,10 +320,12 @@ def _recommendations(
 def _ends(values: Array) -> Content:
     """Regret (replicates, episodes) half way and at the end."""
     half = values.shape[-1] // 2
+    at_half = values[:, half - 1]
+    at_end = values[:, -1]
     return {
-        "half": estimate(values[:, half - 1]),
-        "regret": estimate(values[:, -1]),
-        "second half": estimate(values[:, -1] - values[:, half - 1]),
+        "half": estimate(at_half),
+        "regret": estimate(at_end),
+        "second half": estimate(at_end - at_half),
     }
 
 

@@ -110,10 +110,13 @@ class Study:
         asked = list(settings)
         missing = self._missing(asked)
         for setting in missing:
-            self._path(setting).parent.mkdir(parents=True, exist_ok=True)
+            folder = self._path(setting).parent
+            folder.mkdir(parents=True, exist_ok=True)
         together = [setting for setting in missing if self._device(setting) is None]
         with self._line(asked) as line:
-            line.found(sum(one.ahead for one in asked) - sum(one.ahead for one in missing))
+            in_all = sum(one.ahead for one in asked)
+            left = sum(one.ahead for one in missing)
+            line.found(in_all - left)
             for setting in missing:
                 if self._device(setting) is not None:
                     self._play_on_device(setting, line)

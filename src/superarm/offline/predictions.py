@@ -1,0 +1,107 @@
+"""What a learner predicts of each logged decision, after it learned from the others."""
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from superarm.arrays import (
+    Array,
+    Features,
+    Product,
+    Selection,
+    as_float64,
+    is_product,
+    is_selection,
+    is_sparse,
+    sparse_arrays,
+    take_rows,
+)
+from superarm.checks import require_count
+from superarm.contracts import Feedback, Learner, Oracle, Problem, require_learner
+from superarm.errors import FeaturesError, ParameterError
+from superarm.offline.intervals import is_clicks
+from superarm.offline.log import Log
+from superarm.oracles import TopK
+from superarm.oracles.base import Masked
+
+
+def problem_of(log: Log, i: int, oracle: Oracle) -> Problem:
+    """The problem of decision i."""
+    if log.available is not None:
+        oracle = Masked(oracle, log.available[i])
+    return Problem(log.Phi[i], oracle)
+
+
+def predicted(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> tuple[Array, Array]:
+    """M_i (n,), and ŵ_i of the logged items (n, K), by a learner that knows other decisions."""
+    require_count(folds=folds)
+    if not 2 <= folds <= log.n:
+        raise ParameterError(
+            f"folds must lie between 2 and the number of decisions, {log.n}; got {folds}"
+        )
+    require_learner(learner)
+    model = learner.model
+    if not model.uses_features:
+        raise FeaturesError(
+            f"{type(learner).__name__} learns nothing from features: "
+            "take a linear model, as Greedy()"
+        )
+    rng = np.random.default_rng(0)  # for a learner that draws: valid too, but Greedy is better
+    rows = np.stack([as_float64(take_rows(log.Phi[i], log.A[i])) for i in range(log.n)])
+    adds_constant = is_clicks(log.w) and not _has_constant(rows[log.A >= 0])
+    problem = problem_of(log, 0, TopK(1))
+    if adds_constant:
+        problem = problem._replace(Phi=_with_constant(problem.Phi))
+        ones = log.A[..., None] >= 0  # none where A pads
+        rows = np.concatenate([ones, rows], axis=-1)
+    fold = np.arange(log.n) * folds // log.n
+    q = np.broadcast_to(q, (log.n, log.L))
+    direct = np.zeros(log.n)
+    of_logged = np.zeros(log.A.shape)
+    for k in range(folds):
+        known = fold < k if past else fold != k
+        belief = model.prior(problem)
+        if known.any():
+            w = log.w[known].ravel()
+            nowhere = np.full(len(w), -1)
+            feedback = Feedback(nowhere, rows[known].reshape(-1, problem.d), w)
+            belief = model.learn(belief, problem, feedback)
+        Phi: Features | None = None
+        for i in np.flatnonzero(fold == k):
+            if Phi is not log.Phi[i]:
+                Phi = log.Phi[i]
+                seen = _with_constant(Phi) if adds_constant else Phi
+                w_hat = learner.weights(belief, problem._replace(Phi=seen), rng)
+            direct[i] = q[i] @ w_hat
+            of_logged[i] = w_hat[log.A[i]]
+    return direct, np.where(log.A >= 0, of_logged, 0.0)
+
+
+def _has_constant(rows: Array) -> bool:
+    """Whether a feature is the same, and not 0, in all rows (n, d)."""
+    first = rows[0]
+    same = (rows == first).all(axis=0)
+    constant = same & (first != 0)
+    return bool(constant.any())
+
+
+def _with_constant(Phi: Features) -> Features:
+    """The features with one more before the others, which is 1 for all items."""
+    if not is_product(Phi):
+        return _with_ones(Phi)
+    left = _with_ones(Phi.left)
+    B = Phi.right
+    if not is_selection(B):
+        return Product(left, block_diag(1.0, B))
+    source = np.append(0, B.source + 1)
+    scale = np.append(1.0, B.scale)
+    right = Selection(B.k + 1, source, scale)
+    return Product(left, right)
+
+
+def _with_ones(rows: Array) -> Array:
+    if is_sparse(rows):
+        wider: Array = sparse_arrays().with_ones(rows)
+        return wider
+    one_each = (len(rows), 1)
+    ones = np.ones(one_each, rows.dtype)
+    return np.concatenate([ones, rows], axis=-1)
