@@ -162,8 +162,8 @@ def observed_of(decisions: Any, weights: Any, importance: Any) -> list[Observed]
             f"{len(decisions)} decisions need a list of as many weights: numbers or a mapping each"
         )
     shares = many(len(decisions), importance)
-    together = zip(decisions, weights, shares, strict=True)
-    return [observed(*each) for each in together]
+    given = zip(decisions, weights, shares, strict=True)
+    return [observed(*each) for each in given]
 
 
 def refuse_repeated(ledger: Ledger, found: Sequence[Observed]) -> None:

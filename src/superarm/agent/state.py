@@ -73,8 +73,8 @@ def reach(Phi: Features) -> float:
 def some_rows(Phi: Features) -> Features:
     """The features of many items from all over the catalogue; of all if these are few."""
     L, d = side_of(Phi).shape
-    of_their_width = 2**20 // max(d, 1)
-    n = 1024 + of_their_width
+    by_width = 2**20 // max(d, 1)
+    n = 1024 + by_width
     if n >= L:
         return Phi
     evenly = np.linspace(0, L - 1, n)

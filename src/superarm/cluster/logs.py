@@ -271,14 +271,14 @@ def _newton(model: Any, log: _Log) -> Clicks:
     lam_is_known = not tuned or "lam" in model.known
     start = model.wide["lam"] if tuned else model.lam
     lam = float(start)
-    no_clicks = _no_clicks(model, d)
     for _ in range(ROUNDS):
         stds = _stds(model, views.columns, lam)
         theta, views = _climbed(log, stds, theta, views)
         of = Clicks(views, theta, gram, lam)
         if lam_is_known:
             return of
-        belief = _with_clicks(model, no_clicks, of)
+        without = _no_clicks(model, d)
+        belief = _with_clicks(model, without, of)
         found = float(belief.lam)
         step = abs(found - lam)
         if step <= 0.01 * lam:
