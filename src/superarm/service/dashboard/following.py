@@ -158,6 +158,8 @@ class Follower:
             self._state = None  # another server counts, and is ahead
             return False
         state.counted = batch.end
+        if items:
+            state.items.written()
         return is_behind
 
     def _items_to_write(self, state: "_State") -> dict[int, bytes]:
@@ -166,7 +168,6 @@ class Follower:
         if moment < self._items_due:
             return {}
         found = {agent: state.items.of(agent).body() for agent in list(state.items.changed)}
-        state.items.changed.clear()
         size = sum(map(len, found.values()))
         self._items_due = moment + max(EVERY, size / BYTES_PER_SECOND)
         return found

@@ -21,8 +21,8 @@ POINTS = 60
 FRESH = 0.9
 """Seconds for which an answer is given again: many may look at once."""
 REST = 20.0
-"""After an answer, as many times as long as it took it is given again: of very many agents, it takes
-5 % of the time at most."""
+"""After an answer, as many times as long as it took it is given again: of very many agents, 5 % of
+the time is spent on it at most."""
 TIME_OF_NEXT = "SELECT time FROM events WHERE position > ? ORDER BY position LIMIT 1"
 
 
