@@ -36,7 +36,6 @@ from superarm.contracts import (
     features_stay,
     require_learner,
 )
-from superarm.engine import engine
 from superarm.errors import (
     DecisionError,
     FeaturesError,
@@ -49,6 +48,7 @@ from superarm.errors import (
 from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
 from superarm.oracles.selection import GroupedPart
+from superarm.simulation.engine import engine
 
 __all__ = ["Agent", "Choice"]
 
