@@ -166,6 +166,8 @@ class Clients:
                 taken.append(time.perf_counter() - client.since)
                 seen(answer)
                 asking -= 1 - self._ask_next(client, request, start + seconds)
+        if not taken:
+            raise RuntimeError("there was nothing to ask for: give more --seconds")
         rate = len(taken) / (time.perf_counter() - start)
         p50, p99 = 1000 * np.quantile(taken, [0.5, 0.99])
         server = 1e6 * (self.service.seconds - before) / len(taken)
@@ -181,6 +183,13 @@ class Clients:
         return True
 
 
+class Bare(NamedTuple):
+    """Commits of SQLite alone."""
+
+    per_second: float  # decisions
+    cpu: float  # microseconds per decision
+
+
 class Round(NamedTuple):
     """One turn of each."""
 
@@ -188,7 +197,7 @@ class Round(NamedTuple):
     decide: Load
     feedback: Load
     bulk: Load
-    bare: float  # commits of SQLite alone, in decisions per second
+    bare: Bare
     learned: float  # decisions per second, from the first bulk of feedback until all is learned
 
 
@@ -219,12 +228,11 @@ class Visitors:
         decide = self.clients.under_load(seconds, lambda: self._decide, self._note)
         feedback = self.clients.under_load(seconds / 4, self._feedback, self._note_position)
         self._wait_until_learned()
-        n = len(self._decided) // BULK * BULK
+        before = len(self._decided)
         start = time.perf_counter()
         bulk = self.clients.under_load(seconds, self._bulk, self._note_position)
         self._wait_until_learned()
-        learned = (n - len(self._decided) // BULK * BULK) / (time.perf_counter() - start)
-        self._decided.clear()
+        learned = (before - len(self._decided)) / (time.perf_counter() - start)
         return Round(empty, decide, feedback, bulk, bare, learned)
 
     def _note(self, answer: bytes) -> None:
@@ -260,9 +268,9 @@ def catalogue() -> bytes:
     return json.dumps(agent).encode()
 
 
-def bare_commits(folder: str, group: int, seconds: float) -> float:
-    """Rows per second that SQLite alone makes durable, in commits of so many rows: what feedback on
-    one decision takes in the log, an event and what was observed.
+def bare_commits(folder: str, group: int, seconds: float) -> Bare:
+    """What SQLite alone makes durable, in commits of so many decisions: what feedback on one takes
+    in the log, an event and what was observed.
     """
     import apsw
 
@@ -273,6 +281,7 @@ def bare_commits(folder: str, group: int, seconds: float) -> float:
     connection.execute("CREATE TABLE IF NOT EXISTS feedback (at INTEGER PRIMARY KEY, seen BLOB)")
     ((before,),) = connection.execute("SELECT coalesce(max(at), 0) FROM events")
     rows = before
+    own = time.process_time()
     start = time.perf_counter()
     while time.perf_counter() - start < seconds:
         connection.execute("BEGIN IMMEDIATE")
@@ -281,9 +290,10 @@ def bare_commits(folder: str, group: int, seconds: float) -> float:
             connection.execute("INSERT INTO events VALUES (?, ?)", (rows, bytes(150)))
             connection.execute("INSERT INTO feedback VALUES (?, ?)", (rows, bytes(150)))
         connection.execute("COMMIT")
-    rate: float = (rows - before) / (time.perf_counter() - start)
+    n = rows - before
+    found = Bare(n / (time.perf_counter() - start), 1e6 * (time.process_time() - own) / n)
     connection.close()
-    return rate
+    return found
 
 
 def main() -> None:
@@ -307,10 +317,10 @@ def main() -> None:
     shown("decide", [each.decide for each in rounds], rounds)
     shown("feedback, one per request", [each.feedback for each in rounds], rounds)
     shown(f"feedback, {BULK} per request", [each.bulk for each in rounds], rounds)
-    bare = np.array([each.bare for each in rounds])
+    bare, cpu = np.transpose([each.bare for each in rounds])
     told = BULK * np.array([each.bulk.per_second for each in rounds])
     learned = np.array([each.learned for each in rounds])
-    print(f"{'SQLite alone, decisions':28}{np.median(bare):12,.0f}")
+    print(f"{'SQLite alone, decisions':28}{np.median(bare):12,.0f}{np.median(cpu):48.1f}")
     print(
         f"feedback on {np.median(told):,.0f} decisions per second: {np.median(told / bare):.2f} of "
         f"SQLite alone; {np.median(learned):,.0f} until all is learned"

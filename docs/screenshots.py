@@ -51,7 +51,7 @@ SHOTS = (
     ),
     Shot("phone", "/agents/news?range=15m", "text=Other choices are estimated", 390, 800),
     Shot("decision", "/agents/news/decisions", "tbody tr:nth-child(20)", height=1100),
-    Shot("whatif", "/agents/news/whatif", "button.main", height=1000),
+    Shot("whatif", "/agents/campaign/whatif", "button.main", height=1000),
 )
 
 
@@ -109,9 +109,11 @@ def take(browser: Any, link: str, shot: Shot) -> None:
 
 
 def _ask(page: Any) -> None:
-    """Two questions, side by side."""
-    for kind in ("Greedy", "RandomChoice"):
+    """Questions, side by side."""
+    for kind in ("Greedy", "CombLinUCB", "RandomChoice"):
         page.select_option("#kind", kind)
+        if kind == "CombLinUCB":
+            page.fill("#setting-c", "1")
         page.click("button:has-text('Estimate')")
         page.wait_for_selector(f"tbody th:has-text('{kind}')", timeout=120_000)
     page.evaluate("document.activeElement.blur()")

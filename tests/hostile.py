@@ -46,6 +46,14 @@ PATHS = (
         "/v1/agents/news/decisions/-",
     ),
     *("/v1/agents/news/decisions/9223372036854775808-x", "/v1/agents/news//decisions", "/metrics"),
+    *(
+        "/v1/overview?since=x",
+        "/v1/overview?since=1e9&until=%00",
+        "/v1/live?seconds=-1",
+        "/v1/keys",
+    ),
+    *("/v1/agents/news/history?points=0", "/v1/agents/news/history?since=9999-12-31T23:59:59Z"),
+    *("/v1/agents/news/tallies?search=%ff", "/v1/agents/news/decisions?before=9" + "9" * 30),
     *("/v1/agents/a%2Fb", "/v1/agents/🦀", "/openapi.json", "/healthz", "/readyz", "/V1/AGENTS"),
 )
 
@@ -112,16 +120,25 @@ class Generator:
             return "DELETE", f"{path}/items", {"items": rng.sample(self.ids(name), 1)}
         if kind < 0.9:
             return "POST", f"{path}/explanations", self.some(self.decide(name) | {"draws": 3})
-        if kind < 0.92:
+        if kind < 0.91:
             return "POST", f"{path}/evaluations", {"learner": self.learner()}
+        if kind < 0.92:
+            asked = {"learner": self.learner(), "oracle": self.oracle(), "last": 20}
+            return "POST", f"{path}/whatif", self.some(asked)
         if kind < 0.94:
             return "PUT", f"{path}/snapshot", [1]
         if kind < 0.96:
             return "POST", "/v1/forget", {"user": rng.choice(["u1", "u2"])}
         if kind < 0.965:
             return "DELETE", path, None
-        tail = rng.choice(["", "/items", "/snapshot", f"/decisions/{self.decision()}"])
-        return "GET", path + tail, None
+        return "GET", path + self.looked_at(), None
+
+    def looked_at(self) -> str:
+        """Something to look at."""
+        decision = f"/decisions/{self.decision()}"
+        whole = ["", "/items", "/snapshot", decision, f"{decision}/opened", "/decisions?limit=3"]
+        counted = ["/history?points=5", "/baselines", "/coefficients", "/constraint"]
+        return self.rng.choice([*whole, *counted, "/tallies?sort=mean", "/tallies?search=a"])
 
     def some(self, body: dict[str, Any]) -> dict[str, Any]:
         """Some of the fields."""

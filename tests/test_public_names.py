@@ -73,6 +73,7 @@ PUBLIC = {
     "episodes",
     "mean_se",
     "minimize",
+    "sharded",
     "simulate",
     "with_gap",
 }

@@ -23,6 +23,7 @@ SOME = {
     "gaussian": ["Gaussian", "condition", "mean", "prior", "sample", "std"],
     "offline.positions": ["certain", "ips_by_position", "ips_by_examination"],
     "oracles.base": ["BaseOracle"],
+    "palette": ["style_of", "styles_of"],
     "studies.ads": ["Ads"],
     "studies.artists": ["Artists"],
     "studies.longest_path": ["LongestPath"],

@@ -26,6 +26,7 @@ import numpy as np
 import scipy
 from threadpoolctl import threadpool_limits
 
+from superarm.arrays.pools import one_blas_thread
 from superarm.errors import ClusterError, ParameterError
 from superarm.version import __version__
 
@@ -65,6 +66,14 @@ class Engine(Protocol):
 
     def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
         """The place of each call among all, and its result, as they come."""
+
+    def place(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """Where the thing lives that is made from these arguments; it is made again, from the same
+        arguments, if its worker is killed.
+        """
+
+    def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """What a method of each of the things returns, each for its own call."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -114,6 +123,16 @@ class Local:
     def share(self, thing: Any) -> Any:
         """The thing itself."""
         return thing
+
+    def place(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """The thing itself."""
+        return make(*arguments)
+
+    def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """What a method of each of the things returns, one after the other."""
+        pairs = zip(places, calls, strict=True)
+        with one_blas_thread():
+            return [getattr(thing, method)(*call) for thing, call in pairs]
 
     def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
         """The place of each call among all, and its result, as they come; where a worker was
@@ -186,6 +205,7 @@ class Ray:
         self.pieces = pieces
         self.ray = _import_ray()
         self.settings: dict[str, Any] = {}
+        self.kept: list[Any] = []
 
     def __enter__(self) -> Self:
         self.mine = not self.ray.is_initialized()
@@ -222,6 +242,21 @@ class Ray:
         """A reference to the thing, which is put into the cluster's memory."""
         return self.ray.put(thing)
 
+    def place(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """An actor that has made the thing for itself."""
+        actor = self.ray.remote(
+            max_restarts=-1, max_task_retries=RETRIES, scheduling_strategy="SPREAD"
+        )(_Placed)
+        kept = [self.share(one) for one in arguments]
+        self.kept.append(kept)  # as long as the actor may be made again
+        return actor.remote(make, *kept)
+
+    def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """What a method of each of the things returns, all at the same time."""
+        pairs = zip(places, calls, strict=True)
+        found: list[Any] = fetched(self.ray, [one.ask.remote(method, *call) for one, call in pairs])
+        return found
+
     def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
         """The place of each call among all, and its result, as they come."""
         remote = self.ray.remote(max_retries=RETRIES)(_remote_piece)
@@ -253,6 +288,18 @@ def _remote_piece(shared: tuple[dict[str, str], Callable[..., Any]], *call: Any)
         _require_same(versions(), expected, "this node")  # it may have joined after the check
         with threadpool_limits(limits=1):
             return function(*call)
+
+
+class _Placed:
+    """Something that lives on a node."""
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+        threadpool_limits(limits=1)
+        self.thing = make(*arguments)
+
+    def ask(self, method: str, *call: Any) -> Any:
+        with naming_the_node():
+            return getattr(self.thing, method)(*call)
 
 
 @contextmanager

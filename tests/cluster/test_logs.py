@@ -101,6 +101,20 @@ def test_who_reads_does_not_matter(folder, workers, monkeypatch):
     assert_same(one.belief, few.belief)
 
 
+@pytest.mark.parametrize("link", ["identity", "logit"])
+def test_a_cluster_reads_the_same_to_the_bit(ray, tmp_path, link):
+    for i, n in enumerate((3000, 10, 1501)):
+        write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=link == "logit"))
+    given = {"features": ["one", "taste"], "weight": "w", "learner": CombLinTS(link=link)}
+    here = learn_from(f"{tmp_path}/*.parquet", **given)
+    there = learn_from(f"{tmp_path}/*.parquet", **given, cluster="ray")
+    for a, b in zip(here.belief, there.belief, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    bad(tmp_path, one=WITH_NULL, w=np.zeros(2000))
+    with pytest.raises(DataError, match=r"'one' in row group 2 of .*day-1.parquet has 1 nulls"):
+        learn_from(f"{tmp_path}/*.parquet", **given, cluster="ray")
+
+
 def test_an_uncentred_date_among_the_features(folder):
     """Where the squares of the date leave no digits for the rest, triangles still have them."""
     learner = CombLinTS(lam=1e6, sigma=0.4)  # as good as a flat prior

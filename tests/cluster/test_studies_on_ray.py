@@ -50,17 +50,21 @@ def test_joblibs_own_ray_backend(ray):
         assert_same(trace, simulate(PATH, LEARNERS, **SETTINGS))
 
 
+KILLS = int(os.environ.get("SUPERARM_WORKER_KILLS", "2"))
+
+
 @pytest.mark.parametrize("cluster", [None, "ray"])
 def test_killed_workers_change_nothing(request, tmp_path, cluster):
     if cluster:
         request.getfixturevalue("ray")
-    trace = simulate(PATH, LEARNERS[:1], **SETTINGS)
-    seeds = np.random.SeedSequence(0).spawn(SETTINGS["replicates"])
+    settings = SETTINGS | {"replicates": 3 * KILLS}
+    trace = simulate(PATH, LEARNERS[:1], **settings)
+    seeds = np.random.SeedSequence(0).spawn(settings["replicates"])
     firsts = [PATH(np.random.default_rng(seed))[0].Phi[0, 0] for seed in seeds]
-    fragile = Fragile(tmp_path, [str(firsts[1]), str(firsts[4])])
-    again = simulate(fragile, LEARNERS[:1], workers=2, cluster=cluster, **SETTINGS)
+    fragile = Fragile(tmp_path, [str(first) for first in firsts[::3]])
+    again = simulate(fragile, LEARNERS[:1], workers=2, cluster=cluster, **settings)
     assert_same(trace, again)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == KILLS
 
 
 def infeasible(rng):

@@ -13,8 +13,10 @@ import pytest
 from serving import Line, Server, admin_key
 from visitors import AGENTS, Said, Visitor, belief_bits, create, faults, require_same_folds, still
 
+from counted import require_counted
 from superarm import Agent, TopK
 from superarm.service import log, snapshots
+from superarm.service.dashboard import tallies
 from superarm.service.fold import fold
 from superarm.service.server import opened
 
@@ -119,6 +121,13 @@ async def snapshots_of_all(database):
         await asyncio.sleep(0.05)
 
 
+async def counted_by_now(database):
+    """Wait until all that happened is in the tallies."""
+    connection = database.read()
+    while tallies.counted(connection).least < log.head(connection)[0]:
+        await asyncio.sleep(0.05)
+
+
 def test_kills_lose_nothing_and_teach_nothing_twice(tmp_path):
     data = tmp_path / "data"
     said = Said()
@@ -132,9 +141,11 @@ def test_kills_lose_nothing_and_teach_nothing_twice(tmp_path):
             folded = fold(database.read(), agent, None, position)
             assert belief_bits(belief) == belief_bits(folded.state.belief)
         await snapshots_of_all(database)
+        await counted_by_now(database)
         with still(database) as connection:
             assert faults(connection, said) == []
             require_same_folds(connection)
+            require_counted(connection)
             end, _ = log.head(connection)
         street.kill(server)
         for line in street.lines:

@@ -1,1 +1,1 @@
-"""Past one belief and one machine: many users, many files."""
+"""Past one belief and one machine: many users, many files, catalogues in shards."""

@@ -24,8 +24,10 @@ from superarm.service.worker import Worker
 
 POLL = 0.1
 """Seconds between looks at the log when nobody says that there is something new."""
-REST = 0.05
-"""Seconds that learning rests at most, so that it takes no more than half of the time."""
+REST = 2.0
+"""After learning for some time, as many times that are rested: who decides or writes goes first."""
+LONGEST_REST = 0.05
+"""Seconds."""
 SHARED = 0.5
 """Seconds between snapshots that other servers follow, at most."""
 SWEPT = 1.0
@@ -117,7 +119,7 @@ class Learner:
                 self.catch_up()
                 self._keep_house()
                 waits = False
-                time.sleep(min(time.monotonic() - start, REST))  # who decides or writes goes first
+                time.sleep(min(REST * (time.monotonic() - start), LONGEST_REST))
             except Unavailable as error:
                 if not waits:
                     _logger.warning("learning waits: %s (%s)", error, error.__cause__)

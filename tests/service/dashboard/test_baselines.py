@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from shown import counting, settle, visit
 
+from shown import counting, settle, visit
 from superarm.agent import decisions as clock
 from superarm.service import log, snapshots
 from superarm.service.dashboard import first_day

@@ -1,7 +1,11 @@
 """What a random choice, and the policy of the first day, would have earned."""
 
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +24,7 @@ from superarm.service.dashboard.ranges import Range
 from superarm.service.dashboard.sampling import Part, position_at, sampled
 from superarm.service.dashboard.shapes import Baselines, Interval
 from superarm.service.dashboard.spread import interval
+from superarm.service.dashboard.tallies import MINUTE
 from superarm.service.dashboard.whatif import TOO_LITTLE, shown, support_of
 from superarm.service.decisions import seconds_of_one
 from superarm.service.engine import Service
@@ -41,6 +46,13 @@ DRAWS = 4
 LOOKED_THROUGH = 500
 """Decisions of a part that are looked through for those with propensities."""
 
+FRESH = 5.0
+"""Seconds for which an answer is given again, at least."""
+REST = 20.0
+"""After an answer, as many times as long as it took it is given again."""
+REMEMBERED = 16
+"""Answers."""
+
 Choose = Callable[[Asked, np.random.Generator], Array]
 
 
@@ -51,7 +63,36 @@ class Slice(NamedTuple):
     part: Part
 
 
+class _Memory:
+    """What was found in the last minutes, for all who look at the same time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.found: OrderedDict[tuple[int, int, int], tuple[float, Baselines]] = OrderedDict()
+
+
+_memories: WeakKeyDictionary[Service, _Memory] = WeakKeyDictionary()
+
+
 def baselines(service: Service, name: str, wanted: Range) -> Baselines:
+    """What other choices would have earned per decision, in each part of a range of time, as of a
+    short time ago.
+    """
+    memory = _memories.setdefault(service, _Memory())
+    key = (service.view(name).created_at, int(wanted.since // MINUTE), int(wanted.until // MINUTE))
+    with memory.lock:
+        due, found = memory.found.get(key, (0.0, None))
+        start = time.monotonic()
+        if found is None or start >= due:
+            found = estimated(service, name, wanted)
+            end = time.monotonic()
+            memory.found[key] = (end + max(FRESH, REST * (end - start)), found)
+        while len(memory.found) > REMEMBERED:
+            memory.found.popitem(last=False)
+        return found
+
+
+def estimated(service: Service, name: str, wanted: Range) -> Baselines:
     """What other choices would have earned per decision, in each part of a range of time."""
     folded, state = service.ready(name)
     connection = service.database.read()

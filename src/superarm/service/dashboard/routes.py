@@ -69,8 +69,7 @@ async def list_decisions(call: Call) -> DecisionList:
 async def open_decision(call: Call) -> Opened:
     """A decision with its reasons by what is believed now, and what came back."""
     wanted = str(call.asking.params["decision"])
-    found: Opened = await aside(call, opened, wanted)
-    return found
+    return await asyncio.to_thread(opened, call.service, call.agent, wanted)
 
 
 async def show_baselines(call: Call) -> Baselines:

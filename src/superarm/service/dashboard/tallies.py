@@ -6,8 +6,8 @@ counted is written with what is counted, in one transaction: nothing is counted 
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -235,10 +235,3 @@ def keep_items(tx: Connection, agent: int, position: int, body: bytes) -> None:
 def agents(tx: Connection) -> set[int]:
     """The agents in service."""
     return set(log.agents(tx).values())
-
-
-def finite(values: Sequence[Any]) -> bool:
-    """Whether all numbers are finite: those of weights near the end of their range add up to what
-    is not.
-    """
-    return all(map(math.isfinite, values))

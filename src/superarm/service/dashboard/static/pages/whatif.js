@@ -76,14 +76,18 @@ function formOf(about) {
   oracle.value = JSON.stringify(about.oracle, null, 2);
   const last = el("input", { id: "last", type: "number", min: "10", max: "100000", value: "1000" });
   const button = el("button", { class: "main" }, "Estimate");
-  const choose = () => fill(scales, settingsOf(kind.value, about.learner));
+  const settings = el("fieldset", {}, el("legend", {}, "Its settings"), scales);
+  const choose = () => {
+    fill(scales, settingsOf(kind.value, about.learner));
+    settings.hidden = scales.children.length === 0;
+  };
   kind.addEventListener("change", choose);
   choose();
   const element = el(
     "form",
     {},
     el("div", { class: "fields" }, field("Learner", kind), field("Last decisions", last)),
-    el("fieldset", {}, el("legend", {}, "Its settings"), scales),
+    settings,
     el(
       "details",
       {},

@@ -5,6 +5,7 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 
 from superarm.service import commits, feedback, log
 from superarm.service.dashboard import following, tallies
@@ -121,22 +122,43 @@ class Book:
         """Count everything."""
         self.follower.flush()
 
-    # --- what should be counted -------------------------------------------------------------------
 
-    def counted(self, agent, span):
-        """The tallies of an agent, as they are kept."""
-        found = {}
-        for start, tally in tallies.between(self.database.read(), agent, span, 0, 2**40):
-            kept = msgspec.structs.asdict(tally)
-            del kept["scales"]
-            found[start] = kept
-        return found
+def counted(connection, agent, span):
+    """The tallies of an agent, as they are kept."""
+    found = {}
+    for start, tally in tallies.between(connection, agent, span, 0, 2**40):
+        kept = msgspec.structs.asdict(tally)
+        del kept["scales"]
+        found[start] = kept
+    return found
 
-    def counted_items(self, agent):
-        columns = tallies.items(self.database.read(), agent).columns
-        names = ("chosen", "weights", "sums", "squares")
-        rows = zip(*(columns.column(name).tolist() for name in names), strict=True)
-        return dict(zip(columns.items, rows, strict=True))
+
+def counted_items(connection, agent):
+    """What is kept per item of an agent."""
+    columns = tallies.items(connection, agent).columns
+    names = ("chosen", "weights", "sums", "squares")
+    rows = zip(*(columns.column(name).tolist() for name in names), strict=True)
+    return dict(zip(columns.items, rows, strict=True))
+
+
+def require_counted(connection):
+    """What is kept is what a plain recount of the log finds."""
+    end, _ = log.head(connection)
+    assert tallies.counted(connection) == (end, end, 0)
+    recount = Recount(connection)
+    for agent in log.agents(connection).values():
+        for span in tallies.SPANS:
+            kept = counted(connection, agent, span)
+            plain = recount.tallies(agent, span)
+            assert kept.keys() == plain.keys()
+            for start, tally in kept.items():
+                assert tally.pop("delays") == plain[start].pop("delays")
+                assert tally == pytest.approx(plain[start], abs=1e-5)  # delays of microseconds
+        items = recount.items(agent)
+        kept_items = counted_items(connection, agent)
+        assert kept_items.keys() == items.keys()
+        for item, row in kept_items.items():
+            assert row == pytest.approx(items[item], abs=1e-9)
 
 
 class Recount:

@@ -1,0 +1,507 @@
+"""An agent whose catalogue is in shards: on the nodes of a Ray cluster, or in files of one machine
+that are larger than its memory.
+
+One seed is drawn per decision, so that θ_t is the same in all shards, and so is what an item draws
+for itself. Each shard answers with the few items that the best set may hold; of these the oracle
+finds the set, which is that of one machine. The belief stays with the agent: about θ, and about the
+items that were observed.
+
+>>> import numpy as np
+>>> from superarm import CombLinTS, TopK, sharded
+>>> features = np.random.default_rng(0).standard_normal((1000, 3))
+>>> with sharded.Agent(features, CombLinTS(), TopK(2), shards=4) as agent:
+...     chosen = agent.choose(exclude=[7])
+...     agent.observe(chosen, [0.3, 0.9])
+>>> chosen.rows.shape
+(2, 3)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+
+from superarm.arrays import Array
+from superarm.arrays.counters import Counter
+from superarm.beliefs.changes import appended
+from superarm.checks import as_numbers, check_features
+from superarm.cluster.cutting import cut, cut_columns
+from superarm.cluster.shards import Added, Behind, Fields, Question, Shard, State
+from superarm.contexts import Concatenated, Outer
+from superarm.contracts import (
+    Feedback,
+    Learner,
+    Problem,
+    defines_both,
+    features_stay,
+    require_learner,
+)
+from superarm.engine import engine
+from superarm.errors import (
+    DecisionError,
+    FeaturesError,
+    ItemsError,
+    MaskError,
+    OracleError,
+    ParameterError,
+    WeightsError,
+)
+from superarm.oracles import TopK
+from superarm.oracles.base import BaseOracle
+from superarm.oracles.selection import GroupedPart
+
+__all__ = ["Agent", "Choice"]
+
+SAMPLE = 1024
+"""Items whose features say how large features are, where a learner finds its own scales."""
+LIKE = TopK(1)
+"""Stands for the oracle in a shard: learners ask only what kind it is."""
+NOBODY = np.empty(0, np.int64)
+
+
+class Choice(NamedTuple):
+    """One decision."""
+
+    items: Array  # (K,) their numbers, in the oracle's order
+    rows: Array  # (K, d) what the learner learns from: their features, in the context if any
+
+
+class Agent:
+    """Chooses from a catalogue in shards, and learns.
+
+    Items have numbers: 0, 1, ... in the order of the files, and then in the order in which they are
+    added. A number is never used again.
+
+    Args:
+        features: one .npy file or array per shard, in order; or a single one, and `shards`.
+        learner: a linear or a mixed learner. Where it finds its own scales, it takes the sizes of
+            the features from a sample of items.
+        oracle: one that can be solved by parts, as `TopK`, `Quota` or `PartitionMatroid`.
+        shards: into how many to cut a single file or array.
+        columns: by name, a file or array with an entry per item, cut as the features are: for
+            `where`.
+        contexts: `Outer` or `Concatenated`, where features of a call go with those of the items.
+        seed: of all decisions.
+        cluster: the address of a Ray cluster, "ray" for one on this machine; None for this process.
+
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, TopK, sharded
+    >>> rng = np.random.default_rng(0)
+    >>> shards = [rng.standard_normal((500, 3)), rng.standard_normal((500, 3))]
+    >>> agent = sharded.Agent(shards, CombLinTS(lam=1.0, sigma=0.1), TopK(2))
+    >>> theta = np.array([1.0, -1.0, 0.5])
+    >>> for _ in range(30):
+    ...     chosen = agent.choose()
+    ...     agent.observe(chosen, chosen.rows @ theta)
+    >>> best = np.argsort(-np.concatenate(shards) @ theta)[:2]
+    >>> bool((agent.choose().items == best).all())
+    True
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        learner: Learner,
+        oracle: BaseOracle,
+        *,
+        shards: int | None = None,
+        columns: Mapping[str, Any] | None = None,
+        contexts: type[Outer | Concatenated] | None = None,
+        seed: int = 0,
+        cluster: str | None = None,
+    ) -> None:
+        _require_by_features(learner)
+        sources = cut(features, shards)
+        by_shard = cut_columns(columns or {}, sources)
+        self.learner = learner
+        self.oracle = oracle
+        self.belief: Any = None  # the prior comes with the first call, as contexts tell d
+        self._contexts = contexts
+        self._rng = np.random.default_rng(seed)
+        self._starts = np.cumsum([0] + [source.stop - source.start for source in sources])
+        self._next = self.L  # the number of the next item
+        self._names = tuple(columns or {})
+        self._changes = [_Changes() for _ in sources]
+        _require_parts(oracle, self.L)
+        self._shards: list[Any] = []
+        self._context_manager = engine(cluster)
+        self._engine = self._context_manager.__enter__()
+        try:
+            self._shards = [
+                self._engine.place(
+                    Shard, source, by_shard[i], int(self._starts[i]), self._part(i), LIKE, contexts
+                )
+                for i, source in enumerate(sources)
+            ]
+            sizes = self._engine.ask(self._shards, "check", [()] * len(sources))
+            self._width = sizes[0][1]
+            self._known = np.arange(0, self.L, max(1, self.L // SAMPLE))  # of the belief
+            (self._held,) = self._fetched([self._known])
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the shards, and of the cluster if this agent has connected to it."""
+        self._shards = []
+        self._context_manager.__exit__(None, None, None)
+
+    @property
+    def L(self) -> int:
+        """How many items the files hold."""
+        return int(self._starts[-1])
+
+    # --- decisions ----------------------------------------------------------------------------
+
+    def choose(
+        self,
+        context: Any = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        exclude: Sequence[int] | Array = (),
+    ) -> Choice:
+        """The set for one call.
+
+        Args:
+            context: features of the call, where the catalogue has `contexts`.
+            where: by column, the value that items must have, or a list of values.
+            exclude: items that may not be chosen.
+        """
+        contexts = None if context is None else [context]
+        return self.choose_many(contexts, where=where, exclude=[exclude])[0]
+
+    def choose_many(
+        self,
+        contexts: Any = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        exclude: Sequence[Sequence[int] | Array] | None = None,
+        n: int | None = None,
+    ) -> list[Choice]:
+        """The sets for n calls, which share a pass over the features; each draws for itself.
+
+        Args:
+            contexts: one row per call.
+            where: by column, the value that items must have, or a list of values, in all calls.
+            exclude: for each call, the items that may not be chosen.
+            n: how many calls, where neither contexts nor exclude say so.
+        """
+        x = self._checked_contexts(contexts)
+        counts = {len(each) for each in (x, exclude) if each is not None} | {n} - {None}
+        if len(counts) > 1:
+            raise ParameterError(f"contexts, exclude and n must be of as many calls, got {counts}")
+        calls: int = counts.pop() if counts else 1  # type: ignore[assignment]
+        excluded = [self._checked_items(items) for items in exclude or [()] * calls]
+        self._start_belief(x)
+        state = self._rng.bit_generator.state
+        try:
+            sets = self._sets(x, dict(where or {}), excluded)
+            rows = self._fetched(sets)
+        except BaseException:
+            self._rng.bit_generator.state = state  # a call that raises changes nothing
+            raise
+        return [
+            Choice(A, self._in_context(held, None if x is None else x[i]))
+            for i, (A, held) in enumerate(zip(sets, rows, strict=True))
+        ]
+
+    def _sets(
+        self, x: Array | None, where: Mapping[str, Any], excluded: list[Array]
+    ) -> list[Array]:
+        seeds = self._rng.integers(2**63, size=len(excluded)).tolist()
+        model = self.learner.model
+        of_items = {name: getattr(self.belief, name)[..., :0] for name in model.per_item}
+        belief = self.belief._replace(**of_items)
+        by_rows = None
+        learner: Any = self.learner
+        if len(seeds) == 1 and defines_both(learner, "weights", "row_weights"):
+            by_rows = learner.row_weights(self.belief, Counter(seeds[0]))
+        question = Question(learner, belief, seeds, x, where, excluded, by_rows)
+        shared = self._engine.share(question)
+        answers = self._ask("candidates", dict.fromkeys(range(len(self._shards)), shared))
+        return [self.oracle.merged(each) for each in zip(*answers.values(), strict=True)]
+
+    def _ask(self, method: str, questions: Mapping[int, Any]) -> dict[int, Any]:
+        """What shards answer; one that was started again is told first what has changed."""
+        places = [self._shards[i] for i in questions]
+        calls = [(self._changes[i].version, question) for i, question in questions.items()]
+        answers = dict(zip(questions, self._engine.ask(places, method, calls), strict=True))
+        behind = [i for i, answer in answers.items() if isinstance(answer, Behind)]
+        if behind:
+            for i in behind:
+                self._restore(i)
+            answers |= self._ask(method, {i: questions[i] for i in behind})
+        return answers
+
+    def _fetched(self, sets: Sequence[Array]) -> list[Array]:
+        """The rows of the items in each set; zeros for -1."""
+        wanted = np.unique(np.concatenate(sets))
+        wanted = wanted[wanted >= 0]
+        owner = self._owners(wanted)
+        of_shard = {i: wanted[owner == i] for i in np.unique(owner).tolist()}
+        found = np.zeros((len(wanted) + 1, self._width))  # the last is for -1
+        for i, rows in self._ask("taken", of_shard).items():
+            found[:-1][owner == i] = rows
+        return [found[np.where(A < 0, len(wanted), np.searchsorted(wanted, A))] for A in sets]
+
+    def _owners(self, items: Array) -> Array:
+        """The shard that holds each item; those that are added go to one after the other."""
+        of_files = np.searchsorted(self._starts, items, side="right") - 1
+        return np.where(items < self.L, of_files, (items - self.L) % len(self._changes))
+
+    def _checked_contexts(self, contexts: Any) -> Array | None:
+        if (contexts is None) != (self._contexts is None):
+            raise FeaturesError(
+                "a call has a context if, and only if, the catalogue was made with contexts="
+            )
+        if contexts is None:
+            return None
+        if features_stay(self.learner.model):
+            raise FeaturesError(f"{type(self.learner).__name__} needs contexts=True for contexts")
+        try:
+            x = as_numbers(contexts)
+        except ValueError as error:
+            raise FeaturesError(f"contexts must be numbers, one row per call ({error})") from error
+        if x.ndim != 2 or not x.size or not np.isfinite(x).all():
+            raise FeaturesError(f"contexts must be finite, one row per call, got shape {x.shape}")
+        if self.belief is not None and x.shape[1] != self._context_width:
+            raise FeaturesError(f"a context has {self._context_width} features, got {x.shape[1]}")
+        return x
+
+    def _in_context(self, rows: Array, x: Array | None) -> Array:
+        if x is None or self._contexts is None:
+            return rows
+        return np.asarray(self._contexts(rows)(x))
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def _start_belief(self, x: Array | None) -> None:
+        """The prior, if this is the first call."""
+        if self.belief is not None:
+            return
+        self._context_width = 0 if x is None else x.shape[1]
+        belief = self.learner.model.prior(self._problem(self._held))
+        if any(getattr(belief, name).any() for name in self.learner.model.per_item):
+            raise ParameterError(f"{self.learner} has priors per item: it knows no shards")
+        self.belief = belief
+
+    def _problem(self, held: Array) -> Problem:
+        """The items that the belief is about, whose rows are held here: a sample, and those that
+        were observed.
+        """
+        if self._contexts is None:
+            return Problem(held, self.oracle)
+        return Problem(self._contexts(held)(np.ones(self._context_width)), self.oracle)
+
+    def observe(self, chosen: Choice, weights: Any) -> None:
+        """Learn what the items of a decision showed.
+
+        Args:
+            chosen: what `choose` returned.
+            weights: one number per item, in their order.
+        """
+        there = chosen.items >= 0
+        items = chosen.items[there]
+        try:
+            w = as_numbers(weights)
+        except ValueError as error:
+            raise WeightsError(f"weights must be numbers, one per item ({error})") from error
+        if w.shape != items.shape or not np.isfinite(w).all():
+            raise WeightsError(f"weights must be {len(items)} finite numbers, got {weights!r:.100}")
+        if self.belief is None:
+            raise DecisionError("this agent has made no decision yet that could be observed")
+        about = self._about(items)
+        feedback = Feedback(about.places, chosen.rows[there], w)
+        model = self.learner.model
+        belief = model.learn(about.belief, self._problem(about.held), feedback)
+        self.belief = belief
+        self._known = about.known
+        self._held = about.held
+        self._tell(about.belief)
+
+    def _about(self, items: Array) -> "_About":
+        """The belief, with a place for each of these items if it has fields per item."""
+        model = self.learner.model
+        if not model.per_item:
+            return _About(self.belief, self._known, self._held, np.full(len(items), -1))
+        new = np.setdiff1d(items, self._known)
+        known = np.append(self._known, new)
+        held = self._held
+        belief = self.belief
+        if len(new):
+            (rows,) = self._fetched([new])
+            held = np.concatenate([held, rows])
+            belief = appended(model, belief, self._problem(self._held), self._problem(held))
+        order = np.argsort(known)
+        places = order[np.searchsorted(known, items, sorter=order)]
+        return _About(belief, known, held, places)
+
+    def _tell(self, before: Any) -> None:
+        """Send what is believed of items to their shards, as far as it has changed."""
+        changed = np.zeros(len(self._known), bool)
+        for name in self.learner.model.per_item:
+            differs = getattr(self.belief, name) != getattr(before, name)
+            changed |= differs.reshape(-1, len(changed)).any(0)
+        owner = self._owners(self._known)
+        shards = np.unique(owner[changed]).tolist()
+        self._change("learn", {i: self._fields(changed & (owner == i)) for i in shards})
+
+    def _fields(self, which: Array) -> Fields:
+        """What is believed of some of the known items."""
+        per_item = self.learner.model.per_item if self.belief is not None else ()
+        values = {name: getattr(self.belief, name)[..., which] for name in per_item}
+        return Fields(self._known[which], values)
+
+    # --- changes of the catalogue -------------------------------------------------------------
+
+    def add_items(
+        self,
+        features: Any,
+        columns: Mapping[str, Any] | None = None,
+        *,
+        oracle: BaseOracle | None = None,
+    ) -> Array:
+        """Add items; returns their numbers.
+
+        Args:
+            features: one row per item.
+            columns: their entries in all columns that the catalogue has.
+            oracle: the one from now on, for all items, where the present one is for a number of
+                them.
+        """
+        rows = check_features(features)
+        if rows.ndim != 2 or rows.shape[1] != self._width:
+            raise FeaturesError(f"features must have shape (n, {self._width}), got {rows.shape}")
+        given = {name: np.asarray(values) for name, values in (columns or {}).items()}
+        if set(given) != set(self._names) or any(len(x) != len(rows) for x in given.values()):
+            raise MaskError(f"each item needs an entry in each of the columns {self._names}")
+        _require_parts(oracle or self.oracle, self._next + len(rows))
+        self.oracle = oracle or self.oracle
+        numbers = np.arange(self._next, self._next + len(rows))
+        self._next += len(rows)
+        owner = self._owners(numbers)
+        calls = {}
+        for i, changes in enumerate(self._changes):
+            mine = owner == i
+            if not mine.any() and oracle is None:
+                continue
+            own = {name: values[mine] for name, values in given.items()}
+            changes.rows.append(rows[mine])
+            changes.items.append(numbers[mine])
+            changes.columns.append(own)
+            calls[i] = Added(rows[mine], numbers[mine], own, self._part(i))
+        self._change("extend", calls)
+        return numbers
+
+    def remove_items(self, items: Sequence[int] | Array) -> None:
+        """Choose these no more; what was learned from them stays."""
+        numbers = self._checked_items(items)
+        owner = self._owners(numbers)
+        calls = {}
+        for i in np.unique(owner).tolist():
+            self._changes[i].removed.append(numbers[owner == i])
+            calls[i] = numbers[owner == i]
+        self._change("remove", calls)
+
+    def _change(self, how: str, calls: Mapping[int, Any]) -> None:
+        """Tell shards of a change that is noted already; one that was started again is told all."""
+        asked = [(self._changes[i].version, how, what) for i, what in calls.items()]
+        for i in calls:
+            self._changes[i].version += 1
+        answers = self._engine.ask([self._shards[i] for i in calls], "change", asked)
+        for i, answer in zip(calls, answers, strict=True):
+            if isinstance(answer, Behind):
+                self._restore(i)
+
+    def _restore(self, i: int) -> None:
+        """Tell a shard that was started again what has changed since its files were written."""
+        changes = self._changes[i]
+        columns = {
+            name: np.concatenate([added[name] for added in changes.columns])
+            for name in self._names
+            if changes.columns
+        }
+        state = State(
+            changes.version,
+            Added(
+                _joined(changes.rows, (0, self._width)),
+                _joined(changes.items, (0,)),
+                columns,
+                self._part(i),
+            ),
+            _joined(changes.removed, (0,)),
+            self._fields(self._owners(self._known) == i),
+        )
+        self._engine.ask([self._shards[i]], "restore", [(state,)])
+
+    def _part(self, i: int) -> GroupedPart:
+        """What the oracle knows of the items of a shard, without their numbers."""
+        items = np.arange(*self._starts[i : i + 2])
+        added = _joined(self._changes[i].items, (0,))
+        part = self.oracle.part(np.append(items, added) if self.oracle.L else added)
+        return cast(GroupedPart, part)._replace(items=NOBODY)
+
+    def _checked_items(self, items: Sequence[int] | Array) -> Array:
+        numbers = np.asarray(items)
+        if not numbers.size:
+            return NOBODY
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise ItemsError(f"items must be a flat list of their numbers, got {items!r:.100}")
+        unknown = numbers[(numbers < 0) | (numbers >= self._next)]
+        if len(unknown):
+            raise ItemsError(
+                f"there is no item {unknown[0]}: numbers go from 0 to {self._next - 1}"
+            )
+        return numbers.astype(np.int64)
+
+
+class _About(NamedTuple):
+    """A belief, and where items are in it."""
+
+    belief: Any
+    known: Array  # (M,) the items it is about
+    held: Array  # (M, d) their rows
+    places: Array  # where the items of a decision are among them; -1 if that does not matter
+
+
+class _Changes:
+    """What has changed in a shard since its files were written."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.rows: list[Array] = []
+        self.items: list[Array] = []
+        self.columns: list[Mapping[str, Array]] = []
+        self.removed: list[Array] = []
+
+
+def _joined(arrays: Sequence[Array], empty: tuple[int, ...]) -> Array:
+    return np.concatenate(arrays) if arrays else np.empty(empty, np.int64)
+
+
+def _require_by_features(learner: Learner) -> None:
+    require_learner(learner)
+    if not learner.model.uses_features:
+        raise ParameterError(
+            f"{type(learner).__name__} learns about items one by one, without features: it has "
+            "nothing to say about the items of a catalogue that is too large for one machine"
+        )
+
+
+def _require_parts(oracle: Any, L: int) -> None:
+    """Refuse an oracle that cannot be solved by parts, or is for another number of items."""
+    by_parts = isinstance(oracle, BaseOracle) and oracle.exchanges and oracle.sense > 0
+    if not by_parts or not isinstance(oracle.part(slice(0, 1)), GroupedPart):
+        raise OracleError(
+            f"{oracle} cannot be solved by parts: use TopK, Quota or PartitionMatroid"
+        )
+    if oracle.L not in (None, L):
+        raise OracleError(
+            f"{oracle} is for {oracle.L} items, but there are {L}: give one for all of them"
+        )

@@ -1,0 +1,367 @@
+"""One shard of a catalogue: the features of some of the items, and what is found among them.
+
+Rows are looked at in parts of `PART`, so that cuts between shards which are at multiples of it
+change no rounding.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from superarm.arrays import Array, Features, repeated
+from superarm.arrays.counters import Counter
+from superarm.checks import check_features
+from superarm.contexts import Concatenated, Outer
+from superarm.contexts.products import InContext, with_side
+from superarm.contracts import Learner, Oracle, Problem
+from superarm.decide import PART
+from superarm.errors import FileError, MaskError, SuperarmError
+from superarm.oracles.parts import Candidates, joined
+from superarm.oracles.selection import GroupedPart
+
+NUMBERS = 2**21
+"""Numbers to hold at a time for the decisions that share a pass."""
+SCORES = 20
+"""Numbers to hold for each score."""
+
+
+class Source(NamedTuple):
+    """Rows of a file, or of an array."""
+
+    table: Any  # a path, or an array
+    start: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """For error messages."""
+        return str(self.table) if isinstance(self.table, Path) else "an array of features"
+
+    def rows(self) -> Array:
+        """The rows, memory-mapped if they are in a file."""
+        return opened(self.table)[self.start : self.stop]
+
+
+def opened(table: Any) -> Array:
+    """The array in a file, memory-mapped; refused by the name of the file if it is missing, not
+    one of NumPy's, or truncated.
+    """
+    if not isinstance(table, Path):
+        return np.asarray(table)
+    try:
+        found: Array = np.load(table, mmap_mode="r")
+        return found
+    except FileNotFoundError as error:
+        raise FileError(f"{table} is missing") from error
+    except (ValueError, EOFError, OSError) as error:
+        raise FileError(f"{table} is no whole .npy file: {error}") from error
+
+
+class Question(NamedTuple):
+    """n decisions at once."""
+
+    learner: Learner
+    belief: Any  # without its fields per item
+    seeds: Sequence[int]  # (n,)
+    contexts: Array | None  # (n, d_u)
+    where: Mapping[str, Any]  # by column, what items must have there
+    exclude: Sequence[Array]  # (n,) of items
+    by_rows: Callable[[Features], Array] | None  # of one decision, if it needs features alone
+
+
+class Fields(NamedTuple):
+    """What is believed of some items."""
+
+    items: Array  # (m,)
+    values: Mapping[str, Array]  # (..., m) by field
+
+
+class Added(NamedTuple):
+    """Items that came later."""
+
+    rows: Array  # (m, d)
+    items: Array  # (m,) their numbers, in increasing order
+    columns: Mapping[str, Array]  # (m,)
+    part: GroupedPart  # what the oracle knows of all items of the shard from now on
+
+
+class State(NamedTuple):
+    """All that has changed since a shard was made."""
+
+    version: int
+    added: Added
+    removed: Array
+    fields: Fields
+
+
+class Behind(NamedTuple):
+    """The answer of a shard that was started again: it does not know what has changed."""
+
+    version: int
+
+
+class Shard:
+    """What one machine holds. All changes are in its `State`, so that one that was killed is made
+    again from its files and the state.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        columns: Mapping[str, Source],
+        first: int,
+        part: GroupedPart,
+        oracle: Oracle,
+        contexts: type[Outer | Concatenated] | None,
+    ) -> None:
+        self.source = source
+        self.column_sources = columns
+        self.first = first
+        self.part = part
+        self.oracle = oracle
+        self.contexts = contexts
+        self.version = 0
+        self.removed = False  # whether any item was
+        self.more = np.empty((0, 0))  # rows of items that were added
+        self.numbers = np.empty(0, np.int64)  # theirs
+        self.more_columns: dict[str, Array] = {}
+        self.fields: dict[str, Array] = {}
+
+    # --- what it holds ------------------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> Array:
+        """The rows it was made from, checked."""
+        rows = self.source.rows()
+        for start in range(0, len(rows), PART):
+            try:
+                check_features(rows[start : start + PART])
+            except SuperarmError as error:
+                raise FileError(f"{self.source.name}: {error}") from error
+        return rows
+
+    @cached_property
+    def columns(self) -> dict[str, Array]:
+        """The columns it was made with."""
+        found = {}
+        for name, source in self.column_sources.items():
+            column = source.rows()
+            if column.shape != (len(self.rows),):
+                raise FileError(
+                    f"{source.name} has shape {column.shape} where column {name!r} needs one entry "
+                    f"for each of {len(self.rows)} items"
+                )
+            found[name] = column
+        return found
+
+    @cached_property
+    def available(self) -> Array:
+        """(m,) bool: False for items that were removed."""
+        return np.ones(self.size, bool)
+
+    @property
+    def size(self) -> int:
+        """How many items there are, with those that were removed."""
+        return len(self.rows) + len(self.more)
+
+    def places(self, items: Array) -> Array:
+        """Where items are in this shard; -1 for those of others."""
+        items = np.asarray(items, np.int64)
+        own = items - self.first
+        own = np.where((own >= 0) & (own < len(self.rows)), own, -1)
+        if not len(self.numbers):
+            return own
+        later = np.searchsorted(self.numbers, items)
+        known = self.numbers[np.minimum(later, len(self.numbers) - 1)] == items
+        return np.where(known, len(self.rows) + later, own)
+
+    def check(self) -> tuple[int, ...]:
+        """The number of items and of features, once all that is held was looked at."""
+        _ = self.columns
+        return self.rows.shape
+
+    def process(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
+
+    # --- changes ------------------------------------------------------------------------------
+
+    def change(self, version: int, how: str, what: Any) -> Behind | None:
+        """Make the change that comes after those of the version: "extend", "remove" or "learn"."""
+        if version != self.version:
+            return Behind(self.version)
+        getattr(self, how)(what)
+        self.version += 1
+        return None
+
+    def restore(self, state: State) -> None:
+        """Be as in the state."""
+        self.more = np.empty((0, self.rows.shape[1]), self.rows.dtype)
+        self.numbers = np.empty(0, np.int64)
+        self.more_columns = {}
+        self.fields = {}
+        self.available = np.ones(len(self.rows), bool)
+        self.removed = False
+        self.extend(state.added)
+        self.remove(state.removed)
+        self.learn(state.fields)
+        self.version = state.version
+
+    def extend(self, added: Added) -> None:
+        """Hold more items."""
+        m = len(added.rows)
+        rows = added.rows.astype(self.rows.dtype)
+        self.more = np.concatenate([self.more.reshape(-1, rows.shape[1]), rows], dtype=rows.dtype)
+        self.numbers = np.concatenate([self.numbers, added.items])
+        self.available = np.concatenate([self.available, np.ones(m, bool)])
+        for name, values in added.columns.items():
+            before = self.more_columns.get(name)
+            self.more_columns[name] = values if before is None else np.append(before, values)
+        for name, known in self.fields.items():
+            unknown = np.zeros((*known.shape[:-1], m))
+            self.fields[name] = np.concatenate([known, unknown], axis=-1)
+        self.part = added.part
+
+    def remove(self, items: Array) -> None:
+        """Choose these no more."""
+        self.available[self.places(items)] = False
+        self.removed = self.removed or len(items) > 0
+
+    def learn(self, fields: Fields) -> None:
+        """Believe this of some items; of others nothing was observed."""
+        places = self.places(fields.items)
+        for name, values in fields.values.items():
+            if name not in self.fields:
+                self.fields[name] = np.zeros((*values.shape[:-1], self.size))
+            self.fields[name][..., places] = values
+
+    # --- decisions ----------------------------------------------------------------------------
+
+    def candidates(self, version: int, asked: Question) -> list[Candidates] | Behind:
+        """For each of n decisions, the items here that the best set may hold."""
+        if version != self.version:
+            return Behind(self.version)
+        n = len(asked.seeds)
+        allowed = self._allowed(asked.where)
+        excluded = [self.places(items) for items in asked.exclude]
+        found: list[list[Candidates]] = [[] for _ in range(n)]
+        for rows in self._parts(n):
+            w = self._weights(asked, rows)
+            if allowed is not None:
+                w = np.where(allowed[rows], w, -np.inf)
+            part = _some(self.part, rows, self._numbers(rows))
+            for each, places, own in zip(found, excluded, w, strict=True):
+                each.append(part.candidates(_without(own, places, rows)))
+        return [_best(self.part, joined(each)) for each in found]
+
+    def taken(self, version: int, items: Array) -> Array | Behind:
+        """The feature rows of items of this shard, as they are held."""
+        if version != self.version:
+            return Behind(self.version)
+        places = self.places(items)
+        rows = np.empty((len(items), self.rows.shape[1]))
+        old = places < len(self.rows)
+        rows[old] = self.rows[places[old]]
+        if not old.all():
+            rows[~old] = self.more[places[~old] - len(self.rows)]
+        return rows
+
+    def _parts(self, n: int) -> Iterator[slice]:
+        """The places of items that are looked at together, those of the files first."""
+        step = PART if n == 1 else max(1024, NUMBERS // (SCORES * n))
+        for start, stop in ((0, len(self.rows)), (len(self.rows), self.size)):
+            for begin in range(start, stop, step):
+                yield slice(begin, min(begin + step, stop))
+
+    def _weights(self, asked: Question, rows: slice) -> Array:
+        """The weights (n, m) of some of the items."""
+        held = self.rows[rows] if rows.start < len(self.rows) else self._later(rows)
+        Phi = self._in_contexts(held, asked.contexts)
+        if asked.by_rows is not None:
+            return asked.by_rows(Phi)[None]
+        own = {name: values[..., rows] for name, values in self.fields.items()}
+        belief = _with_fields(asked.learner, asked.belief, own, len(held))
+        numbers = self._numbers(rows)
+        items = numbers.start if isinstance(numbers, slice) else numbers
+        counters = [Counter(seed, items) for seed in asked.seeds]
+        if len(counters) == 1:
+            problem = Problem(Phi, self.oracle)
+            return asked.learner.weights(belief, problem, counters[0])[None]
+        n = len(counters)
+        each = type(belief)(*(repeated(np.asarray(field), n) for field in belief))
+        if asked.contexts is None:
+            Phi = repeated(Phi, n)
+        elif Phi.left.ndim == 2:
+            Phi = with_side(Phi, repeated(Phi.left, n))
+        return asked.learner.weights(each, Problem(Phi, self.oracle), counters)
+
+    def _in_contexts(self, held: Array, x: Array | None) -> Any:
+        """The features of these items in one context, or in n of them."""
+        made = self.contexts
+        if x is None or made is None:
+            return held
+        left = made.side(held)
+        x = x[0] if len(x) == 1 else x
+        return InContext(left, made.matrix(x, left.shape[1]), made, x)
+
+    def _later(self, rows: slice) -> Array:
+        own = len(self.rows)
+        return self.more[rows.start - own : rows.stop - own]
+
+    def _numbers(self, rows: slice) -> slice | Array:
+        """The numbers of items at these places; of those from the file, they are one run."""
+        own = len(self.rows)
+        if rows.start < own:
+            return slice(self.first + rows.start, self.first + rows.stop)
+        return self.numbers[rows.start - own : rows.stop - own]
+
+    def _allowed(self, where: Mapping[str, Any]) -> Array | None:
+        """(m,) bool: the items that may be chosen; None if all of them."""
+        allowed = self.available
+        if not where and not self.removed:
+            return None
+        for name, wanted in where.items():
+            if name not in self.columns:
+                known = ", ".join(self.columns) or "none"
+                raise MaskError(f"there is no column {name!r} to choose by, but: {known}")
+            column = self.columns[name]
+            if name in self.more_columns:
+                column = np.concatenate([column, self.more_columns[name]])
+            listed = list(wanted) if isinstance(wanted, list | tuple | set) else [wanted]
+            allowed = allowed & np.isin(column, listed)
+        return allowed
+
+
+def _without(w: Array, places: Array, rows: slice) -> Array:
+    """The weights of the items at `rows`, with -inf for those at `places`."""
+    here = places[(places >= rows.start) & (places < rows.stop)]
+    if not len(here):
+        return w
+    without = w.copy()
+    without[here - rows.start] = -np.inf
+    return without
+
+
+def _some(part: GroupedPart, rows: slice, items: slice | Array) -> GroupedPart:
+    """What the oracle knows of some of the items of a shard."""
+    group = part.group[rows] if len(part.group) else part.group
+    return part._replace(items=items, group=group)
+
+
+def _best(part: GroupedPart, of: Candidates) -> Candidates:
+    """Those of the candidates of several parts that the best set may hold."""
+    return part._replace(items=of.items, group=of.group).candidates(of.w)
+
+
+def _with_fields(learner: Learner, belief: Any, own: Mapping[str, Array], n: int) -> Any:
+    """The belief with its fields per item; of items that nobody observed these are zeros."""
+    fields = {}
+    for name in learner.model.per_item:
+        known = own.get(name)
+        empty = np.zeros((*getattr(belief, name).shape[:-1], n))
+        fields[name] = empty if known is None else known
+    return belief._replace(**fields)

@@ -1,0 +1,375 @@
+import itertools
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from superarm import (
+    CombLinTS,
+    CombLinUCB,
+    CombMixTS,
+    CombTS,
+    Feedback,
+    Greedy,
+    GridPath,
+    PartitionMatroid,
+    Problem,
+    Quota,
+    TopK,
+    minimize,
+    sharded,
+)
+from superarm.arrays.counters import Counter
+from superarm.cluster import shards
+from superarm.contexts import Concatenated, Outer
+from superarm.decide import decide
+from superarm.errors import (
+    DecisionError,
+    FeaturesError,
+    FileError,
+    InfeasibleError,
+    ItemsError,
+    MaskError,
+    OracleError,
+    ParameterError,
+    WeightsError,
+)
+
+L = 900
+CUTS = (0, 200, 650, L)
+ROWS = np.random.default_rng(0).standard_normal((L, 4))
+GROUPS = [("a", "b", "c")[e % 3] for e in range(L)]
+TS = CombLinTS(lam=1.0, sigma=0.5)
+MIX = CombMixTS(lam=1.0, sigma=0.5, tau=0.3)
+DECISIONS = int(os.environ.get("SUPERARM_DECISIONS", "60"))
+
+
+def parts(rows=ROWS, cuts=CUTS):
+    return [rows[i:j] for i, j in itertools.pairwise(cuts)]
+
+
+def two_parts():
+    return parts(cuts=(0, 400, L))
+
+
+class OneProcess:
+    """The same decisions by the functions of one machine, for which all items are in one array."""
+
+    def __init__(self, learner, oracle, contexts=None, seed=5):
+        self.learner = learner
+        self.oracle = oracle
+        self.contexts = contexts
+        self.rng = np.random.default_rng(seed)
+        self.belief = None
+
+    def choose(self, x=None):
+        self.problem = Problem(ROWS if x is None else self.contexts(ROWS)(x), self.oracle)
+        if self.belief is None:
+            self.belief = self.learner.model.prior(self.problem)
+        (seed,) = self.rng.integers(2**63, size=1).tolist()
+        self.A = decide(self.learner, self.belief, self.problem, Counter(seed))
+        return self.A
+
+    def observe(self, w):
+        feedback = Feedback.of(self.problem, self.A, w)
+        self.belief = self.learner.model.learn(self.belief, self.problem, feedback)
+
+
+def assert_same_decisions(learner, oracle, n, contexts=None, cluster=None, disturb=None):
+    """That n decisions and what is learned from them are those of one process."""
+    cut = parts() if cluster is None else two_parts()
+    one = OneProcess(learner, oracle, contexts)
+    rng = np.random.default_rng(2)
+    own = 0.3 * rng.standard_normal(L)
+    with sharded.Agent(cut, learner, oracle, contexts=contexts, seed=5, cluster=cluster) as agent:
+        for t in range(n):
+            if disturb is not None:
+                disturb(agent, t)
+            x = None if contexts is None else rng.standard_normal(3)
+            chosen = agent.choose(x)
+            np.testing.assert_array_equal(chosen.items, one.choose(x))
+            theta = np.linspace(-1, 1, chosen.rows.shape[1])
+            w = chosen.rows @ theta + own[chosen.items] + 0.5 * rng.standard_normal(len(one.A))
+            agent.observe(chosen, w)
+            one.observe(w)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        TS,
+        CombLinUCB(lam=1.0, sigma=0.5, c=1.0),
+        MIX,
+        CombMixTS(lam=1.0, sigma=0.5, tau=0.3, explore=1.0),
+        Greedy(lam=1.0, sigma=0.5),
+    ],
+)
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        TopK(5),
+        TopK(3, at_most=True),
+        Quota(GROUPS, {"a": 2, "b": 1, "c": 1}),
+        Quota(GROUPS, total=4, minimum={"a": 1}, maximum={"b": 1}),
+        PartitionMatroid(GROUPS, {"a": 2, "b": 1, "c": 0}),
+    ],
+)
+def test_decisions_are_those_of_one_process(learner, oracle):
+    assert_same_decisions(learner, oracle, DECISIONS)
+
+
+@pytest.mark.parametrize("contexts", [Outer, Concatenated])
+@pytest.mark.parametrize("learner", [TS, CombMixTS(lam=1.0, sigma=0.5, tau=0.3, contexts=True)])
+def test_contexts(learner, contexts):
+    assert_same_decisions(learner, TopK(4), DECISIONS, contexts)
+
+
+def test_scales_that_are_found_take_the_features_of_a_sample():
+    assert_same_decisions(CombLinTS(), TopK(4), 60)  # of 900 items all are in the sample
+
+
+def test_rows_are_looked_at_in_parts(monkeypatch):
+    monkeypatch.setattr(shards, "PART", 64)
+    assert_same_decisions(MIX, Quota(GROUPS, {"a": 2, "b": 1, "c": 1}), 30)
+
+
+@pytest.mark.parametrize("learner", [TS, MIX, CombLinUCB(lam=1.0, sigma=0.5, c=1.0)])
+def test_many_at_once_are_as_one_after_the_other(learner):
+    together = sharded.Agent(parts(), learner, TopK(5), seed=1)
+    alone = sharded.Agent(parts(), learner, TopK(5), seed=1)
+    for _ in range(3):
+        many = together.choose_many(n=40)
+        for chosen in many:
+            single = alone.choose()
+            np.testing.assert_array_equal(chosen.items, single.items)
+            np.testing.assert_array_equal(chosen.rows, single.rows)
+        for agent in (together, alone):
+            agent.observe(many[0], many[0].rows.sum(1))
+
+
+def test_many_contexts_at_once():
+    x = np.random.default_rng(3).standard_normal((30, 3))
+    together = sharded.Agent(parts(), TS, TopK(5), contexts=Outer, seed=1)
+    alone = sharded.Agent(parts(), TS, TopK(5), contexts=Outer, seed=1)
+    exclude = [[i, 899 - i] for i in range(30)]
+    for i, chosen in enumerate(together.choose_many(x, exclude=exclude)):
+        single = alone.choose(x[i], exclude=exclude[i])
+        np.testing.assert_array_equal(chosen.items, single.items)
+        np.testing.assert_array_equal(chosen.rows, np.asarray(Outer(ROWS)(x[i]))[chosen.items])
+
+
+def test_masks_by_column_and_exclusions():
+    columns = {"country": parts(np.array(GROUPS)), "stock": parts(np.arange(L) % 2 == 0)}
+    agent = sharded.Agent(parts(), TS, TopK(5), columns=columns)
+    for _ in range(20):
+        items = agent.choose(where={"country": ["a", "c"], "stock": True}).items
+        assert all(GROUPS[e] != "b" and e % 2 == 0 for e in items)
+        again = agent.choose(where={"country": "b"}, exclude=items).items
+        assert all(GROUPS[e] == "b" for e in again)
+        assert not set(agent.choose(exclude=again).items) & set(again)
+    with pytest.raises(MaskError, match="no column 'color'"):
+        agent.choose(where={"color": "red"})
+    with pytest.raises(InfeasibleError):
+        agent.choose(where={"country": "nowhere"})
+
+
+def test_items_come_and_go():
+    columns = {"country": parts(np.array(GROUPS))}
+    agent = sharded.Agent(parts(), Greedy(lam=1.0, sigma=0.1), TopK(3), columns=columns)
+    theta = np.array([1.0, 2.0, 0.0, -1.0])
+    for _ in range(30):
+        chosen = agent.choose()
+        agent.observe(chosen, chosen.rows @ theta)
+    best = np.argsort(-ROWS @ theta)
+    np.testing.assert_array_equal(agent.choose().items, best[:3])
+    agent.remove_items(best[:2])
+    np.testing.assert_array_equal(agent.choose().items, best[2:5])
+    great = np.array([[9.0, 9.0, 0.0, -9.0], [8.0, 9.0, 0.0, -9.0], [-9.0, 0.0, 0.0, 0.0]])
+    numbers = agent.add_items(great, {"country": ["a", "b", "a"]})
+    np.testing.assert_array_equal(numbers, [900, 901, 902])
+    chosen = agent.choose()
+    np.testing.assert_array_equal(chosen.items, [900, 901, best[2]])
+    np.testing.assert_array_equal(chosen.rows[:2], great[:2])
+    assert agent.choose(where={"country": "b"}).items[0] == 901
+    agent.remove_items([900])
+    assert agent.choose().items[0] == 901
+
+
+def test_an_oracle_for_all_items_grows_with_them():
+    agent = sharded.Agent(parts(), MIX, Quota(GROUPS, {"a": 1, "b": 1, "c": 1}))
+    with pytest.raises(OracleError, match="is for 900 items, but there are 901"):
+        agent.add_items(np.ones((1, 4)))
+    more = [*GROUPS, "d"]
+    agent.add_items(np.ones((1, 4)), oracle=Quota(more, {"a": 1, "b": 1, "c": 1, "d": 1}))
+    chosen = agent.choose().items
+    assert sorted(more[e] for e in chosen) == ["a", "b", "c", "d"]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def saved(folder, arrays, name="items"):
+    paths = [folder / f"{name}-{i}.npy" for i in range(len(arrays))]
+    for path, array in zip(paths, arrays, strict=True):
+        np.save(path, array)
+    return paths
+
+
+def test_files_are_as_arrays(tmp_path):
+    small = ROWS.astype(np.float32)
+    files = saved(tmp_path, parts(small))
+    whole = saved(tmp_path, [small], "whole")
+    agents = [
+        sharded.Agent(parts(small), MIX, TopK(5)),
+        sharded.Agent(files, MIX, TopK(5)),
+        sharded.Agent(str(whole[0]), MIX, TopK(5), shards=3),
+        sharded.Agent(whole[0], MIX, TopK(5)),
+    ]
+    for _ in range(5):
+        chosen = [agent.choose() for agent in agents]
+        for agent, one in zip(agents, chosen, strict=True):
+            np.testing.assert_array_equal(one.items, chosen[0].items)
+            agent.observe(one, one.rows.sum(1))
+
+
+def damaged(kind, path):
+    rows = ROWS[:100].copy()
+    if kind == "missing":
+        path.unlink()
+    elif kind == "truncated":
+        path.write_bytes(path.read_bytes()[:-8])
+    elif kind == "foreign":
+        path.write_bytes(b"a,b\n1,2\n")
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "wide":
+        np.save(path, np.ones((100, 5)))
+    elif kind == "float32":
+        np.save(path, rows.astype(np.float32))
+    elif kind == "text":
+        np.save(path, np.array([["a"]]))
+    elif kind == "flat":
+        np.save(path, rows[0])
+    else:
+        rows[7, 2] = np.nan
+        np.save(path, rows)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["missing", "truncated", "foreign", "empty", "wide", "float32", "text", "flat", "nan"],
+)
+def test_a_bad_file_is_named(tmp_path, kind):
+    files = saved(tmp_path, parts())
+    damaged(kind, files[1])
+    with pytest.raises(FileError, match=r"items-1\.npy"):
+        sharded.Agent(files, TS, TopK(5))
+
+
+def test_bad_columns(tmp_path):
+    short = saved(tmp_path, [np.zeros(200), np.zeros(3), np.zeros(250)], "stock")
+    with pytest.raises(FileError, match=r"stock-1\.npy has shape \(3,\)"):
+        sharded.Agent(parts(), TS, TopK(5), columns={"stock": short})
+    with pytest.raises(FeaturesError, match="one file or array per shard, 3, got 2"):
+        sharded.Agent(parts(), TS, TopK(5), columns={"stock": short[:2]})
+
+
+@pytest.mark.parametrize(
+    ("learner", "oracle", "options", "error", "message"),
+    [
+        (CombTS(), TopK(5), {}, ParameterError, "without features"),
+        (TS, GridPath(3), {}, OracleError, "cannot be solved by parts"),
+        (TS, minimize(TopK(3)), {}, OracleError, "cannot be solved by parts"),
+        (TS, Quota(["a"] * 5, {"a": 1}), {}, OracleError, "is for 5 items, but there are 900"),
+        (TS, TopK(5), {"shards": 2}, ParameterError, "a single file or array"),
+    ],
+)
+def test_bad_agents(learner, oracle, options, error, message):
+    with pytest.raises(error, match=message):
+        sharded.Agent(parts(), learner, oracle, **options)
+
+
+def test_bad_calls_change_nothing():
+    agent = sharded.Agent(parts(), TS, TopK(5), seed=3)
+    twin = sharded.Agent(parts(), TS, TopK(5), seed=3)
+    with pytest.raises(DecisionError, match="no decision yet"):
+        agent.observe(sharded.Choice(np.array([1]), ROWS[1:2]), [1.0])
+    with pytest.raises(ItemsError, match="no item 900"):
+        agent.choose(exclude=[900])
+    with pytest.raises(ItemsError, match="flat list"):
+        agent.remove_items(["a"])
+    with pytest.raises(FeaturesError, match="only if"):
+        agent.choose([1.0])
+    with pytest.raises(ParameterError, match="as many calls"):
+        agent.choose_many(exclude=[[1]], n=2)
+    with pytest.raises(MaskError, match="no column"):
+        agent.choose(where={"x": 1})
+    with pytest.raises(FeaturesError, match=r"shape \(n, 4\)"):
+        agent.add_items(np.ones((2, 3)))
+    with pytest.raises(MaskError, match="columns"):
+        agent.add_items(np.ones((2, 4)), {"x": [1, 2]})
+    chosen = agent.choose()
+    np.testing.assert_array_equal(chosen.items, twin.choose().items)
+    for weights in ([1.0], [np.nan] * 5, ["a"] * 5):
+        with pytest.raises(WeightsError):
+            agent.observe(chosen, weights)
+    np.testing.assert_array_equal(agent.choose().items, twin.choose().items)
+    contextual = sharded.Agent(parts(), TS, TopK(5), contexts=Outer)
+    with pytest.raises(FeaturesError, match="only if"):
+        contextual.choose()
+    contextual.choose([1.0, 2.0])
+    with pytest.raises(FeaturesError, match="a context has 2 features, got 3"):
+        contextual.choose([1.0, 2.0, 3.0])
+    fixed = sharded.Agent(parts(), MIX, TopK(5), contexts=Outer)
+    with pytest.raises(FeaturesError, match="needs contexts=True"):
+        fixed.choose([1.0])
+
+
+# --- on Ray ---------------------------------------------------------------------------------------
+
+
+def process_of(agent, i):
+    (found,) = agent._engine.ask([agent._shards[i]], "process", [()])
+    return found
+
+
+class Kills:
+    """Kills the process of one shard after the other, every so many decisions."""
+
+    def __init__(self, every):
+        self.every = every
+        self.done = 0
+
+    def __call__(self, agent, t):
+        if t and t % self.every == 0:
+            shard = self.done % len(agent._shards)
+            os.kill(process_of(agent, shard), signal.SIGKILL)
+            self.done += 1
+
+
+def test_killed_shards_change_no_decision(ray):
+    kills = Kills(every=4)
+    cycle = int(os.environ.get("SUPERARM_SHARD_KILLS", "2"))
+    assert_same_decisions(MIX, TopK(5), 4 * cycle + 3, cluster="ray", disturb=kills)
+    assert kills.done == cycle
+
+
+def test_a_killed_shard_knows_what_came_and_went(ray):
+    with sharded.Agent(two_parts(), TS, TopK(3), cluster="ray", seed=1) as agent:
+        twin = sharded.Agent(two_parts(), TS, TopK(3), seed=1)
+        great = 50 * np.ones((3, 4))
+        for one in (agent, twin):
+            one.add_items(great)
+            one.remove_items([901, *range(50)])
+        os.kill(process_of(agent, 0), signal.SIGKILL)
+        for _ in range(3):
+            np.testing.assert_array_equal(agent.choose().items, twin.choose().items)
+
+
+def test_an_error_in_a_shard_names_the_node(ray, tmp_path):
+    files = saved(tmp_path, two_parts())
+    damaged("nan", files[1])
+    with pytest.raises(FileError, match=r"items-1\.npy") as caught:
+        sharded.Agent(files, TS, TopK(5), cluster="ray")
+    assert "of the Ray cluster" in caught.value.__notes__[0]
