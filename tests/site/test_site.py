@@ -89,7 +89,7 @@ SEARCHES = {
     "thompson sampling": {"concepts", "api/superarm.CombLinTS", "learners", "choosing"},
     "ucb": {"concepts", "choosing", "api/superarm.CombLinUCB"},
     "exploration": {"learners", "concepts", "choosing"},
-    "regret": {"concepts", "simulation", "paper"},
+    "regret": {"concepts", "simulation", "paper", "api/superarm.Trace"},
     "cold start": {"concepts"},
     "delayed feedback": {"concepts", "tutorial"},
     "slate": {"slates", "concepts"},
