@@ -23,10 +23,14 @@ SOME = {
     "gaussian": ["Gaussian", "condition", "mean", "prior", "sample", "std"],
     "offline.positions": ["certain", "ips_by_position", "ips_by_examination"],
     "oracles.base": ["BaseOracle"],
-    "palette": ["style_of", "styles_of"],
+    "simulation.palette": ["style_of", "styles_of"],
     "studies.ads": ["Ads"],
     "studies.artists": ["Artists"],
+    "studies.clicks": ["Clicks"],
+    "studies.drift": ["Drift"],
+    "studies.explore": ["Deviating"],
     "studies.longest_path": ["LongestPath"],
+    "studies.slates": ["Page", "Recommendation"],
 }
 """Of other modules, these."""
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from superarm.checks import require_count
 from superarm.contracts import Problem
+from superarm.errors import ParameterError
 from superarm.learners import CombLinTS, CombLinUCB
 from superarm.oracles import GridPath
 from superarm.simulation.worlds import BernoulliEnvironment
@@ -19,6 +21,10 @@ class Clicks:
     """Longest paths over 0/1 weights with a logistic law: P(open) between 0.01 and 0.9, log-odds
     linear in φ.
 
+    Args:
+        m: how many edges a side of the grid has.
+        d: how many features an edge has; the first is a constant.
+
     >>> import numpy as np
     >>> problem, world = Clicks()(np.random.default_rng(0))
     >>> problem.L, problem.d, round(float(world.mean.min()), 6), round(float(world.mean.max()), 6)
@@ -27,6 +33,11 @@ class Clicks:
 
     m: int = 10
     d: int = 5
+
+    def __post_init__(self) -> None:
+        require_count(m=self.m, d=self.d)
+        if self.d < 2:
+            raise ParameterError(f"d must be 2 or more, a constant and a feature, got {self.d}")
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance."""

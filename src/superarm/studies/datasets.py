@@ -96,6 +96,9 @@ def _lastfm_folder() -> Path:
     try:
         import pooch
 
+        pooch.get_logger().setLevel(
+            "WARNING"
+        )  # it would tell of every try where there is no network
         cache = Path(pooch.os_cache("superarm"))
         unpacked = cache / LASTFM_FOLDER
         if not unpacked.is_dir():

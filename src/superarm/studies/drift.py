@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from superarm.checks import require_count, require_positive
 from superarm.contracts import Problem
 from superarm.learners import CombLinTS
 from superarm.oracles import GridPath
@@ -18,6 +19,10 @@ from superarm.studies.study import Content, Learners
 class Drift:
     """Longest paths whose θ* wanders: after 1/drift² episodes little is left of where it was.
 
+    Args:
+        drift: the share of θ* that is new in each episode, as a std.
+        episodes: for how many θ* is drawn; a simulation may have no more.
+
     >>> import numpy as np
     >>> problem, world = Drift()(np.random.default_rng(0))
     >>> problem.L, problem.d, len(world.theta)
@@ -26,6 +31,10 @@ class Drift:
 
     drift: float = 0.05
     episodes: int = 500
+
+    def __post_init__(self) -> None:
+        require_positive(drift=self.drift)
+        require_count(episodes=self.episodes)
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, DriftingEnvironment]:
         """One instance."""

@@ -17,11 +17,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from superarm.arrays import Array, spawn
+from superarm.checks import require_count
 from superarm.contracts import Feedback, Problem
-from superarm.errors import DataError
+from superarm.errors import DataError, ParameterError
 from superarm.learners import CombLinTS, CombLinUCB, CombUCB1
 from superarm.oracles import Slate, TopK
-from superarm.palette import styles_of
+from superarm.simulation.palette import styles_of
 from superarm.simulation.users import CascadeEnvironment, PositionEnvironment, Read
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.slates import cascade, fit_examination, position_based
@@ -50,6 +51,14 @@ class Page:
     Users look at position k with probability 1/k, or from the top down to their first click. To
     learn positions there are `logged` slates in random order from before.
 
+    Args:
+        users: what users do: "positions" or "cascade".
+        reading: what the learner takes clicks for, one of `READINGS[users]`.
+        L: how many items there are.
+        K: how many are shown.
+        d: how many features an item has; the first is a constant.
+        logged: how many slates there are to learn positions from.
+
     >>> import numpy as np
     >>> problem, world = Page(users="positions", reading="positions, learned")(
     ...     np.random.default_rng(0)
@@ -64,6 +73,14 @@ class Page:
     K: int = 10
     d: int = 10
     logged: int = 3000
+
+    def __post_init__(self) -> None:
+        require_count(L=self.L, K=self.K, d=self.d, logged=self.logged)
+        if self.reading not in READINGS.get(self.users, ()):
+            raise ParameterError(
+                f"users must be one of {', '.join(READINGS)}, and reading one of what READINGS has "
+                f"for them, got {self.users!r} and {self.reading!r}"
+            )
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
         """One instance."""
@@ -120,6 +137,12 @@ def listened() -> Array:
 class Recommendation:
     """Zong et al.: L items at random, of which K are shown to users who click the first they like.
 
+    Args:
+        source: where users come from, a model of low rank or the data of Last.fm.
+        L: how many items there are.
+        K: how many are shown.
+        d: how many features an item has.
+
     >>> import numpy as np
     >>> problem, world = Recommendation(L=30, d=5)(np.random.default_rng(0))
     >>> problem.Phi.shape, round(float(np.linalg.norm(problem.Phi, axis=1).max()), 6)
@@ -130,6 +153,9 @@ class Recommendation:
     L: int = 256
     K: int = 4
     d: int = 10
+
+    def __post_init__(self) -> None:
+        require_count(L=self.L, K=self.K, d=self.d)
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, CascadeEnvironment]:
         """One instance."""
