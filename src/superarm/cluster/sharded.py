@@ -67,12 +67,7 @@ NOBODY = np.empty(0, np.int64)
 
 
 class Choice(NamedTuple):
-    """One decision.
-
-    Attributes:
-        items: their numbers, in the oracle's order, (K,).
-        rows: what the learner learns from, their features, in the context if any, (K, d).
-    """
+    """One decision: `items`, and `rows`, their features, which the learner learns from."""
 
     items: Array  # (K,) their numbers, in the oracle's order
     rows: Array  # (K, d) what the learner learns from: their features, in the context if any
