@@ -67,7 +67,7 @@ NOBODY = np.empty(0, np.int64)
 
 
 class Choice(NamedTuple):
-    """One decision."""
+    """One decision: `items`, and `rows`, their features, which the learner learns from."""
 
     items: Array  # (K,) their numbers, in the oracle's order
     rows: Array  # (K, d) what the learner learns from: their features, in the context if any
