@@ -14,11 +14,11 @@ import numpy as np
 
 from superarm.arrays import Rng, matvec, spawn, take
 from superarm.contracts import Environment, Feedback, Problem
-from superarm.engine import versions
 from superarm.errors import ParameterError
 from superarm.gaussian import sample
 from superarm.learners import CombLinTS
 from superarm.simulation import lockstep
+from superarm.simulation.engine import versions
 from superarm.simulation.games import Game, play
 from superarm.simulation.replicates import seeds_of
 from superarm.simulation.tables import aligned

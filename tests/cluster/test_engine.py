@@ -7,9 +7,9 @@ import numpy as np
 import pieces
 import pytest
 
-from superarm import engine as module
-from superarm.engine import engine, versions
 from superarm.errors import ClusterError, InfeasibleError, ParameterError
+from superarm.simulation import engine as module
+from superarm.simulation.engine import engine, versions
 
 CALLS = [(x,) for x in range(10)]
 
@@ -121,7 +121,7 @@ def test_without_ray_the_error_names_the_extra(monkeypatch):
 def test_ray_is_imported_only_when_asked_for():
     code = (
         "import sys, superarm\n"
-        "from superarm.engine import engine\n"
+        "from superarm.simulation.engine import engine\n"
         "with engine(None) as where: list(where.map(pow, [(2, 3)]))\n"
         "assert 'ray' not in sys.modules"
     )

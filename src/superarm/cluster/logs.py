@@ -23,10 +23,10 @@ from superarm.cluster import pieces
 from superarm.cluster.parquet import Columns, Part, Tree, files_of, parts_of, require_names
 from superarm.cluster.pieces import Items, Rows, Views
 from superarm.contracts import Feedback, Learner, Problem, require_learner
-from superarm.engine import engine
 from superarm.errors import DataError, ItemsError, NumericalError, ParameterError
 from superarm.gaussian import Block, Gaussian
 from superarm.oracles import TopK
+from superarm.simulation.engine import engine
 from superarm.simulation.progress import Progress, reporting
 
 STEPS = 50
@@ -52,6 +52,12 @@ class Learned:
 
     `agent` makes an agent that has learned from it. What the log says of θ can be read:
     `coefficients`, `sigma`, `lam`, or the whole `belief`.
+
+    Attributes:
+        learner: who learned.
+        features: their names.
+        rows: how many were read.
+        of: what they add up to.
     """
 
     learner: Any

@@ -46,7 +46,6 @@ from superarm.contracts import (
     defines_both,
     features_stay,
 )
-from superarm.engine import engine
 from superarm.errors import (
     DecisionError,
     FeaturesError,
@@ -56,6 +55,7 @@ from superarm.errors import (
 from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
 from superarm.oracles.selection import GroupedPart
+from superarm.simulation.engine import engine
 
 __all__ = ["Agent", "Choice"]
 
@@ -67,7 +67,7 @@ NOBODY = np.empty(0, np.int64)
 
 
 class Choice(NamedTuple):
-    """One decision."""
+    """One decision: `items`, and `rows`, their features, which the learner learns from."""
 
     items: Array  # (K,) their numbers, in the oracle's order
     rows: Array  # (K, d) what the learner learns from: their features, in the context if any

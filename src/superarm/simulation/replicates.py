@@ -9,10 +9,10 @@ from threadpoolctl import threadpool_limits
 
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Learner, Oracle, require_learner
-from superarm.engine import Engine, engine, versions
 from superarm.errors import ParameterError
 from superarm.oracles.base import as_oracle
 from superarm.simulation import lockstep
+from superarm.simulation.engine import Engine, engine, versions
 from superarm.simulation.games import Game, Result, play, replicate
 from superarm.simulation.lockstep import Instance
 from superarm.simulation.progress import Progress, reporting

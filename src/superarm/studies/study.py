@@ -15,9 +15,9 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.contracts import Learner
-from superarm.engine import engine, versions
 from superarm.errors import FileError
 from superarm.simulation import simulate
+from superarm.simulation.engine import engine, versions
 from superarm.simulation.games import Game
 from superarm.simulation.lockstep import Instance
 from superarm.simulation.replicates import Run, traces

@@ -5,8 +5,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from shown import counting
 
+from shown import counting
 from superarm.agent.specs import ORACLES
 from superarm.learners import __all__ as LEARNERS
 from superarm.service.dashboard.words import constraint_words, learner_words

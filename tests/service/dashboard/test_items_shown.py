@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from shown import counting, settle, visit
 
 from hosted import ROWS
+from shown import counting, settle, visit
 from superarm import gaussian
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from shown import counting, visit
 
 from hosted import ROWS
+from shown import counting, visit
 from superarm import gaussian
 from superarm.service.dashboard import opened
 

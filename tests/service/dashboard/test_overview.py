@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from counted import ITEMS, Book, Recount
 from scipy import stats
-from shown import counting, settle, visit
 
+from counted import ITEMS, Book, Recount
+from shown import counting, settle, visit
 from superarm.service.dashboard.history import steps
 from superarm.service.dashboard.ranges import Range, moment, range_of
 from superarm.service.dashboard.spread import interval

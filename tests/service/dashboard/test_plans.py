@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from counted import Recount
-from shown import counting, settle, visit
 
+from counted import Recount
 from hosted import NEWS
+from shown import counting, settle, visit
 from superarm.service import sqlite
 from superarm.service.dashboard import following, tallies
 

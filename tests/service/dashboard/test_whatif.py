@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from shown import counting, visit
 
+from shown import counting, visit
 from superarm import offline
 from superarm.learners import Greedy
 from superarm.offline import Estimate

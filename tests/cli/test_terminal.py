@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from superarm.terminal import speak_plainly
+from superarm.cli.terminal import speak_plainly
 
 
 @pytest.mark.parametrize(

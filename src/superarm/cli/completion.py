@@ -46,7 +46,7 @@ def script(parser: argparse.ArgumentParser) -> str:
     """The script for a parser and the commands below it.
 
     >>> import argparse
-    >>> from superarm.completion import script
+    >>> from superarm.cli.completion import script
     >>> parser = argparse.ArgumentParser(prog="superarm")
     >>> _ = parser.add_argument("--color", choices=["red", "blue"])
     >>> "red blue" in script(parser)

@@ -48,7 +48,7 @@ OTHERS = tuple(
 def style_of(label: str) -> Style:
     """How one learner is drawn: always the same, whatever else is in the figure.
 
-    >>> from superarm.palette import style_of
+    >>> from superarm.simulation.palette import style_of
     >>> style_of("CombLinTS").color
     '#2f6bd8'
     >>> style_of("MyLearner") == style_of("MyLearner")
@@ -61,7 +61,7 @@ def styles_of(labels: Iterable[str]) -> dict[str, Style]:
     """How learners are drawn beside each other: those that are not known get styles that no other
     one has, as long as there are some, by their names and not by their order.
 
-    >>> from superarm.palette import styles_of
+    >>> from superarm.simulation.palette import styles_of
     >>> one = styles_of(["CombLinTS", "a", "b"])
     >>> one == styles_of(["b", "a", "CombLinTS"]), one["a"] == one["b"]
     (True, False)

@@ -11,9 +11,9 @@ from typing import Any
 
 from superarm import SuperarmError, __version__
 from superarm.checks import require_count
+from superarm.cli.terminal import bold, speak_plainly, width
 from superarm.errors import ParameterError
 from superarm.service import commands as service
-from superarm.terminal import bold, speak_plainly, width
 
 EXPERIMENTS = ("longest-path", "ads", "artists", "beyond", "slates", "all")
 PATH_OPTIONS = ("m", "d", "lam", "sigma", "c", "learners", "sweeps")
@@ -311,7 +311,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 
 def _completion(arguments: argparse.Namespace) -> None:
-    from superarm.completion import script
+    from superarm.cli.completion import script
 
     print(script(_parser()), end="")
 

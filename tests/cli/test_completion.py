@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from superarm.cli import main
-from superarm.completion import script
+from superarm.cli.completion import script
 
 BASH = shutil.which("bash")
 

@@ -91,7 +91,7 @@ def engine(
         workers: pieces at a time at most; None or -1 for one per core.
         pieces: how many there will be, if that is known: there are no more workers than that.
 
-    >>> from superarm.engine import engine
+    >>> from superarm.simulation.engine import engine
     >>> with engine(None) as local:
     ...     sorted(local.map(pow, [(2, 3), (3, 2)]))
     [(0, 8), (1, 9)]

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from superarm.palette import LEARNERS, OTHERS, style_of, styles_of
+from superarm.simulation.palette import LEARNERS, OTHERS, style_of, styles_of
 
 MACHADO = {  # Machado, Oliveira & Fernandes 2009, table of matrices for severity 1.0
     "protanopia": [
