@@ -55,7 +55,8 @@ nb_execution_timeout = 120
 
 INSIDE = {
     *("snapshot", "restore", "side", "matrix", "joined_names", "ones"),
-    *("solve", "solve_row", "solve_tensors", "of_parts", "search"),
+    *("solve", "solve_row", "solve_tensors", "solve_on_host", "of_parts", "search"),
+    *("arguments", "candidates", "checks_weights", "exchanges", "ids", "merged"),
     *("row_weights", "moved", "model", "content", "places", "part", "of_file", "of_content"),
 }
 """Public to other rooms of the library, and of no use to a reader of the reference."""
@@ -64,8 +65,10 @@ INSIDE = {
 def _escape_batches(
     app: object, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """The batch shape *B is not the beginning of an emphasis, and |x| is no substitution."""
-    lines[:] = [line.replace("*B", "\\*B").replace("|", "\\|") for line in lines]
+    """The batch shape *B and files *.parquet are no emphasis, and |x| is no substitution."""
+    for i, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[i] = line.replace("*B", "\\*B").replace("*.", "\\*.").replace("|", "\\|")
 
 
 def _link_guides(
@@ -84,6 +87,17 @@ def _leave_out(
     """Leave out what is for other rooms, and fields of records, which their docstrings name."""
     is_field = type(obj).__name__ == "_tuplegetter" or inspect.ismemberdescriptor(obj)
     return True if is_field or name in INSIDE else None
+
+
+def _from_init(
+    app: object, what: str, name: str, obj: Any, options: object, args: str, returns: str
+) -> tuple[str, None] | None:
+    """Oracles are made by their `__init__`; their `__new__`, which only takes notes, says less."""
+    if what != "class" or not (args or "").startswith("(*given"):
+        return None
+    signature = inspect.signature(obj)
+    plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    return str(inspect.Signature(plain)), None
 
 
 GENERATOR = "~numpy.random._generator.Generator"
@@ -128,5 +142,6 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", _write_commands)
     app.connect("autodoc-process-docstring", _escape_batches)
     app.connect("autodoc-process-docstring", _link_guides)
+    app.connect("autodoc-process-signature", _from_init)
     app.connect("autodoc-skip-member", _leave_out)
     app.connect("object-description-transform", _shorten_types, priority=400)

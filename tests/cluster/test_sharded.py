@@ -148,6 +148,12 @@ def test_many_at_once_are_as_one_after_the_other(learner):
             agent.observe(many[0], many[0].rows.sum(1))
 
 
+def test_large_rows_are_asked_for(monkeypatch):
+    monkeypatch.setattr(shards, "MOST_SENT", 0)
+    assert_same_decisions(MIX, TopK(5), 20)
+    assert_same_decisions(TS, TopK(5, at_most=True), 5)
+
+
 def test_many_contexts_at_once():
     x = np.random.default_rng(3).standard_normal((30, 3))
     together = sharded.Agent(parts(), TS, TopK(5), contexts=Outer, seed=1)

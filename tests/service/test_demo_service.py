@@ -25,6 +25,33 @@ def test_what_readers_like_is_worth_learning():
     assert "1,234" in line and "50.0%" in line
 
 
+def require_shown(url, headers):
+    """Everything there is to look at shows something, after a while."""
+    with httpx.Client(headers=headers, timeout=60) as client:
+
+        def get(path):
+            return client.get(f"{url}/{path}").json()
+
+        def is_there():
+            lines = get("overview")["agents"]
+            what_if = client.post(f"{url}/agents/news/whatif", json={"learner": {"kind": "Greedy"}})
+            return [line["decisions"] > 20 for line in lines] == [True] * 2 and what_if.is_success
+
+        end = time.monotonic() + 120
+        while not is_there():
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        for name in ("news", "campaign"):
+            agent = f"agents/{name}"
+            assert sum(get(f"{agent}/history")["answered"]) > 0
+            assert any(get(f"{agent}/baselines")["random"])
+            assert get(f"{agent}/coefficients")["coefficients"]
+            assert get(f"{agent}/tallies")["items"][0]["chosen"] > 0
+            assert get(f"{agent}/constraint")["bounds"]
+            page = get(f"{agent}/decisions?limit=1")["decisions"]
+            assert get(f"{agent}/decisions/{page[0]['id']}/opened")["reasons"]
+
+
 def test_the_demo_from_start_to_end(tmp_path):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -53,6 +80,7 @@ def test_the_demo_from_start_to_end(tmp_path):
         )
         assert made.status_code == 201
         assert set(made.json()["items"]) <= set(demo.world().items)
+        require_shown(f"http://127.0.0.1:{port}/v1", {"Authorization": f"Bearer {key}"})
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=20)
     finally:

@@ -89,7 +89,7 @@ SEARCHES = {
     "thompson sampling": {"concepts", "api/superarm.CombLinTS", "learners", "choosing"},
     "ucb": {"concepts", "choosing", "api/superarm.CombLinUCB"},
     "exploration": {"learners", "concepts", "choosing"},
-    "regret": {"concepts", "simulation", "paper"},
+    "regret": {"concepts", "simulation", "paper", "api/superarm.Trace"},
     "cold start": {"concepts"},
     "delayed feedback": {"concepts", "tutorial"},
     "slate": {"slates", "concepts"},
@@ -118,6 +118,8 @@ SEARCHES = {
     "glossary": {"concepts"},
     "command line": {"command-line"},
 }
+PRIORITY = {0: 15, 1: 5, 2: -5}
+"""What the kind of an object adds to its score: the search has these numbers."""
 MOST = 8
 """How far down a list of results a reader looks."""
 
@@ -145,15 +147,17 @@ def results(query, search, ignored):
     for title, places in search["alltitles"].items():
         if whole in title.lower() and len(whole) >= len(title) / 2:
             for page, section in places:
-                score[page] += 15 if section is None else 10
+                score[page] = max(score[page], 15 if section is None else 10)
     for entry, places in search["indexentries"].items():
         if whole in entry and len(whole) >= len(entry) / 2:
             for page, *_ in places:
-                score[page] += 20
+                score[page] = max(score[page], 20)
     for prefix, objects in search["objects"].items():
-        for page, _, _, _, name in objects:
+        for page, _, priority, _, name in objects:
             if whole in f"{prefix}.{name}".lower():
-                score[page] += 11 if name.lower() == whole.split(".")[-1] else 6
+                exact = name.lower() == whole.split(".")[-1]
+                worth = (11 if exact else 6) + PRIORITY.get(priority, 0)
+                score[page] = max(score[page], worth)
     words = [stem(word) for word in re.findall(r"\w+", whole) if word not in ignored]
     hits = []
     for word in words:
@@ -162,7 +166,7 @@ def results(query, search, ignored):
         hits.append(found)
     common = set.intersection(*(set(found) for found in hits)) if hits else set()
     for page in common:
-        score[page] += max(found[page] for found in hits)
+        score[page] = max(score[page], *(found[page] for found in hits))
     return [search["docnames"][page] for page, _ in score.most_common()]
 
 

@@ -52,6 +52,12 @@ class Learned:
 
     `agent` makes an agent that has learned from it. What the log says of θ can be read:
     `coefficients`, `sigma`, `lam`, or the whole `belief`.
+
+    Attributes:
+        learner: who learned.
+        features: their names.
+        rows: how many were read.
+        of: what they add up to.
     """
 
     learner: Any

@@ -24,9 +24,20 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.counters import Counter
 from superarm.beliefs.changes import appended
-from superarm.checks import as_numbers, check_features
+from superarm.checks import check_features
 from superarm.cluster.cutting import cut, cut_columns
-from superarm.cluster.shards import Added, Behind, Fields, Question, Shard, State
+from superarm.cluster.heads import (
+    About,
+    Changes,
+    as_contexts,
+    as_items,
+    as_observed,
+    joined,
+    require_by_features,
+    require_parts,
+    rows_at,
+)
+from superarm.cluster.shards import Added, Behind, Fields, Found, Question, Shard
 from superarm.contexts import Concatenated, Outer
 from superarm.contracts import (
     Feedback,
@@ -34,16 +45,12 @@ from superarm.contracts import (
     Problem,
     defines_both,
     features_stay,
-    require_learner,
 )
 from superarm.errors import (
     DecisionError,
     FeaturesError,
-    ItemsError,
     MaskError,
-    OracleError,
     ParameterError,
-    WeightsError,
 )
 from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
@@ -60,7 +67,7 @@ NOBODY = np.empty(0, np.int64)
 
 
 class Choice(NamedTuple):
-    """One decision."""
+    """One decision: `items`, and `rows`, their features, which the learner learns from."""
 
     items: Array  # (K,) their numbers, in the oracle's order
     rows: Array  # (K, d) what the learner learns from: their features, in the context if any
@@ -110,7 +117,7 @@ class Agent:
         seed: int = 0,
         cluster: str | None = None,
     ) -> None:
-        _require_by_features(learner)
+        require_by_features(learner)
         sources = cut(features, shards)
         by_shard = cut_columns(columns or {}, sources)
         self.learner = learner
@@ -121,8 +128,8 @@ class Agent:
         self._starts = np.cumsum([0] + [source.stop - source.start for source in sources])
         self._next = self.L  # the number of the next item
         self._names = tuple(columns or {})
-        self._changes = [_Changes() for _ in sources]
-        _require_parts(oracle, self.L)
+        self._changes = [Changes() for _ in sources]
+        require_parts(oracle, self.L)
         self._shards: list[Any] = []
         self._context_manager = engine(cluster)
         self._engine = self._context_manager.__enter__()
@@ -201,8 +208,9 @@ class Agent:
         self._start_belief(x)
         state = self._rng.bit_generator.state
         try:
-            sets = self._sets(x, dict(where or {}), excluded)
-            rows = self._fetched(sets)
+            answers = self._answers(x, dict(where or {}), excluded)
+            sets = [self.oracle.merged(found.candidates for found in each) for each in answers]
+            rows = self._winners(sets, answers)
         except BaseException:
             self._rng.bit_generator.state = state  # a call that raises changes nothing
             raise
@@ -211,9 +219,10 @@ class Agent:
             for i, (A, held) in enumerate(zip(sets, rows, strict=True))
         ]
 
-    def _sets(
+    def _answers(
         self, x: Array | None, where: Mapping[str, Any], excluded: list[Array]
-    ) -> list[Array]:
+    ) -> list[tuple[Found, ...]]:
+        """What the shards found, for each decision."""
         seeds = self._rng.integers(2**63, size=len(excluded)).tolist()
         model = self.learner.model
         of_items = {name: getattr(self.belief, name)[..., :0] for name in model.per_item}
@@ -225,7 +234,18 @@ class Agent:
         question = Question(learner, belief, seeds, x, where, excluded, by_rows)
         shared = self._engine.share(question)
         answers = self._ask("candidates", dict.fromkeys(range(len(self._shards)), shared))
-        return [self.oracle.merged(each) for each in zip(*answers.values(), strict=True)]
+        return list(zip(*answers.values(), strict=True))
+
+    def _winners(self, sets: Sequence[Array], answers: list[tuple[Found, ...]]) -> list[Array]:
+        """The rows of the items in each set, from the answers if they are there."""
+        if any(found.rows is None for each in answers for found in each):
+            return self._fetched(sets)
+        rows = []
+        for A, each in zip(sets, answers, strict=True):
+            items = np.concatenate([found.candidates.items for found in each])
+            held = np.concatenate([found.rows for found in each if found.rows is not None])
+            rows.append(rows_at(A, items, held))
+        return rows
 
     def _ask(self, method: str, questions: Mapping[int, Any]) -> dict[int, Any]:
         """What shards answer; one that was started again is told first what has changed."""
@@ -245,10 +265,10 @@ class Agent:
         wanted = wanted[wanted >= 0]
         owner = self._owners(wanted)
         of_shard = {i: wanted[owner == i] for i in np.unique(owner).tolist()}
-        found = np.zeros((len(wanted) + 1, self._width))  # the last is for -1
+        found = np.empty((len(wanted), self._width))
         for i, rows in self._ask("taken", of_shard).items():
-            found[:-1][owner == i] = rows
-        return [found[np.where(A < 0, len(wanted), np.searchsorted(wanted, A))] for A in sets]
+            found[owner == i] = rows
+        return [rows_at(A, wanted, found) for A in sets]
 
     def _owners(self, items: Array) -> Array:
         """The shard that holds each item; those that are added go to one after the other."""
@@ -264,12 +284,7 @@ class Agent:
             return None
         if features_stay(self.learner.model):
             raise FeaturesError(f"{type(self.learner).__name__} needs contexts=True for contexts")
-        try:
-            x = as_numbers(contexts)
-        except ValueError as error:
-            raise FeaturesError(f"contexts must be numbers, one row per call ({error})") from error
-        if x.ndim != 2 or not x.size or not np.isfinite(x).all():
-            raise FeaturesError(f"contexts must be finite, one row per call, got shape {x.shape}")
+        x = as_contexts(contexts)
         if self.belief is not None and x.shape[1] != self._context_width:
             raise FeaturesError(f"a context has {self._context_width} features, got {x.shape[1]}")
         return x
@@ -308,12 +323,7 @@ class Agent:
         """
         there = chosen.items >= 0
         items = chosen.items[there]
-        try:
-            w = as_numbers(weights)
-        except ValueError as error:
-            raise WeightsError(f"weights must be numbers, one per item ({error})") from error
-        if w.shape != items.shape or not np.isfinite(w).all():
-            raise WeightsError(f"weights must be {len(items)} finite numbers, got {weights!r:.100}")
+        w = as_observed(weights, len(items))
         if self.belief is None:
             raise DecisionError("this agent has made no decision yet that could be observed")
         about = self._about(items)
@@ -325,11 +335,11 @@ class Agent:
         self._held = about.held
         self._tell(about.belief)
 
-    def _about(self, items: Array) -> "_About":
+    def _about(self, items: Array) -> About:
         """The belief, with a place for each of these items if it has fields per item."""
         model = self.learner.model
         if not model.per_item:
-            return _About(self.belief, self._known, self._held, np.full(len(items), -1))
+            return About(self.belief, self._known, self._held, np.full(len(items), -1))
         new = np.setdiff1d(items, self._known)
         known = np.append(self._known, new)
         held = self._held
@@ -340,7 +350,7 @@ class Agent:
             belief = appended(model, belief, self._problem(self._held), self._problem(held))
         order = np.argsort(known)
         places = order[np.searchsorted(known, items, sorter=order)]
-        return _About(belief, known, held, places)
+        return About(belief, known, held, places)
 
     def _tell(self, before: Any) -> None:
         """Send what is believed of items to their shards, as far as it has changed."""
@@ -381,7 +391,7 @@ class Agent:
         given = {name: np.asarray(values) for name, values in (columns or {}).items()}
         if set(given) != set(self._names) or any(len(x) != len(rows) for x in given.values()):
             raise MaskError(f"each item needs an entry in each of the columns {self._names}")
-        _require_parts(oracle or self.oracle, self._next + len(rows))
+        require_parts(oracle or self.oracle, self._next + len(rows))
         self.oracle = oracle or self.oracle
         numbers = np.arange(self._next, self._next + len(rows))
         self._next += len(rows)
@@ -422,86 +432,16 @@ class Agent:
     def _restore(self, i: int) -> None:
         """Tell a shard that was started again what has changed since its files were written."""
         changes = self._changes[i]
-        columns = {
-            name: np.concatenate([added[name] for added in changes.columns])
-            for name in self._names
-            if changes.columns
-        }
-        state = State(
-            changes.version,
-            Added(
-                _joined(changes.rows, (0, self._width)),
-                _joined(changes.items, (0,)),
-                columns,
-                self._part(i),
-            ),
-            _joined(changes.removed, (0,)),
-            self._fields(self._owners(self._known) == i),
-        )
+        fields = self._fields(self._owners(self._known) == i)
+        state = changes.state(self._width, self._part(i), fields)
         self._engine.ask([self._shards[i]], "restore", [(state,)])
 
     def _part(self, i: int) -> GroupedPart:
         """What the oracle knows of the items of a shard, without their numbers."""
         items = np.arange(*self._starts[i : i + 2])
-        added = _joined(self._changes[i].items, (0,))
+        added = joined(self._changes[i].items, (0,))
         part = self.oracle.part(np.append(items, added) if self.oracle.L else added)
         return cast(GroupedPart, part)._replace(items=NOBODY)
 
     def _checked_items(self, items: Sequence[int] | Array) -> Array:
-        numbers = np.asarray(items)
-        if not numbers.size:
-            return NOBODY
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise ItemsError(f"items must be a flat list of their numbers, got {items!r:.100}")
-        unknown = numbers[(numbers < 0) | (numbers >= self._next)]
-        if len(unknown):
-            raise ItemsError(
-                f"there is no item {unknown[0]}: numbers go from 0 to {self._next - 1}"
-            )
-        return numbers.astype(np.int64)
-
-
-class _About(NamedTuple):
-    """A belief, and where items are in it."""
-
-    belief: Any
-    known: Array  # (M,) the items it is about
-    held: Array  # (M, d) their rows
-    places: Array  # where the items of a decision are among them; -1 if that does not matter
-
-
-class _Changes:
-    """What has changed in a shard since its files were written."""
-
-    def __init__(self) -> None:
-        self.version = 0
-        self.rows: list[Array] = []
-        self.items: list[Array] = []
-        self.columns: list[Mapping[str, Array]] = []
-        self.removed: list[Array] = []
-
-
-def _joined(arrays: Sequence[Array], empty: tuple[int, ...]) -> Array:
-    return np.concatenate(arrays) if arrays else np.empty(empty, np.int64)
-
-
-def _require_by_features(learner: Learner) -> None:
-    require_learner(learner)
-    if not learner.model.uses_features:
-        raise ParameterError(
-            f"{type(learner).__name__} learns about items one by one, without features: it has "
-            "nothing to say about the items of a catalogue that is too large for one machine"
-        )
-
-
-def _require_parts(oracle: Any, L: int) -> None:
-    """Refuse an oracle that cannot be solved by parts, or is for another number of items."""
-    by_parts = isinstance(oracle, BaseOracle) and oracle.exchanges and oracle.sense > 0
-    if not by_parts or not isinstance(oracle.part(slice(0, 1)), GroupedPart):
-        raise OracleError(
-            f"{oracle} cannot be solved by parts: use TopK, Quota or PartitionMatroid"
-        )
-    if oracle.L not in (None, L):
-        raise OracleError(
-            f"{oracle} is for {oracle.L} items, but there are {L}: give one for all of them"
-        )
+        return as_items(items, self._next)

@@ -27,6 +27,8 @@ NUMBERS = 2**21
 """Numbers to hold at a time for the decisions that share a pass."""
 SCORES = 20
 """Numbers to hold for each score."""
+MOST_SENT = 2**12
+"""Numbers in rows that are sent before it is known whether they are needed: cheaper than to ask."""
 
 
 class Source(NamedTuple):
@@ -96,6 +98,13 @@ class State(NamedTuple):
     added: Added
     removed: Array
     fields: Fields
+
+
+class Found(NamedTuple):
+    """What the best set may hold of a shard."""
+
+    candidates: Candidates
+    rows: Array | None  # (m, d) theirs, unless they are so large that they are better asked for
 
 
 class Behind(NamedTuple):
@@ -241,7 +250,7 @@ class Shard:
 
     # --- decisions ----------------------------------------------------------------------------
 
-    def candidates(self, version: int, asked: Question) -> list[Candidates] | Behind:
+    def candidates(self, version: int, asked: Question) -> list[Found] | Behind:
         """For each of n decisions, the items here that the best set may hold."""
         if version != self.version:
             return Behind(self.version)
@@ -256,12 +265,19 @@ class Shard:
             part = _some(self.part, rows, self._numbers(rows))
             for each, places, own in zip(found, excluded, w, strict=True):
                 each.append(part.candidates(_without(own, places, rows)))
-        return [_best(self.part, joined(each)) for each in found]
+        return [self._found(_best(self.part, joined(each))) for each in found]
+
+    def _found(self, best: Candidates) -> Found:
+        small = len(best.items) * self.rows.shape[1] <= MOST_SENT
+        return Found(best, self._rows_of(best.items) if small else None)
 
     def taken(self, version: int, items: Array) -> Array | Behind:
         """The feature rows of items of this shard, as they are held."""
         if version != self.version:
             return Behind(self.version)
+        return self._rows_of(items)
+
+    def _rows_of(self, items: Array) -> Array:
         places = self.places(items)
         rows = np.empty((len(items), self.rows.shape[1]))
         old = places < len(self.rows)

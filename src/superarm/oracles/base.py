@@ -52,7 +52,7 @@ class BaseOracle:
     K: Any = None
     """The most items it returns; None if unknown."""
     gap: Any = None
-    """The paper's γ: it reaches (1 - γ) of the maximum. 0 if exact, None if unknown."""
+    """γ of the paper, where it reaches (1 - γ) of the maximum; 0 if exact, None if unknown."""
 
     exchanges: Any = False
     """Whether a set can be improved by exchanging items one by one, as in a matroid."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from counted import ITEMS, Book, counted, counted_items, few_at_once, require_counted
 from postgres import Cluster, programs
 from superarm.service import commits
-from superarm.service.dashboard import tallies
+from superarm.service.dashboard import counting, tallies
 from superarm.service.postgres import Postgres
 from superarm.service.sqlite import Sqlite
 
@@ -187,6 +187,16 @@ def test_a_database_of_before_there_were_tallies(tmp_path):
         require_counted(again.database.read())
     finally:
         again.close()
+
+
+def test_counts_that_take_much_memory_are_read_again(book, monkeypatch):
+    monkeypatch.setattr(counting, "IN_MEMORY", 2)
+    for _ in range(4):
+        made = book.decide("one", ITEMS)
+        book.observe("one", (made, {"a": 1.0}))
+        book.count()
+    assert not book.follower._state.items._counts
+    require_counted(book.database.read())
 
 
 def test_delays(book):

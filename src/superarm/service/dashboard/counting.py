@@ -12,6 +12,8 @@ import msgspec
 from superarm.service.dashboard.tallies import MINUTE, ItemColumns, Tally
 from superarm.service.events import Corrected, Correction, Id, Observed, Seen
 
+IN_MEMORY = 1_000_000
+"""Items of all agents whose counts are in memory between two times that they are written."""
 RECENT = 20_000
 """Decisions that are remembered, as feedback on them is likely to come."""
 
@@ -201,6 +203,12 @@ class ItemsOfAll:
             found = ItemCounts(self._load(agent))
             self._counts[agent] = found
         return found
+
+    def written(self) -> None:
+        """Note that all is kept by now, and let go of it if it takes much memory."""
+        self.changed.clear()
+        if sum(len(counts.chosen) for counts in self._counts.values()) > IN_MEMORY:
+            self._counts.clear()
 
     def forget(self, agent: int) -> None:
         """Let go of an agent that was removed."""

@@ -36,6 +36,8 @@ REST = 5.0
 """After working for some time, as many times that are rested."""
 EVENTS = 1000
 """Events that are counted at once."""
+AFTER_FAILURE = 30.0
+"""Seconds to wait where counting failed for a reason that may stay."""
 PATIENCE = 2.0
 """Seconds that the end of a service waits for what is yet to be counted."""
 BYTES_PER_SECOND = 2**16
@@ -124,6 +126,7 @@ class Follower:
             _logger.debug("counting waits: %s", error)
         except Exception:  # who looks sees old numbers, and nothing else is harmed
             _logger.exception("counting failed and is tried again")
+            self._stopping.wait(AFTER_FAILURE)
         self._state = None
         return False
 
@@ -155,6 +158,8 @@ class Follower:
             self._state = None  # another server counts, and is ahead
             return False
         state.counted = batch.end
+        if items:
+            state.items.written()
         return is_behind
 
     def _items_to_write(self, state: "_State") -> dict[int, bytes]:
@@ -163,7 +168,6 @@ class Follower:
         if moment < self._items_due:
             return {}
         found = {agent: state.items.of(agent).body() for agent in list(state.items.changed)}
-        state.items.changed.clear()
         size = sum(map(len, found.values()))
         self._items_due = moment + max(EVERY, size / BYTES_PER_SECOND)
         return found

@@ -12,6 +12,9 @@ from superarm.service.dashboard.tallies import Tally
 from superarm.service.database import Connection
 from superarm.service.engine import Service
 
+NOTHING = Tally(delays={}, scales={})
+"""Of all steps in which nothing happened; to be read only."""
+
 
 class Steps(NamedTuple):
     """Tallies of a range of time in steps."""
@@ -25,7 +28,8 @@ class Steps(NamedTuple):
         """All of them together."""
         found = Tally(delays={}, scales={})
         for tally in self.tallies:
-            found.add(tally)
+            if tally is not NOTHING:
+                found.add(tally)
         return found
 
 
@@ -36,10 +40,12 @@ def steps(connection: Connection, agent: int, wanted: Range, points: int) -> Ste
     step = wanted.step(points)
     first = math.floor(wanted.since / step) * step
     start = list(range(first, math.ceil(wanted.until), step))
-    found = [Tally(delays={}, scales={}) for _ in start]
+    found: dict[int, Tally] = {}
     for at, tally in tallies.between(connection, agent, span_of(step), first, wanted.until):
-        found[(at - first) // step].add(tally)
-    return Steps(step, start, found)
+        known = found.setdefault((at - first) // step, tally)
+        if known is not tally:
+            known.add(tally)
+    return Steps(step, start, [found.get(i, NOTHING) for i in range(len(start))])
 
 
 def history(service: Service, name: str, wanted: Range, points: int) -> History:
