@@ -87,7 +87,8 @@ def test_every_experiment_has_its_words():
 
 
 def test_without_matplotlib_there_is_a_report_without_figures(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "superarm.figures", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
+    monkeypatch.delitem(sys.modules, "superarm.figures", raising=False)
     monkeypatch.delattr("superarm.figures", raising=False)
     study = Study(out=tmp_path, progress=False, replicates=2, episodes=5)
     made = reproduce(study, {"longest-path": lambda study: longest_path.run(study, m=3, d=4)})
