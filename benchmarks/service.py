@@ -61,7 +61,9 @@ class Served(NamedTuple):
     @property
     def seconds(self) -> float:
         """CPU time of all its threads."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        )
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:

@@ -79,11 +79,11 @@ def demo() -> Iterator[str]:
 
 def _link(said: Path, process: subprocess.Popen[bytes]) -> str:
     while process.poll() is None:
-        found = re.search(r"http\S+#key=\S+", said.read_text())
+        found = re.search(r"http\S+#key=\S+", said.read_text(encoding="utf-8"))
         if found is not None:
             return found[0]
         time.sleep(0.2)
-    raise SystemExit(said.read_text())
+    raise SystemExit(said.read_text(encoding="utf-8"))
 
 
 def take(browser: Any, link: str, shot: Shot) -> None:
