@@ -50,8 +50,12 @@ def is_elsewhere(address):
 
 
 def test_no_link_is_dead(links):
+    """Links back from a source lead to the right page, but not always to a place on it: Sphinx
+    gives all names of a module the prefix of one of them.
+    """
     dead = []
     for path, page in links.items():
+        is_source = "_modules" in path.parts
         for target in page.targets:
             if is_elsewhere(target):
                 continue
@@ -59,7 +63,7 @@ def test_no_link_is_dead(links):
             file = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             ids = links[file].ids if file in links else set()
             names_nothing = parts.fragment and file in links and unquote(parts.fragment) not in ids
-            if names_nothing or not file.exists():
+            if not file.exists() or (names_nothing and not is_source):
                 dead.append((path.name, target))
     assert not dead
 
