@@ -15,7 +15,7 @@ from superarm.agent.record import Chosen, chosen_each, record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
 from superarm.arrays import repeated
-from superarm.arrays.seeds import generators
+from superarm.arrays.seeding import generators
 from superarm.contexts import InContext
 from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log

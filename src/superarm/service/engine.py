@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from superarm.agent.decisions import now
 from superarm.agent.explain import TooManyDraws
 from superarm.agent.state import State
-from superarm.arrays.seeds import generators
+from superarm.arrays.seeding import generators
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service import log

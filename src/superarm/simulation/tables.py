@@ -66,8 +66,11 @@ def aligned(lines: Sequence[Cells], width: int | None = None, *, numbers: bool =
     what   time
     two    2 ms
     words
+    >>> aligned([("", "time")])
+    '   time'
     """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    # a column without text is one character wide, as nothing can be wrapped to none
+    widths = [max(1, *map(len, column)) for column in zip(*lines, strict=True)]
     if width is not None:
         widths = _narrowed(widths, width, lines)
     justified = [str.ljust] + [str.rjust if numbers else str.ljust] * (len(widths) - 1)

@@ -41,7 +41,7 @@ def generators(seeds: Sequence[int]) -> list[np.random.Generator]:
     """The generator that `numpy.random.default_rng` makes of each seed below 2**63.
 
     >>> import numpy as np
-    >>> from superarm.arrays.seeds import generators
+    >>> from superarm.arrays.seeding import generators
     >>> (seven,) = generators([7])
     >>> bool(seven.random() == np.random.default_rng(7).random())
     True

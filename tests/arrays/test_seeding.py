@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from superarm.arrays.seeds import generators
+from superarm.arrays.seeding import generators
 
 SEEDS = st.integers(0, 2**63 - 1) | st.integers(0, 2**33)
 
