@@ -132,7 +132,7 @@ def test_a_full_run_keeps_200_workers_busy():
 def test_ctrl_c_ends_a_run_at_an_address(ray, tmp_path):
     address = ray.get_runtime_context().gcs_address
     command = [sys.executable, "-m", "superarm", "reproduce", "longest-path", "--m", "5"]
-    options = ["--cluster", address, "--out", str(tmp_path), "--full"]
+    options = ["--cluster", address, "--out", str(tmp_path), "--replicates", "300"]
     with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
         while not list(tmp_path.glob("traces/*.npz")) and process.poll() is None:
             time.sleep(0.1)
