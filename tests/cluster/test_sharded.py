@@ -309,6 +309,8 @@ def test_bad_calls_change_nothing():
         agent.choose([1.0])
     with pytest.raises(ParameterError, match="as many calls"):
         agent.choose_many(exclude=[[1]], n=2)
+    with pytest.raises(ParameterError, match="n must be"):
+        agent.choose_many(n=-1)
     with pytest.raises(MaskError, match="no column"):
         agent.choose(where={"x": 1})
     with pytest.raises(FeaturesError, match=r"shape \(n, 4\)"):

@@ -129,6 +129,8 @@ def test_refusals():
     target = certain([0, 3, 2], L)
     with pytest.raises(ItemsError, match=r"slates must hold items 0\.\.2"):
         ips_by_position(A, clicks, pi, target[:3])
+    with pytest.raises(ItemsError, match="a slate shows item 1 twice"):
+        ips_by_position(np.array([[2, -1, -1], [1, 0, 1]]), clicks[:2], pi[:2], target)
     with pytest.raises(ItemsError, match="whole numbers"):
         ips_by_position(A[0], clicks, pi, target)
     with pytest.raises(ParameterError, match=r"target must have shape \(items, 3\)"):

@@ -135,9 +135,11 @@ class Catalogue:
 
     def get_each(self, items: list[Any]) -> Array:
         """Where these items are, -1 for those that are not here; they may be repeated."""
-        if self._ids is None and not self.gaps and set(map(type, items)) == {int}:
+        are_numbers = set(map(type, items)) == {int}
+        if self._ids is None and not self.gaps and are_numbers:
             A = np.array(items)
-            return np.where((A >= 0) & (A < self.L), A, -1)
+            is_here = (A >= 0) & (A < self.L)
+            return np.where(is_here, A, -1)
         return np.array([self.get(item) for item in items], np.int64)
 
     def _entry(self, item: Any) -> int:

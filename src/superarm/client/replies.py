@@ -213,7 +213,7 @@ class Evaluation(NamedTuple):
 
 def read(kind: type[T], reply: Any) -> T:
     """An answer as a record; what later versions say beside it is left out."""
-    names: Any = kind._fields  # type: ignore[attr-defined]
+    names: Any = kind._fields  # type: ignore[attr-defined] # all records are NamedTuples
     try:
         return kind(**{name: reply[name] for name in names if name in reply})
     except TypeError as error:

@@ -24,7 +24,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.counters import Counter
 from superarm.beliefs.changes import appended
-from superarm.checks import check_features
+from superarm.checks import check_features, require_count
 from superarm.cluster.cutting import cut, cut_columns
 from superarm.cluster.heads import (
     About,
@@ -200,10 +200,13 @@ class Agent:
             n: how many calls, where neither contexts nor exclude say so.
         """
         x = self._checked_contexts(contexts)
-        counts = {len(each) for each in (x, exclude) if each is not None} | {n} - {None}
+        counts = {len(each) for each in (x, exclude) if each is not None}
+        if n is not None:
+            require_count(n=n)
+            counts.add(n)
         if len(counts) > 1:
             raise ParameterError(f"contexts, exclude and n must be of as many calls, got {counts}")
-        calls: int = counts.pop() if counts else 1  # type: ignore[assignment]
+        calls = counts.pop() if counts else 1
         excluded = [self._checked_items(items) for items in exclude or [()] * calls]
         self._start_belief(x)
         state = self._rng.bit_generator.state

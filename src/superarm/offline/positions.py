@@ -257,6 +257,10 @@ def _check_items(slates: Array, L: int) -> None:
     known = (slates >= -1) & (slates < L)
     if not known.all():
         raise ItemsError(f"slates must hold items 0..{L - 1}, those of the target, and -1 to pad")
+    in_order = np.sort(slates, axis=-1)
+    repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
+    if repeated.any():
+        raise ItemsError(f"a slate shows item {in_order[:, 1:][repeated][0]} twice")
 
 
 def _table(values: Any, name: str, n: int, K: int) -> Array:
