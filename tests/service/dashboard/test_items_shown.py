@@ -108,10 +108,10 @@ def test_in_a_context_nothing_is_predicted(host):
     assert sum(line["chosen"] for line in found) == 10
     named = host.done("GET", "/v1/agents/news/coefficients")
     assert {one["name"] for one in named["coefficients"]} == {
-        "young × [0]",
-        "young × [1]",
-        "old × [0]",
-        "old × [1]",
+        "young·[0]",
+        "young·[1]",
+        "old·[0]",
+        "old·[1]",
     }
 
 

@@ -78,10 +78,10 @@ def test_in_a_context(host):
     found = look(host, made)
     assert found["context"] == {"young": 1.0, "old": 0.5}
     assert set(found["reasons"][0]["contributions"]) == {
-        "young × [0]",
-        "young × [1]",
-        "old × [0]",
-        "old × [1]",
+        "young·[0]",
+        "young·[1]",
+        "old·[0]",
+        "old·[1]",
     }
 
 

@@ -6,20 +6,18 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.agent.state import State
-from superarm.contexts import InContext, Outer
+from superarm.contexts import InContext
 from superarm.service.dashboard.shapes import Coefficient, Coefficients
 from superarm.service.engine import Service
 
 
 def feature_names(state: State) -> list[str]:
-    """The names of all features; in a context of each pair, such as "student × sports"."""
+    """The names of all features; in a context of each pair, such as "student·sports"."""
     Phi: Any = state.problem.Phi
-    if isinstance(Phi, InContext) and Phi.made is Outer:
-        of_context = Phi.x_names or [f"[{j}]" for j in range(Phi.x.shape[-1])]
-        of_items = Phi.item_names or [f"[{j}]" for j in range(Phi.rows.shape[-1])]
-        return [f"{u} × {y}" for u in of_context for y in of_items]
-    names = state.catalogue.names
-    return [f"[{j}]" for j in range(state.problem.d)] if names is None else list(names)
+    names = Phi.names if isinstance(Phi, InContext) else state.catalogue.names
+    if names is None:
+        names = [f"[{j}]" for j in range(state.problem.d)]
+    return list(names)
 
 
 def coefficients(service: Service, name: str, search: str, limit: int) -> Coefficients:
