@@ -16,7 +16,7 @@ def feature_names(state: State) -> list[str]:
     Phi: Any = state.problem.Phi
     names = Phi.names if isinstance(Phi, InContext) else state.catalogue.names
     if names is None:
-        names = [f"[{j}]" for j in range(state.problem.d)]
+        return [f"[{j}]" for j in range(state.problem.d)]
     return list(names)
 
 
