@@ -126,7 +126,7 @@ def keys_of(users: Sequence[Any]) -> Array:
 
     >>> from superarm.cluster.users import keys_of
     >>> keys_of(["ann", "bob", 7]).round(3)
-    array([0.222, 0.573, 0.638])
+    array([0.476, 0.612, 0.984])
     """
     codes = np.array([_code(user) for user in users], dtype=np.float64)
     return hashed_uniform(codes)
