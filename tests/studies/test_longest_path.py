@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from superarm.errors import ParameterError
+from superarm.simulation.palette import style_of
 from superarm.studies.longest_path import (
     SWEEPS,
     Case,
@@ -55,6 +56,22 @@ def test_longest_path_files(tmp_path):
     assert set(written["sweeps"]["sigma"]) == {"CombLinTS", "CombLinUCB", "LiteralCombLinTS"}
     assert [p["value"] for p in written["sweeps"]["sigma"]["CombLinTS"]] == [1e-3, 1.0]
     assert len((tmp_path / "longest-path.csv").read_text().splitlines()) == 1 + 2 * 2 * 10
+
+
+def test_sweeps_are_drawn_in_the_colors_of_the_learners(tmp_path):
+    study = Study(out=tmp_path, workers=1, progress=False, replicates=2, episodes=10)
+    outcome = run(study, **SMALL, sweeps={"m": [2, 3], "sigma": [1e-3, 1.0]})
+    figure = outcome.draw()["longest-path-sweeps"]
+    for axes, sweep in zip(figure.axes, ("m", "sigma"), strict=True):
+        by_learner = outcome.content["sweeps"][sweep]
+        drawn = [container.lines[0] for container in axes.containers]
+        for line, (learner, points) in zip(drawn, by_learner.items(), strict=True):
+            assert line.get_color() == style_of(learner).color
+            assert list(line.get_xdata()) == [point["value"] for point in points]
+            assert list(line.get_ydata()) == [point["regret"]["mean"] for point in points]
+    linear, logarithmic = figure.axes
+    assert linear.yaxis.get_major_formatter()(25000) == "25,000"
+    assert logarithmic.get_yscale() == "log"
 
 
 def test_a_run_is_a_pure_function_of_settings_and_seed(tmp_path):

@@ -429,6 +429,7 @@ def _draw_sweeps(
     rows = (n + 1) // 2
     columns = min(n, 2)
     figure = figures.panels((width * columns, 4.2 * rows), rows, columns)
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
     for axes, (sweep, by_learner) in zip(figure.axes, sweeps.items(), strict=False):
         for label, points in by_learner.items():
             figures.draw_points(
@@ -442,6 +443,8 @@ def _draw_sweeps(
             axes.plot(*beside[sweep], markersize=11, label=beside_label)
         scales = LINEAR if sweep in linear else LOGARITHMIC
         figures.finish(axes, legend=9, xlabel=AXIS[sweep], ylabel="regret R(n)", **scales)
+        if sweep in linear:
+            axes.yaxis.set_major_formatter("{x:,.0f}")
     for axes in figure.axes[n:]:
         axes.set_visible(False)
     return figure
