@@ -11,7 +11,7 @@ from typing import Any
 
 from superarm import SuperarmError, __version__
 from superarm.checks import require_count
-from superarm.cli.terminal import bold, speak_plainly, width
+from superarm.cli.terminal import complain, say, show, speak_plainly
 from superarm.errors import ParameterError
 from superarm.service import commands as service
 
@@ -32,10 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except (SuperarmError, OSError) as error:
         notes = getattr(error, "__notes__", [])  # where on a cluster it happened
-        print("; ".join([f"superarm: {error}", *notes]), file=sys.stderr)
+        complain("; ".join([str(error), *notes]))
         return 2
     except KeyboardInterrupt:
-        print(f"\nsuperarm: interrupted.{arguments.after}", file=sys.stderr)
+        print(file=sys.stderr)
+        complain(f"interrupted.{arguments.after}")
         return 130
     return 0
 
@@ -237,7 +238,8 @@ def _demo(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         workers=arguments.workers,
     )
-    print(f"\n{shown.table}\n\nData: {shown.trace}")
+    show(shown.title, shown.trace.table(), numbers=True)
+    print(f"{shown.trace.over}\n\nData: {shown.data}")
     if shown.figure is None:
         print("For a plot too: pip install 'superarm[plot]'")
     else:
@@ -246,7 +248,6 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _reproduce(arguments: argparse.Namespace) -> None:
     from superarm.simulation.lockstep import find_device
-    from superarm.simulation.tables import aligned
     from superarm.studies import ads, artists, beyond, longest_path, report, slates
     from superarm.studies.study import Study
 
@@ -287,7 +288,7 @@ def _reproduce(arguments: argparse.Namespace) -> None:
     )
     made = report.reproduce(study, runs if name == "all" else {name: runs[name]})
     for table in made.tables:
-        print(f"\n{bold(table.title)}\n\n{aligned([table.header, *table.rows], width())}")
+        show(table.title, [table.header, *table.rows])
     for line in made.left_out:
         print(f"\nLeft out, {line}")
     print(f"\nReport: {made.path}\nFigures, JSON and CSV: {arguments.out}")
@@ -306,7 +307,9 @@ def _inspect(arguments: argparse.Namespace) -> None:
             text = f"{title}\n\n{trace}\n\n{files.describe(header, arrays)}"
         else:
             text = describe(header, arrays)
-    for line in text.split("\n"):
+    title, *lines = text.split("\n")
+    say(files.printable(title), "bold")
+    for line in lines:
         print(files.printable(line))
 
 

@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from superarm.errors import FileError, ParameterError
 from superarm.service import compaction, log, server, snapshots
 from superarm.service.database import Connection
 from superarm.service.log import Fault
 from superarm.service.problems import Unavailable
 from superarm.service.sqlite import FILE, Sqlite
+from superarm.simulation.progress import bar
 
 SHOWN = 20
 """Faults that are printed."""
@@ -36,18 +35,10 @@ def opened(folder: Path) -> Iterator[Sqlite]:
         database.close()
 
 
-def progress(rows: Iterable[Any], total: int) -> Iterable[Any]:
-    """Rows, of which a bar in the terminal tells how many are done if it takes long."""
-    bar: Iterable[Any] = tqdm(
-        rows,
-        total=total,
-        unit=" events",
-        delay=1.0,
-        leave=False,
-        disable=None,
-        file=sys.stderr,
-    )
-    return bar
+def progress(rows: Iterable[Any], total: int) -> Iterator[Any]:
+    """Rows, of which a bar in the terminal tells how many are done."""
+    with bar(transient=True) as line:
+        yield from line.track(rows, total=total, description="events")
 
 
 # --- verified -------------------------------------------------------------------------------------
