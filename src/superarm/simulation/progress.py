@@ -50,7 +50,7 @@ def bar(*, shown: bool = True, transient: bool = False) -> "Bar":
         TextColumn(
             "{task.description}", table_column=Column(no_wrap=True, overflow="crop", ratio=1)
         ),
-        expand=True,  # and what does not fit is cut from the text alone
+        expand=True,  # to the width of the terminal, and only the description is cut
         console=console,
         refresh_per_second=4,
         speed_estimate_period=float("inf"),  # what is played differs widely: the mean of all so far
