@@ -110,14 +110,13 @@ def _started(folder: Path, mode: int) -> BinaryIO:
 
 def _remove_unlocked(partial: Path) -> None:
     """Remove a partial file; raises an OSError if it is in use."""
-    if sys.platform == "win32":
-        return
-    fd = os.open(partial, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        partial.unlink()
-    finally:
-        os.close(fd)
+    if sys.platform != "win32":
+        fd = os.open(partial, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            partial.unlink()
+        finally:
+            os.close(fd)
 
 
 def sync(path: Path) -> None:
