@@ -11,6 +11,7 @@ from typing import Any
 
 from superarm import SuperarmError, __version__
 from superarm.checks import require_count
+from superarm.cli.completion import SHELLS, script
 from superarm.cli.terminal import complain, say, show, speak_plainly
 from superarm.errors import ParameterError
 from superarm.service import commands as service
@@ -203,9 +204,17 @@ def _add_completion(commands: Any) -> None:
     completion = commands.add_parser(
         "completion",
         help="print a script that completes commands and options by TAB",
-        description="Print a script for bash and zsh, after which TAB completes the commands and "
-        "options of superarm. To have it in every shell, add the example to ~/.bashrc or ~/.zshrc.",
-        epilog='example: eval "$(superarm completion)"',
+        description="""\
+Print a script after which TAB completes the commands and options of superarm. To have it in every
+shell, add the example to ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish.""",
+        epilog="""\
+examples:
+  eval "$(superarm completion)"        in bash and zsh
+  superarm completion fish | source    in fish""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    completion.add_argument(
+        "shell", nargs="?", choices=SHELLS, default="bash", help="bash, if none is named"
     )
     completion.set_defaults(command=_completion, after="")
 
@@ -314,9 +323,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 
 def _completion(arguments: argparse.Namespace) -> None:
-    from superarm.cli.completion import script
-
-    print(script(_parser()), end="")
+    print(script(_parser(), arguments.shell), end="")
 
 
 def _compile(arguments: argparse.Namespace) -> None:
