@@ -200,10 +200,10 @@ class Shard:
     def extend(self, added: Added) -> None:
         """Hold more items."""
         m = len(added.rows)
+        self.available = np.concatenate([self.available, np.ones(m, bool)])
         rows = added.rows.astype(self.rows.dtype)
         self.more = np.concatenate([self.more.reshape(-1, rows.shape[1]), rows], dtype=rows.dtype)
         self.numbers = np.concatenate([self.numbers, added.items])
-        self.available = np.concatenate([self.available, np.ones(m, bool)])
         for name, values in added.columns.items():
             before = self.more_columns.get(name)
             self.more_columns[name] = values if before is None else np.append(before, values)
