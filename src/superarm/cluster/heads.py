@@ -81,6 +81,8 @@ def require_parts(oracle: Any, L: int) -> None:
 def as_items(items: Sequence[int] | Array, end: int) -> Array:
     """The numbers of items, each below `end`."""
     numbers = np.asarray(items)
+    if not numbers.size:
+        return np.empty(0, np.int64)
     if numbers.ndim == 1:
         numbers = np.unique(numbers)
     if fault := find_fault(numbers, end):
