@@ -7,10 +7,10 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
 
-# the tests of a file stay on one core, so that no kernel is compiled twice; COVER=--cov=superarm counts the lines run
+# the tests of a file stay on one core, the longest files first (tests/conftest.py); COVER=--cov=superarm counts the lines run
 COVER ?=
 test: .venv/installed
-	$(BIN)/pytest --numprocesses 2 --dist loadfile $(COVER)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(COVER)
 
 # the tests of tensors, which `test` skips where PyTorch is not installed; it is large
 TORCH ?= torch
