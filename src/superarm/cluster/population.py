@@ -178,8 +178,8 @@ class Population:
 
     @property
     def spread(self) -> float:
-        """The std of all rows around one θ for everybody, and at least sigma: what users differ by
-        is in it.
+        """The std of all rows around one θ for everybody, at least sigma. How much users differ is
+        part of it.
         """
         of = self._all
         free = of.rows - self.problem.d
@@ -192,12 +192,15 @@ class Population:
     # --- decisions --------------------------------------------------------------------------------
 
     def choose(self, users: Any, available: Any = None) -> list[Array]:
-        """The items to choose now for each of the users: a list of arrays of ids.
+        """Choose items for each of the users.
 
         Args:
             users: their ids; a user may be there more than once.
             available: the items to choose from, for all users, as for an `Agent`; or a mask (n, L)
                 of booleans in the order of `population.items`, one row per user.
+
+        Returns:
+            per user an array of the ids of the chosen items, in the order of `users`.
         """
         places = self._places(users)
         mask = None if available is None else self._mask(available, len(places))
@@ -209,8 +212,6 @@ class Population:
                     some = mask if mask.ndim == 1 else mask[part]
                     problem = problem._replace(oracle=Masked(problem.oracle, some))
                 found.append(problem.oracle(self._weights(places[part])))
-        if not found:
-            return []
         chosen: list[Array] = []
         for A in found:
             ids = self.catalogue.ids_of(A)
@@ -221,7 +222,11 @@ class Population:
         return chosen
 
     def belief(self, user: Any) -> Gaussian:
-        """What is believed of one user's θ."""
+        """What is believed of one user's θ.
+
+        Returns:
+            the posterior of the user's coefficients θ; of a new user, what the population says.
+        """
         (place,) = self._places([user])
         factor = self._factors(np.array([place]))[0]
         return Gaussian(factor, np.zeros(()))
@@ -427,6 +432,9 @@ class Population:
             path: the file.
             oracle: the oracle, which the file does not hold.
             seed: None draws one from the system.
+
+        Returns:
+            a population that believes what the saved one did.
         """
         return saving.load(cls, path, oracle=oracle, seed=seed)
 

@@ -39,19 +39,8 @@ from superarm.cluster.heads import (
 )
 from superarm.cluster.shards import Added, Behind, Fields, Found, Question, Shard
 from superarm.contexts import Concatenated, Outer
-from superarm.contracts import (
-    Feedback,
-    Learner,
-    Problem,
-    defines_both,
-    features_stay,
-)
-from superarm.errors import (
-    DecisionError,
-    FeaturesError,
-    MaskError,
-    ParameterError,
-)
+from superarm.contracts import Feedback, Learner, Problem, defines_both, features_stay
+from superarm.errors import DecisionError, FeaturesError, MaskError, ParameterError
 from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
 from superarm.oracles.selection import GroupedPart
@@ -173,12 +162,15 @@ class Agent:
         where: Mapping[str, Any] | None = None,
         exclude: Sequence[int] | Array = (),
     ) -> Choice:
-        """The set for one call.
+        """Choose items for one call.
 
         Args:
             context: features of the call, where the catalogue has `contexts`.
             where: by column, the value that items must have, or a list of values.
             exclude: items that may not be chosen.
+
+        Returns:
+            the chosen items, with their features.
         """
         contexts = None if context is None else [context]
         return self.choose_many(contexts, where=where, exclude=[exclude])[0]
@@ -191,13 +183,16 @@ class Agent:
         exclude: Sequence[Sequence[int] | Array] | None = None,
         n: int | None = None,
     ) -> list[Choice]:
-        """The sets for n calls, which share a pass over the features; each draws for itself.
+        """Choose items for n calls, which share a pass over the features; each draws for itself.
 
         Args:
             contexts: one row per call.
             where: by column, the value that items must have, or a list of values, in all calls.
             exclude: for each call, the items that may not be chosen.
             n: how many calls, where neither contexts nor exclude say so.
+
+        Returns:
+            one choice per call, in their order.
         """
         x = self._checked_contexts(contexts)
         counts = {len(each) for each in (x, exclude) if each is not None}
@@ -380,13 +375,16 @@ class Agent:
         *,
         oracle: BaseOracle | None = None,
     ) -> Array:
-        """Add items; returns their numbers.
+        """Add items.
 
         Args:
             features: one row per item.
             columns: their entries in all columns that the catalogue has.
             oracle: the one from now on, for all items, where the present one is for a number of
                 them.
+
+        Returns:
+            the numbers of the new items, (n,).
         """
         rows = check_features(features)
         if rows.ndim != 2 or rows.shape[1] != self._width:
