@@ -29,11 +29,14 @@ SMALL = """
     .filter(element => [...element.childNodes].some(
         node => node.nodeType === Node.TEXT_NODE && node.textContent.trim()
     ))
-    .filter(element => element.offsetParent && parseFloat(getComputedStyle(element).fontSize) < 11)
-    .map(element => element.textContent.trim().slice(0, 60))
+    .map(element => [element, parseFloat(getComputedStyle(element).fontSize)])
+    .filter(([element, size]) => element.offsetParent && size > 0 && size < 11)
+    .map(([element, size]) => `${element.textContent.trim().slice(0, 60)} (${size} px)`)
 """
-WITHOUT_WORDS = """
-[...document.querySelectorAll("img")].filter(image => !image.alt.trim()).map(image => image.src)
+WITHOUT_WORDS = r"""
+[...document.querySelectorAll("img")]
+    .filter(image => !image.alt.trim() || /\.(svg|png)$/.test(image.alt))
+    .map(image => image.src)
 """
 
 
