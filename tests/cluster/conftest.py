@@ -14,6 +14,7 @@ def ray():
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where workers find the tests
     ray.init(
+        address="local",  # not one that happens to run here
         num_cpus=CORES,
         object_store_memory=MEMORY,
         include_dashboard=False,
