@@ -13,6 +13,8 @@ from superarm import (
     CombMixTS,
     CombTS,
     Greedy,
+    LaminarMatroid,
+    Matroid,
     Problem,
     Quota,
     TopK,
@@ -60,6 +62,21 @@ def test_by_parts_is_at_once(small_parts, seed, at_most, learner):
     parts, at_once, after, after_at_once = both(learner, problem, seed)
     np.testing.assert_array_equal(parts, at_once)
     assert after == after_at_once
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        LaminarMatroid(100, sets=[range(90), range(30), range(40, 80, 3)], capacities=[9, 4, 2]),
+        Matroid(100, lambda items: len({e // 10 for e in items}) == len(items), bases=False),
+    ],
+    ids=["laminar", "any"],
+)
+def test_matroids_by_parts(small_parts, seed, oracle):
+    Phi = np.random.default_rng(seed).integers(-1, 2, (100, 4)).astype(float)  # many ties
+    problem = Problem(Phi, oracle)
+    np.testing.assert_array_equal(*both(CombLinTS(lam=1.0, sigma=0.5), problem, seed)[:2])
 
 
 @pytest.mark.parametrize("learner", [CombTS(), CombLinUCB(lam=1.0, sigma=0.5, c=1.0)], ids=repr)

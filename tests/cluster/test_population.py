@@ -39,12 +39,11 @@ def make(learner=None, **options):
 
 
 def state(population):
-    n = len(population)
+    known = population._known()
     return (
         population.users,
-        population._data[:n].tobytes(),
-        population._rows[:n].tobytes(),
-        [np.asarray(x).tobytes() for x in population._all],
+        [(each.data.tobytes(), each.rows.tobytes(), each.t.tobytes()) for each in known],
+        [np.asarray(x).tobytes() for x in (*population._all, *population._scales)],
     )
 
 
@@ -249,8 +248,9 @@ def test_room_grows_as_users_come():
     for start in range(0, 1000, 250):
         users = range(start, start + 250)
         population.observe(users, np.zeros((250, 1), int), np.full((250, 1), start))
-    assert len(population) == 1000 and len(population._data) == 1024
-    np.testing.assert_array_equal(population._rows[:1000], 1)
+    (known,) = population._known()
+    assert len(population) == 1000 and known.users == list(range(1000))
+    np.testing.assert_array_equal(known.rows, 1)
 
 
 def test_packed_triangles_are_lapacks():

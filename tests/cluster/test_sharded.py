@@ -13,6 +13,8 @@ from superarm import (
     Feedback,
     Greedy,
     GridPath,
+    LaminarMatroid,
+    Matroid,
     PartitionMatroid,
     Problem,
     Quota,
@@ -40,6 +42,7 @@ L = 900
 CUTS = (0, 200, 650, L)
 ROWS = np.random.default_rng(0).standard_normal((L, 4))
 GROUPS = [("a", "b", "c")[e % 3] for e in range(L)]
+NESTED = LaminarMatroid(L, sets=[range(L), range(300), range(100, 250)], capacities=[6, 2, 1])
 TS = CombLinTS(lam=1.0, sigma=0.5)
 MIX = CombMixTS(lam=1.0, sigma=0.5, tau=0.3)
 DECISIONS = int(os.environ.get("SUPERARM_DECISIONS", "60"))
@@ -113,6 +116,7 @@ def assert_same_decisions(learner, oracle, n, contexts=None, cluster=None, distu
         Quota(GROUPS, {"a": 2, "b": 1, "c": 1}),
         Quota(GROUPS, total=4, minimum={"a": 1}, maximum={"b": 1}),
         PartitionMatroid(GROUPS, {"a": 2, "b": 1, "c": 0}),
+        NESTED,
     ],
 )
 def test_decisions_are_those_of_one_process(learner, oracle):
@@ -129,9 +133,15 @@ def test_scales_that_are_found_take_the_features_of_a_sample():
     assert_same_decisions(CombLinTS(), TopK(4), 60)  # of 900 items all are in the sample
 
 
+def one_of_each_hundred(items):
+    return len({e // 100 for e in items}) == len(items)
+
+
 def test_rows_are_looked_at_in_parts(monkeypatch):
     monkeypatch.setattr(shards, "PART", 64)
     assert_same_decisions(MIX, Quota(GROUPS, {"a": 2, "b": 1, "c": 1}), 30)
+    assert_same_decisions(TS, NESTED, 30)
+    assert_same_decisions(TS, Matroid(L, one_of_each_hundred, bases=False), 10)
 
 
 @pytest.mark.parametrize("learner", [TS, MIX, CombLinUCB(lam=1.0, sigma=0.5, c=1.0)])
@@ -338,8 +348,7 @@ def test_bad_calls_change_nothing():
 
 
 def process_of(agent, i):
-    (found,) = agent._engine.ask([agent._shards[i]], "process", [()])
-    return found
+    return agent._shards.processes()[i]
 
 
 class Kills:

@@ -7,7 +7,6 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_numbers
-from superarm.cluster.shards import Added, Fields, State
 from superarm.contracts import Learner, require_learner
 from superarm.errors import (
     FeaturesError,
@@ -17,7 +16,6 @@ from superarm.errors import (
     WeightsError,
 )
 from superarm.oracles.base import BaseOracle
-from superarm.oracles.selection import GroupedPart
 
 
 class About(NamedTuple):
@@ -29,23 +27,20 @@ class About(NamedTuple):
     places: Array  # where the items of a decision are among them; -1 if that does not matter
 
 
-class Changes:
-    """What has changed in a shard since its files were written."""
+class Later(NamedTuple):
+    """Items that were added, in the order of their numbers."""
 
-    def __init__(self) -> None:
-        self.version = 0
-        self.rows: list[Array] = []
-        self.items: list[Array] = []
-        self.columns: list[Mapping[str, Array]] = []
-        self.removed: list[Array] = []
+    rows: Array  # (m, d)
+    columns: Mapping[str, Array]  # (m,) each
 
-    def state(self, width: int, part: GroupedPart, fields: Fields) -> State:
-        """All of it, with what the oracle knows and what is believed of the items."""
-        names = self.columns[0] if self.columns else ()
-        columns = {name: np.concatenate([some[name] for some in self.columns]) for name in names}
-        rows = joined(self.rows, (0, width))
-        added = Added(rows, joined(self.items, (0,)), columns, part)
-        return State(self.version, added, joined(self.removed, (0,)), fields)
+    def and_then(self, new: "Later") -> "Later":
+        """These items, and those behind them."""
+        columns = {name: _behind(self.columns.get(name), x) for name, x in new.columns.items()}
+        return Later(np.concatenate([self.rows, new.rows]), columns)
+
+
+def _behind(before: Array | None, new: Array) -> Array:
+    return new if before is None else np.concatenate([before, new])
 
 
 def rows_at(A: Array, items: Array, rows: Array) -> Array:
@@ -55,11 +50,6 @@ def rows_at(A: Array, items: Array, rows: Array) -> Array:
     with_padding = np.vstack([rows, np.zeros((1, rows.shape[1]))])
     found: Array = with_padding[np.where(A < 0, len(items), places)]
     return found
-
-
-def joined(arrays: Sequence[Array], empty: tuple[int, ...]) -> Array:
-    """All of the arrays in one; of no arrays, one of this shape."""
-    return np.concatenate(arrays) if arrays else np.empty(empty, np.int64)
 
 
 def require_by_features(learner: Learner) -> None:
@@ -75,9 +65,10 @@ def require_by_features(learner: Learner) -> None:
 def require_parts(oracle: Any, L: int) -> None:
     """Refuse an oracle that cannot be solved by parts, or is for another number of items."""
     by_parts = isinstance(oracle, BaseOracle) and oracle.exchanges and oracle.sense > 0
-    if not by_parts or not isinstance(oracle.part(slice(0, 1)), GroupedPart):
+    if not by_parts or oracle.part(slice(0, 1)) is None:
         raise OracleError(
-            f"{oracle} cannot be solved by parts: use TopK, Quota or PartitionMatroid"
+            f"{oracle} cannot be solved by parts: use TopK, Quota, PartitionMatroid, "
+            "LaminarMatroid or Matroid"
         )
     if oracle.L not in (None, L):
         raise OracleError(

@@ -5,11 +5,11 @@ A user's belief is what the population is worth to anybody, and the user's own r
     Σ_u⁻¹ = Σ₀⁻¹ + γ XᵀX/s² + X_uᵀX_u/σ²,   γ = min(1, worth/N)
 
     symbol    code         meaning
-    X_u       _data        the user's rows [φ w], as a packed triangular factor
-    X, N      _all         all rows of all users, as a belief of the linear model; how many they are
+    X_u       Users.data   the user's rows [φ w], as a packed triangular factor
+    X, N      _all         all rows of all users, as a triangular factor; how many they are
     γ         discount     what a row of the population counts: all of it counts `worth` rows
     s²        spread       the variance of all rows around one θ for everybody, at least σ²
-    Σ₀, σ     of _all      the prior and the noise, which all users share
+    Σ₀, σ     _scales      the prior and the noise, which all users share
 
 What users differ by is in s². Where θ_u varies by v around a common mean, and features have size 1,
 s² is about σ² + d v: with worth = d, a new user's θ starts out with a variance of about v.
@@ -19,40 +19,51 @@ a θ of their own: log p(w) = Σ_u log p(w_u).
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from superarm import gaussian
 from superarm.agent.catalogue import Catalogue
-from superarm.arrays import Array, factor_of_rows, normal, repeated, stacked_rows
-from superarm.arrays.packed import absorb_rows, fill_factors, fill_thetas, packed_size, unpacked
-from superarm.arrays.pools import one_blas_thread
+from superarm.agent.ids import objects
+from superarm.arrays import Array, normal
+from superarm.arrays.packed import packed_size
 from superarm.beliefs.deviations import repeats
 from superarm.beliefs.linear import LinearModel
 from superarm.beliefs.logit import LogitModel, TunedLogitModel
 from superarm.beliefs.scales import require_squares
-from superarm.beliefs.tuned import Tuned, TunedModel, doubled
-from superarm.beliefs.widths import WidthsModel, with_widths
-from superarm.checks import check_features, is_real
+from superarm.beliefs.tuned import TunedModel, doubled
+from superarm.beliefs.widths import WidthsModel
+from superarm.checks import check_features, is_real, require_count
 from superarm.cluster import saving
-from superarm.cluster.lists import as_matrix, joined_weights, listed_users, turns
+from superarm.cluster.lists import as_matrix, joined_weights, listed_users
+from superarm.cluster.places import Places
+from superarm.cluster.users import (
+    FITTED,
+    Asked,
+    Everybody,
+    Kept,
+    Known,
+    Scales,
+    Seen,
+    Total,
+    Users,
+    draws_normals,
+    keys_of,
+    total_of,
+)
 from superarm.contexts import as_table
 from superarm.contracts import Learner, Problem, require_learner
-from superarm.errors import ItemsError, MaskError, ParameterError
+from superarm.errors import ClusterError, ItemsError, MaskError, ParameterError
 from superarm.files import PathLike
 from superarm.gaussian import Gaussian
-from superarm.learners import CombLinTS, Greedy
-from superarm.oracles.base import Masked, as_oracle, is_full, padded
+from superarm.oracles.base import as_oracle, is_full, padded
 
-PART = 2**18
-"""Scores to hold at a time."""
-FITTED = 1024
-"""Users whose rows scales are chosen by, from all over the population if there are more: that is
-some 20,000 coefficients, whose size they tell to half a percent."""
-FIRST = 64
-"""Users that there is room for at first."""
+NOTHING = np.empty(0, np.int64)
+LOGGED = 2**20
+"""Numbers to keep of what was observed in a shard before all that it knows is kept in its place."""
 
 
 class Lists(NamedTuple):
@@ -60,24 +71,6 @@ class Lists(NamedTuple):
 
     A: Array  # (n, K) positions
     w: Array  # (n, K)
-
-
-class Everybody(NamedTuple):
-    """All rows of all users, and the scales."""
-
-    data: Array  # (d+1, d+1) the factor of all rows [φ w]
-    rows: float
-    spread: Array  # (d,) prior stds of θ
-    lam: float
-    sigma: float
-    t: int  # decisions that were observed
-
-
-class Start(NamedTuple):
-    """The factor that users start from, and what it was made from."""
-
-    of: Everybody
-    factor: Array  # (d+1, d+1)
 
 
 class Population:
@@ -93,6 +86,9 @@ class Population:
             are features. A new user starts from all that was observed of anybody, at a discount of
             min(1, worth / rows observed), and with what users differ by as noise.
         seed: for the population's own randomness; None draws one from the system.
+        shards: how many to deal the users to, by a hash of their ids.
+        cluster: the Ray cluster that shards are on: its address, or "ray" for one on this machine;
+            None for this process.
 
     Users are known by any ids that can be keys of a dictionary: text, numbers. Those never seen are
     chosen for from what the population knows, and kept once something of theirs is observed. A user
@@ -122,6 +118,8 @@ class Population:
         items: Any = None,
         worth: float | None = None,
         seed: int | None = None,
+        shards: int = 1,
+        cluster: str | None = None,
     ) -> None:
         require_learner(learner)
         _require_linear(learner)
@@ -131,30 +129,45 @@ class Population:
         if not (is_real(worth) and 0 <= worth < math.inf):
             raise ParameterError(f"worth must be a number of rows, 0 or more, got {worth!r}")
         require_squares(Phi)
+        require_count(shards=shards)
         self.learner = learner
         self.worth = float(worth)
         self.rng = np.random.default_rng(seed)
         self.catalogue = Catalogue(table.ids if items is None else items, len(Phi), table.names)
         self.problem = Problem(Phi, as_oracle(oracle))
         self._Phi = Phi
-        self._place: dict[Any, int] = {}
-        self._data = np.zeros((FIRST, packed_size(self.problem.d + 1)))
-        self._rows = np.zeros(FIRST)
-        self._t = np.zeros(FIRST, np.int64)
-        self._all = self._nothing()
-        self._started: Start | None = None
+        self._scales = self._first_scales()
+        self._started: Array | None = None
+        nothing = np.zeros((self.problem.d + 1, self.problem.d + 1))
+        self._totals = [Total(0, nothing, 0.0, 0) for _ in range(shards)]
+        self._all = self._totals[0]
+        self._kept = None if cluster is None else [Kept() for _ in range(shards)]
+        made = (learner, Phi, self.problem.oracle)
+        self._shards = Places(cluster, Users, [made] * shards, self._state)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the shards, and of the cluster if this population has connected to it."""
+        self._shards.close()
 
     def __repr__(self) -> str:
         L, d = self.problem.Phi.shape
         return f"Population({self.learner}, {len(self)} users, {L} items, {d} features)"
 
     def __len__(self) -> int:
-        return len(self._place)
+        return self._all.users
 
     @property
     def users(self) -> list[Any]:
-        """The users of whom something was observed, in the order in which they came."""
-        return list(self._place)
+        """The users of whom something was observed, shard by shard, in the order in which they
+        came.
+        """
+        return list(chain(*(known.users for known in self._known())))
 
     @property
     def items(self) -> Array:
@@ -164,12 +177,12 @@ class Population:
     @property
     def sigma(self) -> float:
         """The noise std that all users share."""
-        return self._all.sigma
+        return self._scales.sigma
 
     @property
     def lam(self) -> float:
         """The prior std that all users share."""
-        return self._all.lam
+        return self._scales.lam
 
     @property
     def discount(self) -> float:
@@ -187,7 +200,7 @@ class Population:
         if free < self.problem.d:  # too few rows to tell
             squares = (of.data[:, -1] ** 2).sum()
             free = max(of.rows, 1.0)
-        return max(of.sigma, math.sqrt(squares / free))
+        return max(self.sigma, math.sqrt(squares / free))
 
     # --- decisions --------------------------------------------------------------------------------
 
@@ -199,83 +212,50 @@ class Population:
             available: the items to choose from, for all users, as for an `Agent`; or a mask (n, L)
                 of booleans in the order of `population.items`, one row per user.
         """
-        places = self._places(users)
-        mask = None if available is None else self._mask(available, len(places))
-        found = []
-        with one_blas_thread():
-            for part in self._parts(len(places)):
-                problem = self.problem
-                if mask is not None:
-                    some = mask if mask.ndim == 1 else mask[part]
-                    problem = problem._replace(oracle=Masked(problem.oracle, some))
-                found.append(problem.oracle(self._weights(places[part])))
-        if not found:
-            return []
-        chosen: list[Array] = []
-        for A in found:
-            ids = self.catalogue.ids_of(A)
-            if is_full(A):
-                chosen.extend(ids)
-            else:
-                chosen.extend(row[there] for row, there in zip(ids, A >= 0, strict=True))
+        listed = objects(listed_users(users))
+        n = len(listed)
+        mask = None if available is None else self._mask(available, n)
+        draws = self._draws(n)
+        of = self._everybody()
+        calls = {}
+        dealt = self._dealt(listed)
+        for i, mine in dealt.items():
+            own = mask[mine] if mask is not None and mask.ndim > 1 else mask
+            calls[i] = (Asked(listed[mine].tolist(), draws[mine], own), of)
+        chosen = [NOTHING] * n
+        for i, found in self._shards.ask("choose", calls).items():
+            sets = chain(*map(self._named, found))
+            for at, items in zip(dealt[i].tolist(), sets, strict=True):
+                chosen[at] = items
         return chosen
 
     def belief(self, user: Any) -> Gaussian:
         """What is believed of one user's θ."""
-        (place,) = self._places([user])
-        factor = self._factors(np.array([place]))[0]
-        return Gaussian(factor, np.zeros(()))
+        listed = objects(listed_users([user]))
+        ((i, _),) = self._dealt(listed).items()
+        factors = self._shards.ask("factors", {i: (listed.tolist(), self._everybody())})[i]
+        return Gaussian(factors[0], np.zeros(()))
 
-    def _parts(self, n: int) -> Iterator[slice]:
-        step = max(1, PART // self.problem.L)
-        for start in range(0, n, step):
-            yield slice(start, start + step)
+    def _named(self, A: Array) -> Iterable[Array]:
+        """The ids of the items in sets (n, K), without padding."""
+        ids = self.catalogue.ids_of(A)
+        if is_full(A):
+            return ids
+        return (row[there] for row, there in zip(ids, A >= 0, strict=True))
 
-    def _factors(self, places: Array) -> Array:
-        D = self.problem.d + 1
-        out = np.empty((len(places), D, D))
-        fill_factors(out, self._data, places, self._start(), self._all.sigma)
-        return out
+    def _draws(self, n: int) -> Array:
+        """What users draw from, one row each: it does not depend on the shards."""
+        if draws_normals(self.learner):
+            return normal(self.rng, np.empty((n, self.problem.d)))
+        return self.rng.integers(2**63, size=n)
 
-    def _weights(self, places: Array) -> Array:
-        """What the learner hands to the oracle, (n, L)."""
-        if type(self.learner) not in (CombLinTS, Greedy):
-            problem = self.problem._replace(Phi=repeated(self._Phi, len(places)))
-            beliefs = self._beliefs(self._factors(places), places, problem)
-            return self.learner.weights(beliefs, problem, self.rng)
-        noise = np.zeros((len(places), self.problem.d))
-        if isinstance(self.learner, CombLinTS):
-            noise = normal(self.rng, noise)
-        theta = self._thetas(places, noise)
-        unknown = ~theta.any(-1)
-        if unknown.any():  # a greedy one would otherwise never begin
-            theta[unknown] = self._thetas(places[unknown], normal(self.rng, theta[unknown]))
-        weights: Array = theta @ self._Phi.T
-        return weights
-
-    def _thetas(self, places: Array, noise: Array) -> Array:
-        theta = np.empty(noise.shape)
-        fill_thetas(theta, self._data, places, self._start(), self._all.sigma, noise)
-        return theta
-
-    def _beliefs(self, factor: Array, places: Array, problem: Problem) -> Any:
-        """The users' beliefs as the learner's model has them."""
-        n = len(factor)
-        plain = Gaussian(factor, np.zeros(n))
-        model = self.learner.model
-        if not isinstance(model, TunedModel):
-            return with_widths(plain, problem.Phi)
-        one = model.prior(self.problem)._asdict()
-        shared = {}
-        for name, x in one.items():
-            shared[name] = repeated(np.asarray(x), n)
-        t = np.where(places >= 0, self._t[places], 0)
-        return Tuned(**shared)._replace(
-            **plain._asdict(),
-            lam=np.full(n, self._all.lam),
-            sigma=np.full(n, self._all.sigma),
-            t=t,
-        )
+    def _dealt(self, users: Array) -> dict[int, Array]:
+        """Where the users of each shard are in the list."""
+        n = len(self._shards)
+        if n == 1:
+            return {0: np.arange(len(users))}
+        owner = (n * keys_of(users.tolist())).astype(np.int64)
+        return {i: np.flatnonzero(owner == i) for i in np.unique(owner).tolist()}
 
     # --- feedback ---------------------------------------------------------------------------------
 
@@ -289,86 +269,99 @@ class Population:
         """
         listed = listed_users(users)
         A, w = self._checked(listed, items, weights)
-        places = self._with_users(listed)
-        keep = float(getattr(self.learner.model, "forgetting", 1.0))
-        for turn in turns(places):
-            mine = places[turn]
-            absorb_rows(self._data, mine, self._Phi, A[turn], w[turn], keep)
-            self._rows[mine] = keep * self._rows[mine] + (A[turn] >= 0).sum(-1)
-            self._t[mine] += (A[turn] >= 0).any(-1)
-        self._count(A, w)
+        every = objects(listed)
+        calls = {}
+        for i, mine in self._dealt(every).items():
+            seen = Seen(every[mine].tolist(), A[mine], w[mine])
+            calls[i] = (seen,)
+            if self._kept is not None:
+                self._kept[i].add(seen)
+        for i, total in self._shards.change("observe", calls).items():
+            self._totals[i] = total
+        self._count()
+        self._keep_less()
 
-    def _count(self, A: Array, w: Array) -> None:
-        """Put the rows to those of everybody, and choose scales anew where it is due."""
-        flat = A.reshape(-1)
-        seen = flat >= 0
-        block = factor_of_rows(self._Phi[flat[seen]], w.reshape(-1)[seen], 1.0, seen[seen])
+    def _count(self) -> None:
+        """Add up the rows of everybody, and choose scales anew where it is due."""
         before = self._all.t
-        after = before + int((A >= 0).any(-1).sum())
-        self._all = self._all._replace(
-            data=stacked_rows(self._all.data, block),
-            rows=self._all.rows + float(seen.sum()),
-            t=after,
-        )
+        self._all = total_of(self._totals)
+        self._started = None
         tuned = isinstance(self.learner.model, TunedModel)
-        if tuned and doubled(np.asarray(before), np.asarray(after)).any():
-            self._all = self._fitted()
+        if tuned and doubled(np.asarray(before), np.asarray(self._all.t)).any():
+            self._scales = self._fitted()
 
-    def _fitted(self) -> Everybody:
-        """Everybody at the scales of the largest marginal likelihood of all users together."""
+    def _keep_less(self) -> None:
+        """Where more has been seen in a shard than it knows, keep what it knows instead."""
+        for i, kept in enumerate(self._kept or []):
+            known = self._totals[i].users * packed_size(self.problem.d + 1)
+            if kept.numbers > max(known, LOGGED):
+                found = self._shards.ask("known", {i: ()})[i]
+                kept.replace(self._shards.share(found))
+
+    def _fitted(self) -> Scales:
+        """The scales of the largest marginal likelihood of all users together."""
         model: Any = self.learner.model
-        some = np.unique(np.linspace(0, len(self) - 1, min(len(self), FITTED)).astype(int))
-        own = unpacked(self._data[some], self.problem.d + 1)
+        every = dict.fromkeys(range(len(self._shards)), ())
+        keys, data, rows = map(
+            np.concatenate, zip(*self._shards.ask("sample", every).values(), strict=True)
+        )
+        lowest = np.argsort(keys, kind="stable")[:FITTED]  # the same users in any shards
         start = model.prior(self.problem)
         pool = start._replace(data=self._all.data, rows=np.asarray(self._all.rows))
-        pool = pool._replace(lam=np.asarray(self._all.lam), sigma=np.asarray(self._all.sigma))
-        found = model.pooled(pool, list(own), self._rows[some].tolist())
-        return self._all._replace(
-            spread=found.spread, lam=float(found.lam), sigma=float(found.sigma)
-        )
+        pool = pool._replace(lam=np.asarray(self.lam), sigma=np.asarray(self.sigma))
+        found = model.pooled(pool, list(data[lowest]), rows[lowest].tolist())
+        return Scales(found.spread, float(found.lam), float(found.sigma))
 
-    def _nothing(self) -> Everybody:
+    def _first_scales(self) -> Scales:
         model: Any = self.learner.model
-        d = self.problem.d
-        data = np.zeros((d + 1, d + 1))
         if isinstance(model, TunedModel):
             start = model.prior(self.problem)
-            return Everybody(data, 0.0, start.spread, float(start.lam), float(start.sigma), 0)
-        return Everybody(data, 0.0, np.full(d, model.lam), model.lam, model.sigma, 0)
+            return Scales(start.spread, float(start.lam), float(start.sigma))
+        return Scales(np.full(self.problem.d, model.lam), model.lam, model.sigma)
 
-    def _start(self) -> Array:
-        """The factor of a user of whom nothing is known but the population."""
-        of = self._all
-        if self._started is not None and self._started.of is of:
-            return self._started.factor
-        start = gaussian.prior(self.problem.d, of.spread)
-        if self.worth and of.rows:
-            share = math.sqrt(self.discount) * of.data
-            start = gaussian.absorb(start, share, self.discount * of.rows, self.spread)
-        self._started = Start(of, np.ascontiguousarray(start.factor))
-        return self._started.factor
+    def _everybody(self) -> Everybody:
+        """What a user starts from of whom nothing is known but the population."""
+        if self._started is None:
+            of = self._all
+            start = gaussian.prior(self.problem.d, self._scales.spread)
+            if self.worth and of.rows:
+                share = math.sqrt(self.discount) * of.data
+                start = gaussian.absorb(start, share, self.discount * of.rows, self.spread)
+            self._started = np.ascontiguousarray(start.factor)
+        return Everybody(self._started, self.lam, self.sigma)
+
+    # --- shards -----------------------------------------------------------------------------------
+
+    def _known(self) -> list[Known]:
+        """What is known of the users of each shard."""
+        every = dict.fromkeys(range(len(self._shards)), ())
+        return list(self._shards.ask("known", every).values())
+
+    def _state(self, i: int) -> tuple[Any, list[Seen]]:
+        """What a shard is made from that was killed."""
+        if self._kept is None:
+            raise ClusterError("an update has failed halfway: load this population from its file")
+        return self._kept[i].known, self._kept[i].since
+
+    def restore(self, known: Known, scales: Scales) -> None:
+        """Be as in a file; what all users know is kept with the first shard."""
+        users = objects(known.users)
+        dealt = dict.fromkeys(range(len(self._shards)), np.empty(0, np.int64))
+        dealt |= self._dealt(users)
+        nothing = self._all
+        for i, mine in dealt.items():
+            of = known.total if i == 0 else nothing
+            total = of._replace(users=len(mine))
+            own = (known.data[mine], known.rows[mine], known.t[mine], total)
+            some = Known(users[mine].tolist(), *own)
+            if self._kept is not None:
+                self._kept[i].replace(self._shards.share(some))
+            self._totals[i] = self._shards.change("restore", {i: (some, [])})[i]
+        self._all = total_of(self._totals)
+        self._scales = scales
+        self._started = None
 
     # --- users and items --------------------------------------------------------------------------
-
-    def _places(self, users: Any) -> Array:
-        """Where the users' triangles are; -1 for those of whom nothing was observed."""
-        get = self._place.get
-        return np.array([get(user, -1) for user in listed_users(users)], dtype=np.int64)
-
-    def _with_users(self, users: list[Any]) -> Array:
-        """Where the users' triangles are; those that are new get room for one."""
-        for user in users:
-            self._place.setdefault(user, len(self._place))
-        room = len(self._data)
-        while room < len(self._place):
-            room *= 2
-        if room > len(self._data):
-            data = np.zeros((room, self._data.shape[1]))
-            data[: len(self._data)] = self._data
-            self._data = data
-            self._rows = np.append(self._rows, np.zeros(room - len(self._rows)))
-            self._t = np.append(self._t, np.zeros(room - len(self._t), np.int64))
-        return self._places(users)
 
     def _mask(self, available: Any, n: int) -> Array:
         if not isinstance(available, np.ndarray) or available.ndim != 2:
@@ -420,15 +413,26 @@ class Population:
         saving.save(self, path)
 
     @classmethod
-    def load(cls, path: PathLike, *, oracle: Any, seed: int | None = None) -> "Population":
+    def load(
+        cls,
+        path: PathLike,
+        *,
+        oracle: Any,
+        seed: int | None = None,
+        shards: int = 1,
+        cluster: str | None = None,
+    ) -> "Population":
         """The population that `save` wrote, with new randomness.
 
         Args:
             path: the file.
             oracle: the oracle, which the file does not hold.
             seed: None draws one from the system.
+            shards: into how many to deal the users, whatever they were in before.
+            cluster: where these are.
         """
-        return saving.load(cls, path, oracle=oracle, seed=seed)
+        given = {"oracle": oracle, "seed": seed, "shards": shards, "cluster": cluster}
+        return saving.load(cls, path, given)
 
 
 def _require_linear(learner: Any) -> None:

@@ -1,6 +1,7 @@
 """What the file of a population holds."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from superarm import files, learners
 from superarm.agent import ids
 from superarm.arrays.packed import packed_size
 from superarm.checks import check_features
+from superarm.cluster.users import Known, Scales, Total
 from superarm.errors import FileError, ParameterError
 from superarm.oracles import TopK
 
@@ -23,16 +25,17 @@ def save(population: "Population", path: files.PathLike) -> None:
     learner: Any = population.learner
     if type(learner).__name__ not in learners.__all__:
         raise ParameterError(f"{type(learner).__name__} is not a learner of superarm's own")
-    n = len(population)
-    state = population._all
-    users = ids.packed(ids.as_ids(population.users))
+    known = population._known()
+    total = population._all
+    listed = [user for each in known for user in each.users]
+    users = ids.packed(ids.as_ids(listed))
     arrays = {
         "features": population._Phi,
-        "data": population._data[:n],
-        "rows": population._rows[:n],
-        "t": population._t[:n],
-        "all.data": state.data,
-        "all.spread": state.spread,
+        "data": np.concatenate([each.data for each in known]),
+        "rows": np.concatenate([each.rows for each in known]),
+        "t": np.concatenate([each.t for each in known]),
+        "all.data": total.data,
+        "all.spread": population._scales.spread,
         **{f"users.{name}": array for name, array in users.items()},
     }
     if not population.catalogue.numbered:
@@ -42,17 +45,17 @@ def save(population: "Population", path: files.PathLike) -> None:
         "parameters": dataclasses.asdict(learner),
         "names": population.catalogue.names,
         "worth": population.worth,
-        "users": n,
-        "rows": state.rows,
-        "lam": state.lam,
-        "sigma": state.sigma,
-        "t": state.t,
+        "users": total.users,
+        "rows": total.rows,
+        "lam": population.lam,
+        "sigma": population.sigma,
+        "t": total.t,
     }
     files.write(path, "population", meta, arrays)
 
 
-def load(make: Any, path: files.PathLike, *, oracle: Any, seed: int | None) -> "Population":
-    """The population in a file, which `make` makes anew and this brings to where it was."""
+def load(make: Any, path: files.PathLike, given: Mapping[str, Any]) -> "Population":
+    """The population in a file, made anew with what is given and brought to where it was."""
     meta, arrays = files.read(path, "population")
     with files.blaming(path, _UNFIT):
         if meta["learner"] not in learners.__all__:
@@ -65,15 +68,19 @@ def load(make: Any, path: files.PathLike, *, oracle: Any, seed: int | None) -> "
             "worth": meta["worth"],
         }
         make(learner, oracle=TopK(1), **options)
-    population: Population = make(learner, oracle=oracle, seed=seed, **options)
-    with files.blaming(path, _UNFIT):
-        _restore(population, meta, arrays)
+        known = _known(meta, arrays)
+        scales = Scales(arrays["all.spread"], float(meta["lam"]), float(meta["sigma"]))
+        names = None if meta["names"] is None else tuple(meta["names"])
+    population: Population = make(learner, **options, **given)
+    population.restore(known, scales)
+    population.catalogue.names = names
     return population
 
 
-def _restore(population: "Population", meta: Any, arrays: Any) -> None:
+def _known(meta: Any, arrays: Any) -> Known:
+    """What a file knows of users, checked."""
     n = int(meta["users"])
-    d = population.problem.d
+    d = arrays["features"].shape[1]
     own = {name.removeprefix("users."): x for name, x in arrays.items() if name[:6] == "users."}
     users = list(ids.unpacked(own, n)) if n else []
     expected = {
@@ -91,16 +98,5 @@ def _restore(population: "Population", meta: Any, arrays: Any) -> None:
     if not ((scales > 0) & np.isfinite(scales)).all() or len(set(users)) != n:
         raise ValueError("scales must be positive, and each user be there once")
     plain = [user.item() if isinstance(user, np.generic) else user for user in users]
-    places = population._with_users(plain)
-    population._data[places] = arrays["data"]
-    population._rows[places] = arrays["rows"]
-    population._t[places] = arrays["t"]
-    population.catalogue.names = None if meta["names"] is None else tuple(meta["names"])
-    population._all = population._all._replace(
-        data=arrays["all.data"],
-        rows=float(meta["rows"]),
-        spread=arrays["all.spread"],
-        lam=float(meta["lam"]),
-        sigma=float(meta["sigma"]),
-        t=int(meta["t"]),
-    )
+    total = Total(n, arrays["all.data"], float(meta["rows"]), int(meta["t"]))
+    return Known(plain, arrays["data"], arrays["rows"], arrays["t"], total)

@@ -28,16 +28,16 @@ from superarm.checks import check_features, require_count
 from superarm.cluster.cutting import cut, cut_columns
 from superarm.cluster.heads import (
     About,
-    Changes,
+    Later,
     as_contexts,
     as_items,
     as_observed,
-    joined,
     require_by_features,
     require_parts,
     rows_at,
 )
-from superarm.cluster.shards import Added, Behind, Fields, Found, Question, Shard
+from superarm.cluster.places import Places
+from superarm.cluster.shards import Added, Fields, Found, Question, Shard, State
 from superarm.contexts import Concatenated, Outer
 from superarm.contracts import (
     Feedback,
@@ -54,8 +54,7 @@ from superarm.errors import (
 )
 from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
-from superarm.oracles.selection import GroupedPart
-from superarm.simulation.engine import engine
+from superarm.oracles.parts import Part
 
 __all__ = ["Agent", "Choice"]
 
@@ -128,20 +127,17 @@ class Agent:
         self._starts = np.cumsum([0] + [source.stop - source.start for source in sources])
         self._next = self.L  # the number of the next item
         self._names = tuple(columns or {})
-        self._changes = [Changes() for _ in sources]
+        self._removed = NOBODY
         require_parts(oracle, self.L)
-        self._shards: list[Any] = []
-        self._context_manager = engine(cluster)
-        self._engine = self._context_manager.__enter__()
+        made = [
+            (source, by_shard[i], int(self._starts[i]), self._part(i, NOBODY), LIKE, contexts)
+            for i, source in enumerate(sources)
+        ]
+        self._shards = Places(cluster, Shard, made, self._state)
         try:
-            self._shards = [
-                self._engine.place(
-                    Shard, source, by_shard[i], int(self._starts[i]), self._part(i), LIKE, contexts
-                )
-                for i, source in enumerate(sources)
-            ]
-            sizes = self._engine.ask(self._shards, "check", [()] * len(sources))
+            sizes = self._shards.ask("check", dict.fromkeys(range(len(sources)), ()))
             self._width = sizes[0][1]
+            self._added = Later(np.empty((0, self._width)), {})
             self._known = np.arange(0, self.L, max(1, self.L // SAMPLE))  # of the belief
             (self._held,) = self._fetched([self._known])
         except BaseException:
@@ -156,8 +152,7 @@ class Agent:
 
     def close(self) -> None:
         """Let go of the shards, and of the cluster if this agent has connected to it."""
-        self._shards = []
-        self._context_manager.__exit__(None, None, None)
+        self._shards.close()
 
     @property
     def L(self) -> int:
@@ -235,8 +230,9 @@ class Agent:
         if len(seeds) == 1 and defines_both(learner, "weights", "row_weights"):
             by_rows = learner.row_weights(self.belief, Counter(seeds[0]))
         question = Question(learner, belief, seeds, x, where, excluded, by_rows)
-        shared = self._engine.share(question)
-        answers = self._ask("candidates", dict.fromkeys(range(len(self._shards)), shared))
+        shared = self._shards.share(question)
+        every = range(len(self._shards))
+        answers = self._shards.ask("candidates", dict.fromkeys(every, (shared,)))
         return list(zip(*answers.values(), strict=True))
 
     def _winners(self, sets: Sequence[Array], answers: list[tuple[Found, ...]]) -> list[Array]:
@@ -250,33 +246,21 @@ class Agent:
             rows.append(rows_at(A, items, held))
         return rows
 
-    def _ask(self, method: str, questions: Mapping[int, Any]) -> dict[int, Any]:
-        """What shards answer; one that was started again is told first what has changed."""
-        places = [self._shards[i] for i in questions]
-        calls = [(self._changes[i].version, question) for i, question in questions.items()]
-        answers = dict(zip(questions, self._engine.ask(places, method, calls), strict=True))
-        behind = [i for i, answer in answers.items() if isinstance(answer, Behind)]
-        if behind:
-            for i in behind:
-                self._restore(i)
-            answers |= self._ask(method, {i: questions[i] for i in behind})
-        return answers
-
     def _fetched(self, sets: Sequence[Array]) -> list[Array]:
         """The rows of the items in each set; zeros for -1."""
         wanted = np.unique(np.concatenate(sets))
         wanted = wanted[wanted >= 0]
         owner = self._owners(wanted)
-        of_shard = {i: wanted[owner == i] for i in np.unique(owner).tolist()}
+        of_shard = {i: (wanted[owner == i],) for i in np.unique(owner).tolist()}
         found = np.empty((len(wanted), self._width))
-        for i, rows in self._ask("taken", of_shard).items():
+        for i, rows in self._shards.ask("taken", of_shard).items():
             found[owner == i] = rows
         return [rows_at(A, wanted, found) for A in sets]
 
     def _owners(self, items: Array) -> Array:
         """The shard that holds each item; those that are added go to one after the other."""
         of_files = np.searchsorted(self._starts, items, side="right") - 1
-        return np.where(items < self.L, of_files, (items - self.L) % len(self._changes))
+        return np.where(items < self.L, of_files, (items - self.L) % (len(self._starts) - 1))
 
     def _checked_contexts(self, contexts: Any) -> Array | None:
         if (contexts is None) != (self._contexts is None):
@@ -363,7 +347,8 @@ class Agent:
             changed |= differs.reshape(-1, len(changed)).any(0)
         owner = self._owners(self._known)
         shards = np.unique(owner[changed]).tolist()
-        self._change("learn", {i: self._fields(changed & (owner == i)) for i in shards})
+        calls = {i: (self._fields(changed & (owner == i)),) for i in shards}
+        self._shards.change("learn", calls)
 
     def _fields(self, which: Array) -> Fields:
         """What is believed of some of the known items."""
@@ -397,54 +382,43 @@ class Agent:
         require_parts(oracle or self.oracle, self._next + len(rows))
         self.oracle = oracle or self.oracle
         numbers = np.arange(self._next, self._next + len(rows))
+        new = Later(rows, given)
         self._next += len(rows)
+        self._added = self._added.and_then(new)
         owner = self._owners(numbers)
-        calls = {}
-        for i, changes in enumerate(self._changes):
-            mine = owner == i
-            if not mine.any() and oracle is None:
-                continue
-            own = {name: values[mine] for name, values in given.items()}
-            changes.rows.append(rows[mine])
-            changes.items.append(numbers[mine])
-            changes.columns.append(own)
-            calls[i] = Added(rows[mine], numbers[mine], own, self._part(i))
-        self._change("extend", calls)
+        every = range(len(self._shards)) if oracle else np.unique(owner).tolist()
+        calls = {i: (self._of_shard(i, numbers, new),) for i in every}
+        self._shards.change("extend", calls)
         return numbers
 
     def remove_items(self, items: Sequence[int] | Array) -> None:
         """Choose these no more; what was learned from them stays."""
         numbers = self._checked_items(items)
+        self._removed = np.append(self._removed, numbers)
         owner = self._owners(numbers)
-        calls = {}
-        for i in np.unique(owner).tolist():
-            self._changes[i].removed.append(numbers[owner == i])
-            calls[i] = numbers[owner == i]
-        self._change("remove", calls)
+        calls = {i: (numbers[owner == i],) for i in np.unique(owner).tolist()}
+        self._shards.change("remove", calls)
 
-    def _change(self, how: str, calls: Mapping[int, Any]) -> None:
-        """Tell shards of a change that is noted already; one that was started again is told all."""
-        asked = [(self._changes[i].version, how, what) for i, what in calls.items()]
-        for i in calls:
-            self._changes[i].version += 1
-        answers = self._engine.ask([self._shards[i] for i in calls], "change", asked)
-        for i, answer in zip(calls, answers, strict=True):
-            if isinstance(answer, Behind):
-                self._restore(i)
-
-    def _restore(self, i: int) -> None:
-        """Tell a shard that was started again what has changed since its files were written."""
-        changes = self._changes[i]
+    def _state(self, i: int) -> tuple[State]:
+        """What has changed in a shard since its files were written."""
+        numbers = np.arange(self.L, self._next)
+        removed = self._removed[self._owners(self._removed) == i]
         fields = self._fields(self._owners(self._known) == i)
-        state = changes.state(self._width, self._part(i), fields)
-        self._engine.ask([self._shards[i]], "restore", [(state,)])
+        return (State(self._of_shard(i, numbers, self._added), removed, fields),)
 
-    def _part(self, i: int) -> GroupedPart:
+    def _of_shard(self, i: int, numbers: Array, later: Later) -> Added:
+        """Those of the items, which were added, that a shard holds."""
+        mine = self._owners(numbers) == i
+        columns = {name: values[mine] for name, values in later.columns.items()}
+        every = np.arange(self.L, self._next)
+        part = self._part(i, every[self._owners(every) == i])
+        return Added(later.rows[mine], numbers[mine], columns, part)
+
+    def _part(self, i: int, added: Array) -> Part:
         """What the oracle knows of the items of a shard, without their numbers."""
         items = np.arange(*self._starts[i : i + 2])
-        added = joined(self._changes[i].items, (0,))
         part = self.oracle.part(np.append(items, added) if self.oracle.L else added)
-        return cast(GroupedPart, part)._replace(items=NOBODY)
+        return cast(Part, part)._replace(items=NOBODY)
 
     def _checked_items(self, items: Sequence[int] | Array) -> Array:
         return as_items(items, self._next)

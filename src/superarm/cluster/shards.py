@@ -4,7 +4,6 @@ Rows are looked at in parts of `PART`, so that cuts between shards which are at 
 change no rounding.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +19,7 @@ from superarm.contexts.products import InContext, with_side
 from superarm.contracts import Learner, Oracle, Problem
 from superarm.decide import PART
 from superarm.errors import FileError, MaskError, SuperarmError
-from superarm.oracles.parts import Candidates, joined
-from superarm.oracles.selection import GroupedPart
+from superarm.oracles.parts import Candidates, Part, joined
 
 NUMBERS = 2**21
 """Numbers to hold at a time for the decisions that share a pass."""
@@ -88,13 +86,12 @@ class Added(NamedTuple):
     rows: Array  # (m, d)
     items: Array  # (m,) their numbers, in increasing order
     columns: Mapping[str, Array]  # (m,)
-    part: GroupedPart  # what the oracle knows of all items of the shard from now on
+    part: Part  # what the oracle knows of all items of the shard from now on
 
 
 class State(NamedTuple):
     """All that has changed since a shard was made."""
 
-    version: int
     added: Added
     removed: Array
     fields: Fields
@@ -107,12 +104,6 @@ class Found(NamedTuple):
     rows: Array | None  # (m, d) theirs, unless they are so large that they are better asked for
 
 
-class Behind(NamedTuple):
-    """The answer of a shard that was started again: it does not know what has changed."""
-
-    version: int
-
-
 class Shard:
     """What one machine holds. All changes are in its `State`, so that one that was killed is made
     again from its files and the state.
@@ -123,7 +114,7 @@ class Shard:
         source: Source,
         columns: Mapping[str, Source],
         first: int,
-        part: GroupedPart,
+        part: Part,
         oracle: Oracle,
         contexts: type[Outer | Concatenated] | None,
     ) -> None:
@@ -133,7 +124,6 @@ class Shard:
         self.part = part
         self.oracle = oracle
         self.contexts = contexts
-        self.version = 0
         self.removed = False  # whether any item was
         self.more = np.empty((0, 0))  # rows of items that were added
         self.numbers = np.empty(0, np.int64)  # theirs
@@ -193,19 +183,7 @@ class Shard:
         _ = self.columns
         return self.rows.shape
 
-    def process(self) -> int:
-        """The process it lives in."""
-        return os.getpid()
-
     # --- changes ------------------------------------------------------------------------------
-
-    def change(self, version: int, how: str, what: Any) -> Behind | None:
-        """Make the change that comes after those of the version: "extend", "remove" or "learn"."""
-        if version != self.version:
-            return Behind(self.version)
-        getattr(self, how)(what)
-        self.version += 1
-        return None
 
     def restore(self, state: State) -> None:
         """Be as in the state."""
@@ -218,7 +196,6 @@ class Shard:
         self.extend(state.added)
         self.remove(state.removed)
         self.learn(state.fields)
-        self.version = state.version
 
     def extend(self, added: Added) -> None:
         """Hold more items."""
@@ -250,10 +227,8 @@ class Shard:
 
     # --- decisions ----------------------------------------------------------------------------
 
-    def candidates(self, version: int, asked: Question) -> list[Found] | Behind:
+    def candidates(self, asked: Question) -> list[Found]:
         """For each of n decisions, the items here that the best set may hold."""
-        if version != self.version:
-            return Behind(self.version)
         n = len(asked.seeds)
         allowed = self._allowed(asked.where)
         excluded = [self.places(items) for items in asked.exclude]
@@ -262,22 +237,17 @@ class Shard:
             w = self._weights(asked, rows)
             if allowed is not None:
                 w = np.where(allowed[rows], w, -np.inf)
-            part = _some(self.part, rows, self._numbers(rows))
+            part = self.part.among(rows, self._numbers(rows))
             for each, places, own in zip(found, excluded, w, strict=True):
                 each.append(part.candidates(_without(own, places, rows)))
-        return [self._found(_best(self.part, joined(each))) for each in found]
+        return [self._found(self.part.best_of(joined(each))) for each in found]
 
     def _found(self, best: Candidates) -> Found:
         small = len(best.items) * self.rows.shape[1] <= MOST_SENT
-        return Found(best, self._rows_of(best.items) if small else None)
+        return Found(best, self.taken(best.items) if small else None)
 
-    def taken(self, version: int, items: Array) -> Array | Behind:
+    def taken(self, items: Array) -> Array:
         """The feature rows of items of this shard, as they are held."""
-        if version != self.version:
-            return Behind(self.version)
-        return self._rows_of(items)
-
-    def _rows_of(self, items: Array) -> Array:
         places = self.places(items)
         rows = np.empty((len(items), self.rows.shape[1]))
         old = places < len(self.rows)
@@ -360,17 +330,6 @@ def _without(w: Array, places: Array, rows: slice) -> Array:
     without = w.copy()
     without[here - rows.start] = -np.inf
     return without
-
-
-def _some(part: GroupedPart, rows: slice, items: slice | Array) -> GroupedPart:
-    """What the oracle knows of some of the items of a shard."""
-    group = part.group[rows] if len(part.group) else part.group
-    return part._replace(items=items, group=group)
-
-
-def _best(part: GroupedPart, of: Candidates) -> Candidates:
-    """Those of the candidates of several parts that the best set may hold."""
-    return part._replace(items=of.items, group=of.group).candidates(of.w)
 
 
 def _with_fields(learner: Learner, belief: Any, own: Mapping[str, Array], n: int) -> Any:

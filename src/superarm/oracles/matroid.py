@@ -9,14 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array
+from superarm.arrays import Array, below_infinity
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import find_fault, refuse_weights, require_count
 from superarm.checks.tables import named
 from superarm.errors import ItemsError, ParameterError
-from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
-from superarm.oracles.parts import Candidates, joined, named_items
-from superarm.oracles.selection import GroupedPart, best_by_group, replace_top
+from superarm.oracles.base import (
+    BaseOracle,
+    feasible,
+    is_full,
+    padded,
+    require_whole,
+    starts,
+)
+from superarm.oracles.parts import NO_GROUPS, Candidates, Part, joined, named_items
+from superarm.oracles.selection import ByGroup, best_by_group, replace_top
 from superarm.oracles.topk import index_groups, numbers_by_group
 
 
@@ -66,9 +73,9 @@ class PartitionMatroid(BaseOracle):
         """The best items of each row of weights (n, L), group by group: (n, K), -1 pads."""
         return self._best(rows, self._group)
 
-    def part(self, items: slice | Array) -> GroupedPart:
+    def part(self, items: slice | Array) -> Part:
         """What finds the best of each group among some of the items."""
-        return GroupedPart(items, self._group[items], self._start, _floor(self.bases))
+        return Part(items, self._group[items], ByGroup(self._start, _floor(self.bases)))
 
     def merged(self, parts: Iterable[Candidates]) -> Array:
         """The best set (K,) of all items, from the candidates among each part of them."""
@@ -91,6 +98,12 @@ class _Family(NamedTuple):
     parent: Array  # (S,) the smallest set around each set, -1 if none is
     order: Array  # (S,) the sets, inner ones first
     start: Array  # (S + 1,) set s keeps its best items from start[s] to start[s+1]
+
+
+@compiled
+def _is_before(x: float, e: int, y: float, f: int) -> bool:
+    """Whether item e of weight x comes before item f of weight y: ties go to the lowest index."""
+    return x > y or (x == y and e < f)
 
 
 @compiled
@@ -129,7 +142,7 @@ def _laminar_row(w: Array, family: _Family, floor: float, A: Array) -> int:
             if p < 0:
                 A[size] = item[i]
                 size += 1
-            elif lo < hi and value[i] > value[lo]:
+            elif lo < hi and _is_before(value[i], item[i], value[lo], item[lo]):
                 replace_top(value[lo:hi], item[lo:hi], value[i], item[i])
 
     A[:size].sort()
@@ -202,16 +215,42 @@ class LaminarMatroid(BaseOracle):
 
     def solve(self, rows: Array) -> Array:
         """The best independent set for each row of weights (n, L): (n, K), -1 pads."""
-        A, size = _laminar(
-            rows,
-            self._family,
-            _floor(self.bases),
-            self.K,
-        )
+        return self._best(rows, self._family.owner)
+
+    def part(self, items: slice | Array) -> Part:
+        """What finds the best independent set among some of the items."""
+        nobody = self._family._replace(owner=NO_GROUPS)
+        rule = _Nested(nobody, _floor(self.bases), self.K)
+        return Part(items, self._family.owner[items], rule)
+
+    def merged(self, parts: Iterable[Candidates]) -> Array:
+        """The best set (K,) of all items, from the candidates among each part of them."""
+        of = joined(parts)
+        return named_items(self._best(of.w[None], of.group), of.items)
+
+    def _best(self, rows: Array, owner: Array) -> Array:
+        family = self._family._replace(owner=owner)
+        A, size = _laminar(rows, family, _floor(self.bases), self.K)
         if (size < 0).any():
             refuse_weights(rows)
         if self.bases:
             feasible(bool((size == self.K).all()), self)
+        return A
+
+
+class _Nested(NamedTuple):
+    """So many items from each of the sets of a family."""
+
+    family: _Family  # without its items
+    floor: float
+    rank: int
+
+    def best(self, part: Part, w: Array, /) -> Array:
+        """The best independent set of a part, whose groups are the sets around its items."""
+        family = self.family._replace(owner=part.group)
+        A, size = _laminar(w[None], family, self.floor, min(self.rank, len(w)))
+        if size[0] < 0:
+            refuse_weights(w, first=part.first)
         return A
 
 
@@ -288,36 +327,40 @@ class Matroid(BaseOracle):
             raise ParameterError("the empty set must be independent")
 
         each = np.arange(self.L)
-        basis = self._extended(each, most=self.L)
+        basis = _extended(self.independent, each, self.L)
         object.__setattr__(self, "_basis", basis)
         object.__setattr__(self, "K", len(basis))
         self._refuse_dependent_parts()
         shuffled = np.random.default_rng(0).permutation(self.L)
         for order in (each[::-1], shuffled):
-            self._refuse_another_size(self._extended(order, most=self.L))
+            self._refuse_another_size(_extended(self.independent, order, self.L))
 
     def solve_row(self, w: Array) -> Array:
         """The best independent set for the weights (L,), the best item first."""
-        best_first = np.argsort(-w, kind="stable")
-        good = w[best_first] > _floor(self.bases)
-        items = self._extended(best_first[good], most=self.K)
-        if good.all():
-            self._refuse_another_size(items)
-        if self.bases:
-            feasible(len(items) == self.K, self)
-        return np.array(items, dtype=np.int64)
+        return self._best(w, np.arange(self.L))
 
-    def _extended(self, order: Array, most: int) -> list[int]:
-        """The items, in this order, that are independent of those before; at most so many, as in a
-        matroid nothing can be added to a basis.
-        """
-        chosen: list[int] = []
-        for e in order.tolist():
-            if len(chosen) == most:
-                break
-            if self.independent([*chosen, e]):
-                chosen.append(e)
-        return chosen
+    def part(self, items: slice | Array) -> Part:
+        """What finds the best independent set among some of the items."""
+        return Part(items, NO_GROUPS, self._greedy)
+
+    def merged(self, parts: Iterable[Candidates]) -> Array:
+        """The best set (K,) of all items, from the candidates among each part of them."""
+        of = joined(parts)
+        (A,) = padded([self._best(of.w, of.items)], self.K)
+        return np.asarray(A)
+
+    @property
+    def _greedy(self) -> "_Greedy":
+        return _Greedy(self.independent, _floor(self.bases), self.K)
+
+    def _best(self, w: Array, items: Array) -> Array:
+        """The best independent set of these items."""
+        best: Array = items[self._greedy.places(w, items)]
+        if len(w) == self.L and (w > _floor(self.bases)).all():
+            self._refuse_another_size(best.tolist())
+        if self.bases:
+            feasible(len(best) == self.K, self)
+        return best
 
     def _refuse_dependent_parts(self) -> None:
         """Raise if a part of the basis is not independent."""
@@ -337,3 +380,41 @@ class Matroid(BaseOracle):
                 "extended, but in a matroid such sets have one size; for a budget see Knapsack, "
                 "for other constraints Milp"
             )
+
+
+class _Greedy(NamedTuple):
+    """Items that are independent, the best first."""
+
+    independent: Callable[[list[int]], bool]
+    floor: float
+    rank: int
+
+    def best(self, part: Part, w: Array, /) -> Array:
+        """Where the best independent set is in the part."""
+        if not below_infinity(w):
+            refuse_weights(w, first=part.first)
+        items = part.items
+        if isinstance(items, slice):
+            items = np.arange(items.start, items.start + len(w))
+        return self.places(w, items)
+
+    def places(self, w: Array, items: Array) -> Array:
+        """Where the best independent set is among these items, the best first."""
+        best_first = np.argsort(-w, kind="stable")
+        good = best_first[w[best_first] > self.floor]
+        chosen = _extended(self.independent, items[good], self.rank)
+        places: Array = np.searchsorted(items, chosen)
+        return places
+
+
+def _extended(independent: Callable[[list[int]], bool], order: Array, most: int) -> list[int]:
+    """The items, in this order, that are independent of those before; at most so many, as in a
+    matroid nothing can be added to a basis.
+    """
+    chosen: list[int] = []
+    for e in order.tolist():
+        if len(chosen) == most:
+            break
+        if independent([*chosen, e]):
+            chosen.append(e)
+    return chosen

@@ -1,8 +1,8 @@
 """What oracles are solved from by parts: the candidates of each part, found apart.
 
-The best item that still fits is exact for some constraints, as "so many of each group": then the
-best set of all items holds only items that are among the best of their own part. Ties go to the
-lowest index, in a part as in the whole.
+The best item that still fits is exact for a matroid, as "so many of each group": then the best set
+of all items holds only items that are in the best set of their own part. Ties go to the lowest
+index, in a part as in the whole.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.arrays.compiled import for_kernels
+from superarm.checks import as_weights
 
 NO_GROUPS = np.empty(0, np.int64)
 
@@ -23,13 +25,43 @@ class Candidates(NamedTuple):
     group: Array  # (m,) int, the group of each where the oracle has groups, else empty
 
 
-class Part(Protocol):
-    """Some of the items, in their order, with what an oracle knows of them. It can be pickled, and
-    is as large as the part.
-    """
+class Rule(Protocol):
+    """How an oracle finds the best set of a part. It can be pickled, and is small."""
+
+    def best(self, part: "Part", w: Array, /) -> Array:
+        """Where the best items are in the part, from its weights (n,); -1 pads."""
+
+
+class Part(NamedTuple):
+    """Some of the items, with what an oracle knows of them."""
+
+    items: slice | Array  # (n,) in increasing order
+    group: Array  # (n,) int, empty where the oracle has no groups
+    rule: Rule
+
+    @property
+    def first(self) -> int:
+        """The number of the first item where items are one run, else 0."""
+        return self.items.start if isinstance(self.items, slice) else 0
 
     def candidates(self, w: Array, /) -> Candidates:
         """Those that the best set of all items may hold, from the weights (n,) of the part."""
+        w = for_kernels(as_weights(w))
+        A = self.rule.best(self, w)
+        places = np.sort(A[A >= 0])
+        items = self.first + places if isinstance(self.items, slice) else self.items[places]
+        return Candidates(w[places], items, self._groups(places))
+
+    def among(self, rows: slice, items: slice | Array) -> "Part":
+        """The part at these rows, whose items have these numbers."""
+        return self._replace(items=items, group=self._groups(rows))
+
+    def best_of(self, found: Candidates) -> Candidates:
+        """Those of the candidates of several parts that the best set of all may hold."""
+        return self._replace(items=found.items, group=found.group).candidates(found.w)
+
+    def _groups(self, rows: slice | Array) -> Array:
+        return self.group[rows] if len(self.group) else self.group
 
 
 def joined(parts: Iterable[Candidates]) -> Candidates:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from superarm.arrays import Array, as_like, take, where
-from superarm.arrays.compiled import compiled, for_kernels, prange
+from superarm.arrays.compiled import compiled, prange
 from superarm.arrays.kinds import namespace
-from superarm.checks import as_weights, refuse_weights
-from superarm.oracles.parts import Candidates
+from superarm.checks import refuse_weights
+from superarm.oracles.parts import Part
 
 BLOCK = 64  # items looked at together
 LONG = 4 * BLOCK  # items from which on it pays to look for a higher floor first
@@ -197,22 +197,15 @@ def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
     return A[rank < total].reshape(len(A), total)
 
 
-class GroupedPart(NamedTuple):
-    """Some of the items, of which a set may hold so many from each group."""
+class ByGroup(NamedTuple):
+    """So many items from each group."""
 
-    items: slice | Array  # (n,) in increasing order
-    group: Array  # (n,), or empty if there is one group only
     start: Array  # (G + 1,) group g may have start[g+1] - start[g] items
     floor: float  # what a weight must exceed
 
-    def candidates(self, w: Array, /) -> Candidates:
-        """The best of each group in this part, with their weights (n,)."""
-        rows = for_kernels(as_weights(w)[None])
-        A, valid = select(rows, self.group, self.start, self.floor)
-        first = self.items.start if isinstance(self.items, slice) else 0
+    def best(self, part: Part, w: Array, /) -> Array:
+        """The best of each group."""
+        A, valid = select(w[None], part.group, self.start, self.floor)
         if not valid.all():
-            refuse_weights(rows, first=first)
-        places = np.sort(A[A >= 0])
-        items = first + places if isinstance(self.items, slice) else self.items[places]
-        group = self.group[places] if len(self.group) else self.group
-        return Candidates(rows[0, places], items, group)
+            refuse_weights(w, first=part.first)
+        return A

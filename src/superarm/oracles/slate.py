@@ -11,8 +11,7 @@ from superarm.arrays import Array, as_like
 from superarm.checks import require_count
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle
-from superarm.oracles.parts import Candidates
-from superarm.oracles.selection import GroupedPart
+from superarm.oracles.parts import Candidates, Part
 from superarm.oracles.topk import TopK
 from superarm.slates.feedback import as_examination
 
@@ -74,7 +73,7 @@ class Slate(BaseOracle):
 
     solve_tensors = solve
 
-    def part(self, items: slice | Array) -> GroupedPart:
+    def part(self, items: slice | Array) -> Part:
         """What finds the best k among some of the items."""
         return self._best.part(items)
 

@@ -12,8 +12,8 @@ from superarm.checks import require_count
 from superarm.checks.tables import named
 from superarm.errors import InfeasibleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
-from superarm.oracles.parts import NO_GROUPS, Candidates, joined, named_items
-from superarm.oracles.selection import GroupedPart, best_by_group, best_of_total
+from superarm.oracles.parts import NO_GROUPS, Candidates, Part, joined, named_items
+from superarm.oracles.selection import ByGroup, best_by_group, best_of_total
 
 
 class Groups(NamedTuple):
@@ -119,7 +119,7 @@ class TopK(BaseOracle):
             feasible(is_full(A), self)
         return A
 
-    def part(self, items: slice | Array) -> GroupedPart:
+    def part(self, items: slice | Array) -> Part:
         """What finds the best k among some of the items.
 
         >>> import numpy as np
@@ -130,7 +130,7 @@ class TopK(BaseOracle):
         >>> oracle.merged([here, there])
         array([3, 1])
         """
-        return GroupedPart(items, NO_GROUPS, self._start, self._floor)
+        return Part(items, NO_GROUPS, ByGroup(self._start, self._floor))
 
     def merged(self, parts: Iterable[Candidates]) -> Array:
         """The best set (k,) of all items, from the candidates among each part of them."""
@@ -226,9 +226,9 @@ class Quota(BaseOracle):
         feasible(is_full(A), self)
         return A
 
-    def part(self, items: slice | Array) -> GroupedPart:
+    def part(self, items: slice | Array) -> Part:
         """What finds the best of each group among some of the items."""
-        return GroupedPart(items, self._groups.group[items], self._start, -np.inf)
+        return Part(items, self._groups.group[items], ByGroup(self._start, -np.inf))
 
     def merged(self, parts: Iterable[Candidates]) -> Array:
         """The best set (K,) of all items, from the candidates among each part of them."""

@@ -1,0 +1,141 @@
+"""Things that live on the nodes of a cluster, or in this process, and change.
+
+Each counts its changes. One whose worker was killed is made again from its arguments and has seen
+no change: it is known by that, and brought to where it was before anything else is asked of it.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from superarm.simulation.engine import engine
+
+
+class Behind(NamedTuple):
+    """The answer of a thing that was made again: it does not know what has changed."""
+
+    version: int
+
+
+class Counted:
+    """A thing, and how many changes it has seen. The thing has a method `restore`, which brings it
+    to a state.
+    """
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+        self.thing = make(*arguments)
+        self.version = 0
+
+    def ask(self, version: int, method: str, *call: Any) -> Any:
+        """What a method returns that changes nothing."""
+        if version != self.version:
+            return Behind(self.version)
+        return getattr(self.thing, method)(*call)
+
+    def change(self, version: int, method: str, *call: Any) -> Any:
+        """What a method returns that makes the change after those of the version."""
+        found = self.ask(version, method, *call)
+        if not isinstance(found, Behind):
+            self.version += 1
+        return found
+
+    def restore(self, version: int, *state: Any) -> Any:
+        """Be as in the state, which is that after all changes of the version."""
+        found = self.thing.restore(*state)
+        self.version = version
+        return found
+
+    def process(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
+
+
+class Places:
+    """Where things live.
+
+    Args:
+        cluster: the address of a Ray cluster, "ray" for one on this machine; None for this process.
+        make: the class of the things.
+        arguments: what each of them is made from.
+        state: a function that tells what thing i needs for `restore`, all changes included.
+
+    >>> from superarm.cluster.places import Places
+    >>> class Sum:
+    ...     def __init__(self, start):
+    ...         self.total = start
+    ...     def add(self, x):
+    ...         self.total += x
+    ...         return self.total
+    >>> places = Places(None, Sum, [(1,), (10,)], state=lambda i: ())
+    >>> places.change("add", {0: (1,), 1: (2,)})
+    {0: 2, 1: 12}
+    """
+
+    def __init__(
+        self,
+        cluster: str | None,
+        make: Callable[..., Any],
+        arguments: Sequence[Sequence[Any]],
+        state: Callable[[int], Sequence[Any]],
+    ) -> None:
+        self._state = state
+        self._versions = [0] * len(arguments)
+        self._things: list[Any] = []
+        self._entered = engine(cluster)
+        self._engine = self._entered.__enter__()
+        try:
+            self._things = [self._engine.place(Counted, make, *each) for each in arguments]
+        except BaseException:
+            self.close()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._versions)
+
+    def close(self) -> None:
+        """Let go of the things, and of the cluster if it was connected to here."""
+        self._things = []
+        self._entered.__exit__(None, None, None)
+
+    def share(self, thing: Any) -> Any:
+        """What stands for something large in several calls; it is shipped once."""
+        return self._engine.share(thing)
+
+    def ask(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+        """What a method of some of the things returns, each for its own call."""
+        answers = self._sent("ask", self._named(method, calls))
+        behind = [i for i, answer in answers.items() if isinstance(answer, Behind)]
+        if behind:
+            for i in behind:
+                self._restored(i)
+            answers |= self.ask(method, {i: calls[i] for i in behind})
+        return answers
+
+    def change(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+        """What a method returns that changes things, as their states tell already; of a thing that
+        was made again, what its `restore` returns.
+        """
+        named = self._named(method, calls)
+        for i in calls:
+            self._versions[i] += 1
+        answers = self._sent("change", named)
+        for i, answer in answers.items():
+            if isinstance(answer, Behind):
+                answers[i] = self._restored(i)
+        return answers
+
+    def processes(self) -> list[int]:
+        """The processes that the things live in."""
+        return list(self._sent("process", dict.fromkeys(range(len(self)), ())).values())
+
+    def _named(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Sequence[Any]]:
+        return {i: (self._versions[i], method, *call) for i, call in calls.items()}
+
+    def _sent(self, how: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+        things = [self._things[i] for i in calls]
+        answers = self._engine.ask(things, how, list(calls.values()))
+        return dict(zip(calls, answers, strict=True))
+
+    def _restored(self, i: int) -> Any:
+        call = (self._versions[i], *self._state(i))
+        return self._sent("restore", {i: call})[i]
