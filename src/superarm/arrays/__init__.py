@@ -159,9 +159,8 @@ def matvec(M: Features | Selection, v: Array) -> Array:
 def nonzero_rows(M: Array) -> Array:
     """Whether each row has an entry other than zero: (*B, K, d) -> (*B, K) bool."""
     if isinstance(M, np.ndarray) and M.size > PART:
-        # sums of squares are faster to take; one that is zero may be of tiny numbers
-        squares = np.einsum("...kd,...kd->...k", M, M)
-        if squares.all():
+        # one column may tell; else sums of squares are faster to take, but may be of tiny numbers
+        if M[..., 0].all() or np.einsum("...kd,...kd->...k", M, M).all():
             return np.ones(M.shape[:-1], np.bool_)
     return namespace(M).any(M, axis=-1)
 
