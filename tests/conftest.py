@@ -16,3 +16,12 @@ def _one_blas_thread():
     machine."""
     with threadpool_limits(limits=1):
         yield
+
+
+@pytest.fixture
+def in_a_terminal(monkeypatch):
+    """The standard error is taken for a terminal that shows frames of a bar."""
+    for module in ("superarm.simulation.progress", "superarm.studies.progress"):
+        monkeypatch.setattr(f"{module}.is_watched", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")

@@ -22,7 +22,9 @@ from superarm.service import keys
 from superarm.service.database import Database
 from superarm.service.engine import LIMITS, Limits, Service
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 DATA = "superarm-data"
@@ -81,12 +83,15 @@ def alone(data: Path) -> Iterator[None]:
 
 
 def _locked(file: IO[str]) -> bool:
-    if sys.platform == "win32":
-        return True
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
+    """Whether this process holds the file now, and until it ends."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # of POSIX, of Windows
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:

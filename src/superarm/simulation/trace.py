@@ -231,7 +231,7 @@ class Trace:
         \bottomrule
         \end{tabular}
         """
-        (_, regret, share), *lines = self._table()
+        (_, regret, share), *lines = self.table()
         header = ["learner", regret.replace("R(", "$R(").replace(")", ")$"), share]
         cells = [[escaped(name), *map(in_math, numbers)] for name, *numbers in lines]
         cells[0][0] = rf"\textbf{{{cells[0][0]}}}"
@@ -241,9 +241,16 @@ class Trace:
         """The learners, that with the least mean regret at the end first."""
         return sorted(self.learners, key=lambda learner: self.regret(learner)[:, -1].mean())
 
-    def _table(self) -> list[tuple[str, ...]]:
-        """Regret at the end and the share of the optimum by learner, least regret first, below a
-        header.
+    def table(self) -> list[tuple[str, ...]]:
+        """Cells of text: regret at the end and the share of the optimum by learner, least regret
+        first, below a header.
+
+        >>> from superarm import RandomChoice, simulate
+        >>> from superarm.studies.longest_path import LongestPath
+        >>> path = LongestPath(m=2, d=2)
+        >>> trace = simulate(path, [RandomChoice()], episodes=10, replicates=5, progress=False)
+        >>> trace.table()[0]
+        ('learner', 'regret R(10)', 'return / optimum')
         """
         n = self.expected.shape[-1]
         lines: list[tuple[str, ...]] = [("learner", f"regret R({n})", "return / optimum")]
@@ -254,11 +261,15 @@ class Trace:
         return lines
 
     def __str__(self) -> str:
+        return f"{aligned(self.table(), numbers=True)}\n{self.over}"
+
+    @property
+    def over(self) -> str:
+        """What the numbers of the table are, in words."""
         replicates = self.expected.shape[1]
-        over = f"mean ± standard error over {replicates} replicates"
-        return (
-            f"{aligned(self._table(), numbers=True)}\n{over if replicates > 1 else 'one replicate'}"
-        )
+        if replicates == 1:
+            return "one replicate"
+        return f"mean ± standard error over {replicates} replicates"
 
     def save(self, path: files.PathLike) -> None:
         """Write to a file of arrays and JSON."""
