@@ -11,6 +11,7 @@ not counted.
 import argparse
 import os
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +71,7 @@ def between(played: list[Played]) -> list[float]:
     found = []
     for worker in {one.worker for one in played}:
         own = sorted((one for one in played if one.worker == worker), key=lambda one: one.start)
-        found += [after.start - before.end for before, after in zip(own, own[1:], strict=False)]
+        found += [after.start - before.end for before, after in pairwise(own)]
     return found
 
 

@@ -1,4 +1,4 @@
-"""A Ray cluster, one node of which has another version of superarm."""
+"""A Ray cluster that asks for a token, one node of which has another version of superarm."""
 
 import os
 import re
@@ -17,7 +17,7 @@ import superarm
 from superarm.version import __version__
 
 OTHER = "0.0.1"
-OPEN = {"RAY_AUTH_MODE": "disabled"}  # else Ray asks for a token, but only where there is one
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a token that this test has made up"}
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def address(other_package):
     port = free_port()
     found = f"127.0.0.1:{port}"
     here = str(Path(superarm.__file__).parents[1])
-    same = os.environ | OPEN | {"PYTHONPATH": here}
-    other = os.environ | OPEN | {"PYTHONPATH": str(other_package)}
+    same = os.environ | TOKEN | {"PYTHONPATH": here}
+    other = os.environ | TOKEN | {"PYTHONPATH": str(other_package)}
     nodes = []
     # a folder of its own, where no other program looks for a cluster; sockets need a short name
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -89,7 +89,9 @@ def address(other_package):
 
 
 STUDY = """
-import sys, time
+import os
+import sys
+import time
 from pathlib import Path
 
 import ray
@@ -99,31 +101,39 @@ from superarm.studies.longest_path import LongestPath
 from superarm.studies.study import Setting, Study
 
 address, out = sys.argv[1:]
-ray.init(address=address, log_to_driver=False, logging_level="error")
-while sum(node["Alive"] for node in ray.nodes()) < 2:
-    time.sleep(0.1)
+if os.environ["RAY_AUTH_MODE"] == "token":
+    ray.init(address=address, log_to_driver=False, logging_level="error")
+    while sum(node["Alive"] for node in ray.nodes()) < 2:
+        time.sleep(0.1)
 setting = Setting("m=3", LongestPath(m=3, d=3), CombLinTS(lam=1.0, sigma=1.0), 5, 4)
 try:
     Study(out=Path(out), progress=False, cluster=address).run({"3": setting})
 except ClusterError as error:
     print(error)
-ray.shutdown()
 """
 
 
-def test_a_node_with_another_version_is_refused_before_anything_runs(address, tmp_path):
-    out = tmp_path / "out"
-    command = [sys.executable, "-c", STUDY, address, str(out)]
+def refusal(address, out, environment):
+    """What a study says that is to run at the address, of which nothing may be left behind."""
     run = subprocess.run(
-        command,
-        env=os.environ | OPEN,
+        [sys.executable, "-c", STUDY, address, str(out)],
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     assert run.returncode == 0, run.stderr
+    assert not list(out.glob("traces/*"))
     (said,) = run.stdout.splitlines()
+    return said
+
+
+def test_nothing_runs_without_the_token_or_with_a_node_of_another_version(address, tmp_path):
+    out = tmp_path / "out"
+    said = refusal(address, out, {"RAY_AUTH_MODE": "disabled"})
+    assert said.startswith(f"no Ray cluster could be used at '{address}'")
+    assert "set RAY_AUTH_MODE=token" in said
+    said = refusal(address, out, TOKEN)
     assert re.match(r"node [0-9.]+ \(.+\) has superarm ", said)
     assert f"has superarm {OTHER} and this machine {__version__}" in said
-    assert not list(out.glob("traces/*"))

@@ -234,8 +234,11 @@ class Ray:
         try:
             self.ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            hint = ""
+            if "AuthenticationError" in str(error.__cause__):
+                hint = "; it asks for a token: set RAY_AUTH_MODE=token, see Ray's documentation"
             raise ClusterError(
-                f"no Ray cluster could be used at {self.address!r}: {error}"
+                f"no Ray cluster could be used at {self.address!r}: {error}{hint}"
             ) from error
 
     def share(self, thing: Any) -> Any:
