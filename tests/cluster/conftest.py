@@ -19,7 +19,7 @@ def ray(workers_find_tests):
     """A real Ray on this machine, one for all tests."""
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'superarm[cluster]'")
     ray.init(
-        address="local",
+        address="local",  # not one that happens to run here
         num_cpus=CORES,
         object_store_memory=MEMORY,
         include_dashboard=False,

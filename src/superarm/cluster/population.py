@@ -410,7 +410,7 @@ class Population:
 
         Ids of users must be all whole numbers, all text, all UUIDs or all tuples of such.
         """
-        saving.save(self, path)
+        saving.save_population(self, path)
 
     @classmethod
     def load(
@@ -432,7 +432,7 @@ class Population:
             cluster: where these are.
         """
         given = {"oracle": oracle, "seed": seed, "shards": shards, "cluster": cluster}
-        return saving.load(cls, path, given)
+        return saving.load_population(cls, path, given)
 
 
 def _require_linear(learner: Any) -> None:
