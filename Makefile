@@ -7,10 +7,10 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
 
-# the tests of a file stay on one core, so that no kernel is compiled twice; COVER=--cov=superarm counts the lines run
+# the tests of a file stay on one core, the longest files first (tests/conftest.py); COVER=--cov=superarm counts the lines run
 COVER ?=
 test: .venv/installed
-	$(BIN)/pytest --numprocesses 2 --dist loadfile $(COVER)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(COVER)
 
 # the tests of tensors, which `test` skips where PyTorch is not installed; it is large
 TORCH ?= torch
@@ -72,6 +72,7 @@ dist: .venv/installed
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
+	SUPERARM_PEOPLE=32561 $(BIN)/pytest tests/studies/test_beyond.py
 	SUPERARM_KILLS=200 $(BIN)/pytest tests/files/test_disk.py -k kills
 	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
 		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py
