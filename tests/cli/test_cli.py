@@ -67,7 +67,6 @@ def test_the_demo_needs_no_matplotlib(monkeypatch, tmp_path, capsys):
     "environment",
     [
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         {"PYTHONIOENCODING": "ascii"},
         {"PYTHONIOENCODING": "cp1252"},
     ],

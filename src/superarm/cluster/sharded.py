@@ -5,15 +5,6 @@ One seed is drawn per decision, so that θ_t is the same in all shards, and so i
 for itself. Each shard answers with the few items that the best set may hold; of these the oracle
 finds the set, which is that of one machine. The belief stays with the agent: about θ, and about the
 items that were observed.
-
->>> import numpy as np
->>> from superarm import CombLinTS, TopK, sharded
->>> features = np.random.default_rng(0).standard_normal((1000, 3))
->>> with sharded.Agent(features, CombLinTS(), TopK(2), shards=4) as agent:
-...     chosen = agent.choose(exclude=[7])
-...     agent.observe(chosen, [0.3, 0.9])
->>> chosen.rows.shape
-(2, 3)
 """
 
 from collections.abc import Mapping, Sequence
@@ -164,12 +155,15 @@ class Agent:
         where: Mapping[str, Any] | None = None,
         exclude: Sequence[int] | Array = (),
     ) -> Choice:
-        """The set for one call.
+        """Choose items for one call.
 
         Args:
             context: features of the call, where the catalogue has `contexts`.
             where: by column, the value that items must have, or a list of values.
             exclude: items that may not be chosen.
+
+        Returns:
+            the chosen items, with their features.
         """
         contexts = None if context is None else [context]
         return self.choose_many(contexts, where=where, exclude=[exclude])[0]
@@ -182,13 +176,16 @@ class Agent:
         exclude: Sequence[Sequence[int] | Array] | None = None,
         n: int | None = None,
     ) -> list[Choice]:
-        """The sets for n calls, which share a pass over the features; each draws for itself.
+        """Choose items for n calls, which share a pass over the features; each draws for itself.
 
         Args:
             contexts: one row per call.
             where: by column, the value that items must have, or a list of values, in all calls.
             exclude: for each call, the items that may not be chosen.
             n: how many calls, where neither contexts nor exclude say so.
+
+        Returns:
+            one choice per call, in their order.
         """
         x = as_contexts(contexts, self._contexts, self.learner, self._context_width)
         calls = number_of_calls(n, x, exclude)
@@ -334,13 +331,16 @@ class Agent:
         *,
         oracle: BaseOracle | None = None,
     ) -> Array:
-        """Add items; returns their numbers.
+        """Add items.
 
         Args:
             features: one row per item.
             columns: their entries in all columns that the catalogue has.
             oracle: the one from now on, for all items, where the present one is for a number of
                 them.
+
+        Returns:
+            the numbers of the new items, (n,).
         """
         new = as_later(features, columns or {}, self._width, self._names)
         end = self._next + len(new.rows)
@@ -417,6 +417,9 @@ class Agent:
             seed: "saved" goes on exactly where the saved agent stopped; None draws one from the
                 system.
             cluster: as where an agent is made.
+
+        Returns:
+            an agent that believes what the saved one did.
         """
         given = {"shards": shards, "columns": columns, "cluster": cluster}
         return saving.load_agent(cls, path, features, oracle, learner, seed, given)

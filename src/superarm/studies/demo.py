@@ -49,7 +49,11 @@ class BernoulliLongestPath:
         require_count(m=self.m, d=self.d)
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            a problem, and the world of 0/1 weights over it.
+        """
         oracle = GridPath(self.m)
         Phi = rng.dirichlet(np.full(self.d, 1 / self.d), size=oracle.L)
         mean = Phi @ rng.random(self.d)
