@@ -88,17 +88,19 @@ class Worker:
     def submit(self, work: Any) -> "Future[Any]":
         """The result, when it is there: for callers that are threads."""
         job = Job(work)
-        job.waiting = Future()
+        waiting: Future[Any] = Future()
+        job.waiting = waiting
         self._queue.put(job)
-        return job.waiting  # type: ignore[no-any-return]
+        return waiting
 
     def ask(self, work: Any) -> "asyncio.Future[Any]":
         """The result, when it is there: for callers in an event loop."""
         job = Job(work)
         job.loop = asyncio.get_running_loop()
-        job.waiting = job.loop.create_future()
+        waiting: asyncio.Future[Any] = job.loop.create_future()
+        job.waiting = waiting
         self._queue.put(job)
-        return job.waiting  # type: ignore[no-any-return]
+        return waiting
 
     def stop(self) -> None:
         """Finish all that waits, and end."""
