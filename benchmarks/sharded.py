@@ -64,6 +64,7 @@ def head_on_ray(Phi: Any, n: int) -> str:
     import ray
 
     ray.init(
+        address="local",
         num_cpus=2,
         object_store_memory=800 * 2**20,
         include_dashboard=False,

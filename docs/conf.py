@@ -13,6 +13,7 @@ from superarm import __version__
 sys.path.insert(0, str(Path(__file__).parent))
 import commands
 from guides import guides_for
+from returned import returned
 
 project = "superarm"
 author = "the superarm authors"
@@ -52,6 +53,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
+nb_output_stderr = "remove"  # such as the note that kernels are compiled
 
 INSIDE = {
     *("snapshot", "restore", "side", "matrix", "joined_names", "ones"),
@@ -69,6 +71,16 @@ def _escape_batches(
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             lines[i] = line.replace("*B", "\\*B").replace("*.", "\\*.").replace("|", "\\|")
+
+
+def _say_what_is_returned(
+    app: object, what: str, name: str, obj: Any, options: object, lines: list[str]
+) -> None:
+    """Below a method that fulfils a contract and says no more, what the contract says."""
+    docstring = "\n".join(lines)
+    method = name.rsplit(".", 1)[-1]
+    if what == "method" and not returned("", docstring):
+        lines.extend(["", *returned(method, docstring).splitlines(), ""])
 
 
 def _link_guides(
@@ -140,6 +152,7 @@ def setup(app: Any) -> None:
     """
     app.add_html_math_renderer("mathml", (_formula, None), (_displayed_formula, None))
     app.connect("builder-inited", _write_commands)
+    app.connect("autodoc-process-docstring", _say_what_is_returned, priority=300)  # as written
     app.connect("autodoc-process-docstring", _escape_batches)
     app.connect("autodoc-process-docstring", _link_guides)
     app.connect("autodoc-process-signature", _from_init)

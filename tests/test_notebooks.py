@@ -26,7 +26,8 @@ def test_a_notebook_runs(name):
     assert "assert" in cells[-1]
     namespace = {}
     for i, cell in enumerate(cells):
-        lines = [line for line in cell.splitlines() if not line.startswith(("%", ":tags:"))]
+        code = re.sub(r"\A---\n.*?^---\n", "", cell, flags=re.DOTALL | re.MULTILINE)
+        lines = [line for line in code.splitlines() if not line.startswith(("%", ":tags:"))]
         exec(compile("\n".join(lines), f"{name}, cell {i}", "exec"), namespace)
 
 

@@ -131,9 +131,9 @@ HEAVY = (
     "pandas",
     "psutil",
     "pyvrp",
+    "rich",
     "scipy.optimize",
     "scipy.sparse",
-    "tqdm",
     "torch",
 )
 

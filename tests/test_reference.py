@@ -1,6 +1,7 @@
 """The reference leaves nothing public out, and says what the fields of records are."""
 
 import importlib
+import importlib.util
 import inspect
 import re
 from pathlib import Path
@@ -9,7 +10,15 @@ import pytest
 
 import superarm
 
-REFERENCE = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parent.parent / "docs"
+SPEC = importlib.util.spec_from_file_location("returned", DOCS / "returned.py")
+documented = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(documented)
+
+REFERENCE = (DOCS / "api.md").read_text(encoding="utf-8")
+SETTINGS = (DOCS / "conf.py").read_text(encoding="utf-8")
+INSIDE = eval(re.search(r"^INSIDE = (\{.*?^\})", SETTINGS, flags=re.MULTILINE | re.DOTALL)[1])
+"""What pages of the reference leave out."""
 NAMES = re.findall(r"^   (superarm\.[\w.]+)$", REFERENCE, flags=re.MULTILINE)
 MODULES = (
     *("client", "errors", "learners", "offline", "oracles", "simulation", "slates", "testing"),
@@ -127,3 +136,54 @@ def test_every_name_has_a_docstring_and_an_annotation_of_what_it_returns(name):
     assert thing.__doc__
     if inspect.isfunction(thing):
         assert "return" in thing.__annotations__
+
+
+def members(cls):
+    """What a class of the reference shows: its public methods and properties, and its call."""
+    for name in dir(cls):
+        if name == "__call__" or not name.startswith("_"):
+            yield name, inspect.getattr_static(cls, name, None)
+
+
+def plain(member):
+    """The function of a method, or None if it is something else or of another library."""
+    function = getattr(member, "__func__", member)
+    if not inspect.isfunction(function) or not function.__module__.startswith("superarm"):
+        return None
+    return function
+
+
+def returns_something(function):
+    return function.__annotations__.get("return") not in (None, "None")
+
+
+FUNCTIONS = {name: find(name) for name in NAMES if inspect.isfunction(find(name))}
+METHODS = {
+    f"{name}.{member}": plain(found)
+    for name in NAMES
+    if inspect.isclass(find(name))
+    for member, found in members(find(name))
+    if plain(found) is not None and member not in INSIDE
+}
+
+
+def test_every_function_and_method_says_what_it_returns():
+    assert len(FUNCTIONS) > 30
+    assert len(METHODS) > 150
+    silent = [
+        name
+        for name, function in (FUNCTIONS | METHODS).items()
+        if returns_something(function)
+        and not documented.returned(name.rsplit(".", 1)[-1], function.__doc__)
+    ]
+    assert not silent
+
+
+def test_the_first_line_of_a_property_has_no_colon():
+    """Sphinx would take what stands before it for a type."""
+    for name in NAMES:
+        if inspect.isclass(find(name)):
+            for member, found in members(find(name)):
+                text = (found.__doc__ or "") if isinstance(found, property) else ""
+                assert text or not isinstance(found, property), (name, member)
+                assert ":" not in text.split("\n")[0], (name, member)

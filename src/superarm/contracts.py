@@ -39,7 +39,11 @@ class Oracle(Protocol):
         """γ of the paper, where it reaches (1 - γ) of the maximum; 0 if exact, None if unknown."""
 
     def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L)."""
+        """The best set for the weights (*B, L).
+
+        Returns:
+            the items of the best set, (*B, K), in which -1 pads sets that are smaller.
+        """
 
 
 class Problem(NamedTuple):
@@ -197,7 +201,7 @@ class Feedback(NamedTuple):
 
     @property
     def is_summed(self) -> bool:
-        """Whether it is of statistics: weights are means, with what is around them beside."""
+        """Whether it is of statistics, where weights are means, with what is around them beside."""
         return not is_real(self.times)
 
 
@@ -253,10 +257,18 @@ class Model(Protocol):
         """Whether it learns from feature rows, also from those of items that are gone."""
 
     def prior(self, problem: Problem) -> Any:
-        """The belief before any feedback."""
+        """The belief before any feedback.
+
+        Returns:
+            a NamedTuple of arrays.
+        """
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
-        """The belief after the feedback; the one given stays as it is."""
+        """The belief after the feedback; the one given stays as it is.
+
+        Returns:
+            a NamedTuple of arrays, of the same kind.
+        """
 
 
 def features_stay(model: Model) -> bool:
@@ -296,7 +308,11 @@ class Learner(Protocol):
         """What it believes, chosen once when the learner is made."""
 
     def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """The weights (*B, L) to hand to the oracle in this episode."""
+        """The weights (*B, L) to hand to the oracle in this episode.
+
+        Returns:
+            one weight per item, (*B, L), of which the oracle maximizes the sum.
+        """
 
 
 def require_learner(learner: Any) -> None:
@@ -329,10 +345,14 @@ class Environment(Protocol):
 
     @property
     def features(self) -> Features | None:
-        """What the learner is shown instead of the problem's features: a context. None if not."""
+        """A context that is shown to the learner instead of the problem's features, or None."""
 
     def draw(self, rng: Rng) -> Array:
-        """The weights w_t ~ P of one episode (*B, L)."""
+        """The weights w_t ~ P of one episode (*B, L).
+
+        Returns:
+            one weight per item, (*B, L).
+        """
 
 
 class SlateEnvironment(Environment, Protocol):
@@ -344,13 +364,25 @@ class SlateEnvironment(Environment, Protocol):
     """
 
     def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
-        """What came of the slate A (*B, K) in an episode with these weights (*B, L): (*B, K)."""
+        """What came of the slate A (*B, K) in an episode with these weights (*B, L): (*B, K).
+
+        Returns:
+            one number per position, (*B, K): 1 where there was a click, else 0.
+        """
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
-        """What the learner is told of it; items that were not seen are left out, as -1."""
+        """What the learner is told of it; items that were not seen are left out, as -1.
+
+        Returns:
+            what the learner's model learns from.
+        """
 
     def value(self, A: Array, weights: Array) -> Array:
-        """What the slate A is worth if these are the weights (*B, L), or their means: (*B,)."""
+        """What the slate A is worth if these are the weights (*B, L), or their means: (*B,).
+
+        Returns:
+            one number per slate, (*B,).
+        """
 
 
 Choose: TypeAlias = Callable[[Features | None], Array]
@@ -370,4 +402,7 @@ class World(Protocol):
         environment whenever it is asked for episode t, as several learners may ask in turn. An
         adversary knows the learner's policy, but not its coin: it may ask what `choose` would
         choose.
+
+        Returns:
+            the environment of this episode: its mean weights, and how weights are drawn.
         """

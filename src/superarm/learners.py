@@ -58,7 +58,7 @@ class _Linear:
 
     @cached_property
     def model(self) -> LinearFamily:
-        """The linear model: of log-odds, with scales of its own choosing, or with those given."""
+        """The linear model; with a link, of log-odds. Its scales are those given, or found."""
         return linear_model(self.lam, self.sigma, self.forgetting, self.link)
 
 

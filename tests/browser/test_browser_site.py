@@ -1,7 +1,9 @@
 """The documentation site in a browser: nothing is cut off, nothing is loaded from elsewhere."""
 
+import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 SITE = Path(__file__).parent.parent.parent / "build" / "site"
@@ -19,6 +21,22 @@ LIGHTEST = """
 [...document.querySelectorAll("article *")]
     .map(element => getComputedStyle(element).backgroundColor)
     .filter(color => /^rgb\\((2[34]\\d|25\\d), (2[34]\\d|25\\d), (2[34]\\d|25\\d)\\)$/.test(color))
+"""
+
+SMALL = """
+[...document.querySelectorAll("body *")]
+    .filter(element => !element.closest("math, svg, script, style, noscript, template"))
+    .filter(element => [...element.childNodes].some(
+        node => node.nodeType === Node.TEXT_NODE && node.textContent.trim()
+    ))
+    .map(element => [element, parseFloat(getComputedStyle(element).fontSize)])
+    .filter(([element, size]) => element.offsetParent && size > 0 && size < 11)
+    .map(([element, size]) => `${element.textContent.trim().slice(0, 60)} (${size} px)`)
+"""
+WITHOUT_WORDS = r"""
+[...document.querySelectorAll("img")]
+    .filter(image => !image.alt.trim() || /\.(svg|png)$/.test(image.alt))
+    .map(image => image.src)
 """
 
 
@@ -48,14 +66,33 @@ def test_every_page_fits(width, scheme, chromium):
             else None
         ),
     )
-    for path in GUIDES + REFERENCE[::10]:
+    for path in GUIDES + REFERENCE:
         page.goto(path.as_uri())
         name = path.relative_to(SITE)
         if page.evaluate(SIDEWAYS) > 0:
             wrong.append(f"{name} scrolls sideways")
+        wrong += [f"{name}: {text!r} is too small" for text in page.evaluate(SMALL)]
+        wrong += [f"{name}: {image} has no words" for image in page.evaluate(WITHOUT_WORDS)]
         if width == 1400:
             wrong += [f"{name}: {block}" for block in page.evaluate(CUT_OFF)]
         if scheme == "dark":
             wrong += [f"{name}: {color} in the dark" for color in page.evaluate(LIGHTEST)]
     page.close()
     assert not wrong
+
+
+def test_no_figure_is_a_white_box_in_the_dark(chromium):
+    """The edges of a figure are its background: dark, as the page is."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    page = chromium.new_page(viewport={"width": 1400, "height": 900}, color_scheme="dark")
+    seen = 0
+    for path in GUIDES:
+        page.goto(path.as_uri())
+        for figure in page.locator("article img").all():
+            shown = image.open(io.BytesIO(figure.screenshot())).convert("L")
+            pixels = np.asarray(shown)
+            edges = np.concatenate([pixels[1], pixels[-2], pixels[:, 1], pixels[:, -2]])
+            assert np.median(edges) < 64, (path.name, figure.get_attribute("src"))
+            seen += 1
+    page.close()
+    assert seen > 30

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from superarm import (
+    Agent,
     CombLinTS,
     CombLinUCB,
     CombMixTS,
@@ -19,6 +20,7 @@ from superarm import (
     Problem,
     Quota,
     TopK,
+    files,
     minimize,
     sharded,
 )
@@ -129,6 +131,28 @@ def test_contexts(learner, contexts):
     assert_same_decisions(learner, TopK(4), DECISIONS, contexts)
 
 
+@pytest.mark.parametrize("contexts", [None, Outer, Concatenated])
+@pytest.mark.parametrize(
+    "learner",
+    [CombLinTS(lam=1.0, link="logit"), CombLinTS(link="logit"), CombMixTS(contexts=True)],
+    ids=repr,
+)
+def test_clicks_and_scales_in_contexts(learner, contexts):
+    """Scales start from the features in a context of ones."""
+    one = OneProcess(learner, TopK(4), contexts)
+    ones = ROWS if contexts is None else contexts(ROWS)(np.ones(3))
+    one.belief = learner.model.prior(Problem(ones, TopK(4)))
+    rng = np.random.default_rng(2)
+    agent = sharded.Agent(parts(), learner, TopK(4), contexts=contexts, seed=5)
+    for _ in range(30):
+        x = None if contexts is None else rng.standard_normal(3)
+        chosen = agent.choose(x)
+        np.testing.assert_array_equal(chosen.items, one.choose(x))
+        w = rng.integers(0, 2, 4).astype(float)
+        agent.observe(chosen, w)
+        one.observe(w)
+
+
 def test_scales_that_are_found_take_the_features_of_a_sample():
     assert_same_decisions(CombLinTS(), TopK(4), 60)  # of 900 items all are in the sample
 
@@ -212,6 +236,14 @@ def test_items_come_and_go():
     assert agent.choose().items[0] == 901
 
 
+def test_items_may_come_before_the_first_decision():
+    agent = sharded.Agent(parts(), Greedy(lam=1.0, sigma=0.1), TopK(3))
+    agent.add_items(np.ones((2, 4)))
+    agent.remove_items([900])
+    for _ in range(5):
+        assert 900 not in agent.choose(exclude=[1]).items
+
+
 def test_an_oracle_for_all_items_grows_with_them():
     agent = sharded.Agent(parts(), MIX, Quota(GROUPS, {"a": 1, "b": 1, "c": 1}))
     with pytest.raises(OracleError, match="is for 900 items, but there are 901"):
@@ -247,6 +279,86 @@ def test_files_are_as_arrays(tmp_path):
         for agent, one in zip(agents, chosen, strict=True):
             np.testing.assert_array_equal(one.items, chosen[0].items)
             agent.observe(one, one.rows.sum(1))
+
+
+CLICKS = CombLinTS(link="logit")
+AUTO_MIX = CombMixTS(contexts=True)
+
+
+@pytest.mark.parametrize(
+    ("learner", "contexts"), [(MIX, None), (AUTO_MIX, Outer), (CLICKS, Concatenated), (TS, None)]
+)
+def test_loaded_is_as_never_stopped(tmp_path, learner, contexts):
+    """In other shards, with items that came and went, to the last bit."""
+    columns = {"country": np.array(GROUPS), "stock": np.arange(L) % 2 == 0}
+    counts = {"a": 1, "b": 1, "c": 1}
+    quota = Quota([*GROUPS, "a", "b"], counts)
+    rng = np.random.default_rng(0)
+    few = {"shards": 3, "columns": columns, "seed": 4}
+    agent = sharded.Agent(ROWS, learner, Quota(GROUPS, counts), contexts=contexts, **few)
+    new = {"country": ["a", "b"], "stock": [True, False]}
+    agent.add_items(9 * np.ones((2, 4)), new, oracle=quota)
+    agents = [agent]
+    for t in range(30):
+        if t == 15:
+            agent.remove_items([3, 4])
+            agent.save(tmp_path / "agent")
+            for shards in (1, 5):
+                options = {"shards": shards, "columns": columns, "oracle": quota, "seed": "saved"}
+                agents.append(sharded.Agent.load(tmp_path / "agent", ROWS, **options))
+        x = None if contexts is None else rng.standard_normal(3)
+        where = {"stock": True} if t % 2 else {"country": ["a", "b", "c"]}
+        chosen = [one.choose(x, where=where) for one in agents]
+        w = rng.integers(0, 2, len(chosen[0].items)).astype(float)
+        for one, found in zip(agents, chosen, strict=True):
+            np.testing.assert_array_equal(found.items, chosen[0].items)
+            one.observe(found, w)
+    for one in agents[1:]:
+        np.testing.assert_array_equal(one.belief.factor, agent.belief.factor)
+
+
+def test_saved_before_the_first_decision(tmp_path):
+    sharded.Agent(parts(), TS, TopK(3), seed=1).save(tmp_path / "agent")
+    loaded = sharded.Agent.load(tmp_path / "agent", parts(), oracle=TopK(3), seed="saved")
+    agent = sharded.Agent(parts(), TS, TopK(3), seed=1)
+    np.testing.assert_array_equal(loaded.choose().items, agent.choose().items)
+    other = sharded.Agent.load(tmp_path / "agent", parts(), oracle=TopK(3), seed=2)
+    again = sharded.Agent(parts(), TS, TopK(3), seed=2)
+    np.testing.assert_array_equal(other.choose().items, again.choose().items)
+
+
+def test_files_of_agents_that_do_not_fit(tmp_path):
+    agent = sharded.Agent(parts(), MIX, TopK(3))
+    agent.observe(agent.choose(), np.ones(3))
+    path = tmp_path / "agent"
+    agent.save(path)
+    for features, says in (
+        (parts(ROWS[:, :3]), "900 items of 4 features, not with 900 of 3"),
+        (parts(ROWS[:800], cuts=(0, 800)), "not with 800 of 4"),
+        (parts(ROWS[::-1].copy()), "or in another order"),
+    ):
+        with pytest.raises(FeaturesError, match=says):
+            sharded.Agent.load(path, features, oracle=TopK(3))
+    with pytest.raises(OracleError, match="is for 5 items"):
+        sharded.Agent.load(path, parts(), oracle=Quota(["a"] * 5, {"a": 1}))
+    with pytest.raises(FileError, match="was saved with the learner CombMixTS"):
+        sharded.Agent.load(path, parts(), oracle=TopK(3), learner=TS)
+    with pytest.raises(FileError, match="holds a superarm sharded agent, an agent is needed"):
+        Agent.load(path, oracle=TopK(3))
+    meta, arrays = files.read(path, "sharded agent")
+    for name, value in (
+        ("known", np.array([0, 900])),
+        ("removed", np.array([-1])),
+        ("belief.factor", np.full((5, 5), np.nan)),
+        ("added", np.ones((1, 3))),
+        ("held", arrays["held"][:5]),
+    ):
+        files.write(path, "sharded agent", meta, {**arrays, name: value})
+        with pytest.raises(FileError, match="damaged or does not fit"):
+            sharded.Agent.load(path, parts(), oracle=TopK(3))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(FileError, match="truncated"):
+        sharded.Agent.load(path, parts(), oracle=TopK(3))
 
 
 def damaged(kind, path):
@@ -311,10 +423,12 @@ def test_bad_calls_change_nothing():
     twin = sharded.Agent(parts(), TS, TopK(5), seed=3)
     with pytest.raises(DecisionError, match="no decision yet"):
         agent.observe(sharded.Choice(np.array([1]), ROWS[1:2]), [1.0])
-    with pytest.raises(ItemsError, match="no item 900"):
+    with pytest.raises(ItemsError, match="item 900 is not one of the items"):
         agent.choose(exclude=[900])
-    with pytest.raises(ItemsError, match="flat list"):
+    with pytest.raises(ItemsError, match="integers"):
         agent.remove_items(["a"])
+    with pytest.raises(ItemsError, match="flat list"):
+        agent.remove_items([[1]])
     with pytest.raises(FeaturesError, match="only if"):
         agent.choose([1.0])
     with pytest.raises(ParameterError, match="as many calls"):
@@ -372,12 +486,13 @@ def test_killed_shards_change_no_decision(ray):
     assert kills.done == cycle
 
 
-def test_a_killed_shard_knows_what_came_and_went(ray):
-    with sharded.Agent(two_parts(), TS, TopK(3), cluster="ray", seed=1) as agent:
-        twin = sharded.Agent(two_parts(), TS, TopK(3), seed=1)
-        great = 50 * np.ones((3, 4))
+def test_a_killed_shard_knows_what_came_and_went(ray, tmp_path):
+    twin = sharded.Agent(two_parts(), TS, TopK(3), seed=1)
+    twin.add_items(50 * np.ones((3, 4)))
+    twin.save(tmp_path / "agent")
+    options = {"oracle": TopK(3), "seed": "saved", "cluster": "ray"}
+    with sharded.Agent.load(tmp_path / "agent", two_parts(), **options) as agent:
         for one in (agent, twin):
-            one.add_items(great)
             one.remove_items([901, *range(50)])
         os.kill(process_of(agent, 0), signal.SIGKILL)
         for _ in range(3):

@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from datetime import datetime, timedelta
 
@@ -486,3 +489,17 @@ def test_many_decisions_observed_at_once_are_exported_one_by_one(tmp_path):
     (row,) = [row for row in exported(tmp_path / "data") if row["event"] == "observed"]
     assert [one["decision"] for one in row["feedback"]] == [x.id for x in made for _ in range(2)]
     assert {one["importance"] for one in row["feedback"]} == {2.0}
+
+
+def test_what_is_exported_is_utf_8_in_any_terminal(tmp_path):
+    items = Items(items=["σ", "±", "é", "好"], features=TEXT.features)
+    with visiting(tmp_path / "data") as visit:
+        visit.create("news", items)
+    done = subprocess.run(
+        [sys.executable, "-m", "superarm", "log", "export", str(tmp_path / "data")],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    rows = [json.loads(line) for line in done.stdout.decode("utf-8").splitlines()]
+    assert rows[1]["items"] == items.items

@@ -1,5 +1,4 @@
 import re
-import sys
 from functools import partial
 
 from superarm.studies import ads, beyond, longest_path, slates, study
@@ -8,16 +7,21 @@ from superarm.studies.report import planned, reproduce
 from superarm.studies.study import Study
 
 
-def test_one_line_for_all_settings(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+def frames(printed):
+    """What a terminal shows one after another in the same line."""
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed)
+    return [frame.strip() for frame in re.split(r"[\r\n]+", plain) if frame.strip()]
+
+
+def test_one_line_for_all_settings(tmp_path, in_a_terminal, capsys):
     run = partial(longest_path.run, m=2, d=2, sweeps={"m": [2, 3]})
     made = Study(out=tmp_path, workers=1, replicates=2, episodes=5)
     reproduce(made, {"longest-path": run})
-    frames = re.split(r"[\r\n]+", capsys.readouterr().err.strip())
-    percents = [int(frame.split(" %")[0]) for frame in frames]
+    shown = frames(capsys.readouterr().err)
+    percents = [int(frame.split(" %")[0]) for frame in shown]
     assert percents == sorted(percents)
-    assert (percents[0], percents[-1]) == (0, 100)
-    assert frames[-1].endswith("CombLinUCB")
+    assert percents[-1] == 100
+    assert "CombLin" in shown[-1]
 
 
 def test_no_frames_into_a_file_but_what_is_done(tmp_path, capsys):
@@ -26,16 +30,28 @@ def test_no_frames_into_a_file_but_what_is_done(tmp_path, capsys):
     assert capsys.readouterr().err == "longest-path: done\n"
 
 
-def test_what_was_kept_is_not_ahead(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Line(100) as line:
-        line.found(50)
+def test_what_is_expected_to_take_longer_counts_more(in_a_terminal, capsys):
+    with Line() as line:
+        line.expect(80.0)
         line.name("the rest")
-        line.played(25)
+        line.played(60.0)
         line.done("never said")
-    last = re.split(r"[\r\n]+", capsys.readouterr().err.strip())[-1]
-    assert last.strip().startswith("50 %")
+    last = frames(capsys.readouterr().err)[-1]
+    assert last.startswith("75 %")
     assert last.endswith("the rest")
+
+
+def test_nothing_is_shown_where_nothing_is_ahead(in_a_terminal, capsys):
+    with Line() as line:
+        line.expect(0.0)
+    assert frames(capsys.readouterr().err) == []
+
+
+def test_seconds_are_those_measured_or_usual_ones():
+    (name, seconds), *_ = study.costs().items()
+    measured = study.Setting(name, ads.Ads(), study.Learner, 150, 2)
+    assert measured.seconds == seconds
+    assert measured._replace(name="new", episodes=300).seconds == 300 * study.USUAL
 
 
 def test_a_rehearsal_counts_what_is_played(tmp_path, monkeypatch):

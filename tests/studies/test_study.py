@@ -117,7 +117,7 @@ def test_a_setting_may_stay_off_the_device(tmp_path, monkeypatch):
 def test_a_rehearsal_counts_and_leaves_nothing(tmp_path):
     rehearsal = Rehearsal(out=tmp_path / "nothing")
     traces = rehearsal.run({"a": A, "b": B._replace(replicates=7)})
-    assert [setting.ahead for setting in rehearsal.planned] == [15, 35]
+    assert [setting.replicates for setting in rehearsal.planned] == [3, 7]
     assert {setting.out for setting in rehearsal.planned} == {rehearsal.out}
     assert traces["a"].regret("CombLinTS").tolist() == [[0.0] * 5]
     assert rehearsal.compute(lambda: pytest.fail("was run")) == {}

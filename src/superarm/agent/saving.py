@@ -91,7 +91,7 @@ def _accept(
     problem = state.problem
     given = None if contexts.are_packed(arrays) else problem.Phi
     content = _content(path, meta, arrays, state.learner, given)
-    _belief(content.learner.model, state.belief, arrays, problem)
+    belief_in(content.learner.model, state.belief, arrays, problem)
     catalogue = state.catalogue
     if content.names != catalogue.names:
         raise ValueError("the names of the features would be others")
@@ -129,7 +129,7 @@ def load(
     options = {"oracle": oracle, "seed": None if seed == "saved" else seed}
     agent = _made(made, path, options | {"record_key": record_key})
     with files.blaming(path, _UNFIT):
-        belief = _belief(content.learner.model, agent.belief, arrays, agent.problem)
+        belief = belief_in(content.learner.model, agent.belief, arrays, agent.problem)
         agent.restore(belief, content.names, content.ledger, content.aged_at)
         if seed == "saved":
             agent.rng.bit_generator.state = content.generator
@@ -145,7 +145,7 @@ def _content(
 ) -> Content:
     """What the parts of a file mean, one by one; with features that are given, not its own."""
     features = _features(path, meta, arrays) if given is None else given
-    found = _learner(path, meta["learner"], meta["parameters"], learner)
+    found = learner_in(path, meta["learner"], meta["parameters"], learner)
     _refuse_large(found.model, features, arrays)
     limit = meta.get("remembered", REMEMBERED)
     require_count(remembered=limit)
@@ -154,7 +154,7 @@ def _content(
         features=features,
         ids=ids.unpacked(arrays, features.shape[0]),
         names=_names(meta.get("names"), features.shape[-1]),
-        generator=_generator(meta["generator"]),
+        generator=generator_in(meta["generator"]),
         ledger=Ledger.of_arrays(arrays, limit),
         half_life=_half_life(meta.get("half_life")),
         aged_at=_aged_at(meta.get("aged_at")),
@@ -243,7 +243,7 @@ def _aged_at(time: Any) -> datetime:
     return datetime.fromisoformat(time).astimezone(UTC)
 
 
-def _learner(path: files.PathLike, name: Any, parameters: Any, given: Any) -> Any:
+def learner_in(path: files.PathLike, name: Any, parameters: Any, given: Any) -> Any:
     """The learner that a file was saved with; one that is given must be the same."""
     if not isinstance(name, str) or not isinstance(parameters, dict):
         raise TypeError("it names no learner")
@@ -274,7 +274,7 @@ def _refuse_large(model: Model, features: Features, arrays: Mapping[str, Array])
         raise ValueError("its features do not fit its belief")
 
 
-def _generator(state: Any) -> Mapping[str, Any]:
+def generator_in(state: Any) -> Mapping[str, Any]:
     """The state of a generator, if it is one."""
     generator = np.random.PCG64(0)
     generator.state = state
@@ -295,7 +295,7 @@ def _names(names: Any, d: int | None = None) -> Names:
     return tuple(names)
 
 
-def _belief(model: Model, like: Any, arrays: Mapping[str, Array], problem: Problem) -> Any:
+def belief_in(model: Model, like: Any, arrays: Mapping[str, Array], problem: Problem) -> Any:
     """The belief in a file, which must look like this one."""
     fields = {}
     for name in like._fields:

@@ -51,7 +51,7 @@ def _refuse_sigma(known: dict[str, float]) -> None:
 
 
 def linear_model(lam: Scale, sigma: Scale, forgetting: float, link: str) -> LinearFamily:
-    """The linear model: of log-odds, with scales of its own choosing, or with those given."""
+    """The linear model; with a link, of log-odds. Its scales are those given, or found."""
     known = known_scales(lam=lam, sigma=sigma)
     _check_options(forgetting, link)
     if link == "logit":

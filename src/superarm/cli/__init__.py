@@ -11,7 +11,8 @@ from typing import Any
 
 from superarm import SuperarmError, __version__
 from superarm.checks import require_count
-from superarm.cli.terminal import bold, speak_plainly, width
+from superarm.cli.completion import SHELLS, script
+from superarm.cli.terminal import complain, say, show, speak_plainly
 from superarm.errors import ParameterError
 from superarm.service import commands as service
 
@@ -32,10 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except (SuperarmError, OSError) as error:
         notes = getattr(error, "__notes__", [])  # where on a cluster it happened
-        print("; ".join([f"superarm: {error}", *notes]), file=sys.stderr)
+        complain("; ".join([str(error), *notes]))
         return 2
     except KeyboardInterrupt:
-        print(f"\nsuperarm: interrupted.{arguments.after}", file=sys.stderr)
+        print(file=sys.stderr)
+        complain(f"interrupted.{arguments.after}")
         return 130
     return 0
 
@@ -130,6 +132,16 @@ examples:
         help="play on the Ray cluster there, such as 10.0.0.1:6379 (needs superarm[cluster])",
     )
     _add_common(parser)
+    _add_longest_path(parser)
+    parser.set_defaults(
+        out=Path("reproduction"),
+        command=_reproduce,
+        after=" Finished settings are kept: give the same command again to go on.",
+    )
+
+
+def _add_longest_path(parser: argparse.ArgumentParser) -> None:
+    """The options of one experiment, which are left out where they are not given."""
     path = parser.add_argument_group("longest-path only", argument_default=argparse.SUPPRESS)
     _add_numbers(
         path,
@@ -162,11 +174,6 @@ examples:
         action="append",
         choices=["m", "d", "sigma", "lambda"],
         help="vary one parameter; repeatable",
-    )
-    parser.set_defaults(
-        out=Path("reproduction"),
-        command=_reproduce,
-        after=" Finished settings are kept: give the same command again to go on.",
     )
 
 
@@ -202,9 +209,17 @@ def _add_completion(commands: Any) -> None:
     completion = commands.add_parser(
         "completion",
         help="print a script that completes commands and options by TAB",
-        description="Print a script for bash and zsh, after which TAB completes the commands and "
-        "options of superarm. To have it in every shell, add the example to ~/.bashrc or ~/.zshrc.",
-        epilog='example: eval "$(superarm completion)"',
+        description="""\
+Print a script after which TAB completes the commands and options of superarm. To have it in every
+shell, add the example to ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish.""",
+        epilog="""\
+examples:
+  eval "$(superarm completion)"        in bash and zsh
+  superarm completion fish | source    in fish""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    completion.add_argument(
+        "shell", nargs="?", choices=SHELLS, default="bash", help="bash, if none is named"
     )
     completion.set_defaults(command=_completion, after="")
 
@@ -237,7 +252,8 @@ def _demo(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         workers=arguments.workers,
     )
-    print(f"\n{shown.table}\n\nData: {shown.trace}")
+    show(shown.title, shown.trace.table(), numbers=True)
+    print(f"{shown.trace.over}\n\nData: {shown.data}")
     if shown.figure is None:
         print("For a plot too: pip install 'superarm[plot]'")
     else:
@@ -246,7 +262,6 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _reproduce(arguments: argparse.Namespace) -> None:
     from superarm.simulation.lockstep import find_device
-    from superarm.simulation.tables import aligned
     from superarm.studies import ads, artists, beyond, longest_path, report, slates
     from superarm.studies.study import Study
 
@@ -287,7 +302,7 @@ def _reproduce(arguments: argparse.Namespace) -> None:
     )
     made = report.reproduce(study, runs if name == "all" else {name: runs[name]})
     for table in made.tables:
-        print(f"\n{bold(table.title)}\n\n{aligned([table.header, *table.rows], width())}")
+        show(table.title, [table.header, *table.rows])
     for line in made.left_out:
         print(f"\nLeft out, {line}")
     print(f"\nReport: {made.path}\nFigures, JSON and CSV: {arguments.out}")
@@ -306,14 +321,14 @@ def _inspect(arguments: argparse.Namespace) -> None:
             text = f"{title}\n\n{trace}\n\n{files.describe(header, arrays)}"
         else:
             text = describe(header, arrays)
-    for line in text.split("\n"):
+    title, *lines = text.split("\n")
+    say(files.printable(title), "bold")
+    for line in lines:
         print(files.printable(line))
 
 
 def _completion(arguments: argparse.Namespace) -> None:
-    from superarm.cli.completion import script
-
-    print(script(_parser()), end="")
+    print(script(_parser(), arguments.shell), end="")
 
 
 def _compile(arguments: argparse.Namespace) -> None:

@@ -2,11 +2,15 @@
 
 import codecs
 import io
-import os
-import shutil
 import sys
 import unicodedata
-from typing import TextIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from superarm.simulation.tables import Cells, aligned
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 PLAIN = {
     "±": "+/-",
@@ -51,16 +55,61 @@ def _ascii(letter: str) -> str:
     return parts.encode("ascii", "ignore").decode() or "?"
 
 
-def bold(text: str) -> str:
-    """The text, in bold on a terminal that can show it; NO_COLOR in the environment forbids it."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    if plain or not sys.stdout.isatty():
-        return text
-    return f"\x1b[1m{text}\x1b[0m"
+def say(text: str, style: str = "") -> None:
+    """Print a text, in a style of rich where it goes to a terminal that has it."""
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console().print(Text(text, style), soft_wrap=True)
 
 
-def width() -> int | None:
-    """How many letters the terminal has room for on a line; None where the output is a file or a
-    pipe, whose lines may be as long as they are.
+def complain(text: str) -> None:
+    """Print what went wrong to the standard error, after the name of the command."""
+    from rich.console import Console
+    from rich.text import Text
+
+    name = Text("superarm: ", "bold red")
+    Console(stderr=True).print(name.append(text, "default not bold"), soft_wrap=True)
+
+
+def show(title: str, lines: Sequence[Cells], *, numbers: bool = False) -> None:
+    """Print a table below a title: as wide as a terminal has room for, or, in a file or a pipe,
+    with lines as long as they are.
+
+    Args:
+        title: what it is about.
+        lines: cells below those of the header.
+        numbers: whether all columns but the first hold numbers, which go to the right.
     """
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print()
+    say(title, "bold")
+    print()
+    if not sys.stdout.isatty():
+        print(aligned(lines, numbers=numbers))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    header, *rows = [list(map(_shown, line)) for line in lines]
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for place, name in enumerate(header):
+        table.add_column(
+            name,
+            style="cyan" if place == 0 else None,
+            justify="right" if numbers and place > 0 else "left",
+        )
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _shown(text: str) -> "Text":
+    """A cell with the letters that the terminal has, so that columns are as wide as they look."""
+    from rich.text import Text
+
+    encoding = sys.stdout.encoding
+    return Text(text.encode(encoding, sys.stdout.errors or "strict").decode(encoding))

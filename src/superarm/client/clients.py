@@ -73,11 +73,19 @@ class _Client(Words):
         )
 
     def agent(self, name: str) -> Any:
-        """An agent of the service by its name; whether it is there shows when it is asked."""
+        """An agent of the service by its name; whether there is one shows when it is asked.
+
+        Returns:
+            the agent by which to decide and observe. Nothing is sent yet.
+        """
         raise NotImplementedError
 
     def agents(self) -> Any:
-        """All agents of the service: a list of `AgentInfo`."""
+        """All agents of the service.
+
+        Returns:
+            an `AgentInfo` per agent.
+        """
         return self._do(words.agents())
 
     def create_agent(
@@ -92,7 +100,7 @@ class _Client(Words):
         half_life: Any = None,
         default: Any = None,
     ) -> Any:
-        """A new agent, a `RemoteAgent`.
+        """Create an agent.
 
         Args:
             name: letters, digits, points, dashes and underscores.
@@ -108,6 +116,9 @@ class _Client(Words):
             half_life: after this time, what was learned counts half as much: a timedelta.
             default: the feedback that is taken for granted if none comes, as
                 {"after": timedelta(minutes=30), "weight": 0.0}.
+
+        Returns:
+            the new agent, by which to decide and observe: a `RemoteAgent`.
         """
         work = words.create(name, learner, oracle, features, items, context, half_life, default)
         return self._do(self._then_agent(work, name))
@@ -117,11 +128,13 @@ class _Client(Words):
         return self.agent(name)
 
     def forget(self, user: str) -> Any:
-        """Erase the decisions of a user, of all agents, and unlearn what was learned from them;
-        returns an `Erased`.
+        """Erase the decisions of a user, of all agents, and unlearn what was learned from them.
 
         Args:
             user: as given to `decide`.
+
+        Returns:
+            how many decisions and weights were erased: an `Erased`.
         """
         return self._do(words.forget(user))
 
@@ -170,7 +183,11 @@ class Client(_Client):
             return _failure(error)
 
     def agent(self, name: str) -> RemoteAgent:
-        """An agent of the service by its name; whether it is there shows when it is asked."""
+        """An agent of the service by its name; whether there is one shows when it is asked.
+
+        Returns:
+            the agent by which to decide and observe. Nothing is sent yet.
+        """
         return RemoteAgent(self, name)
 
     def close(self) -> None:
@@ -231,7 +248,11 @@ class AsyncClient(_Client):
             return _failure(error)
 
     def agent(self, name: str) -> AsyncRemoteAgent:
-        """An agent of the service by its name; whether it is there shows when it is asked."""
+        """An agent of the service by its name; whether there is one shows when it is asked.
+
+        Returns:
+            the agent by which to decide and observe. Nothing is sent yet.
+        """
         return AsyncRemoteAgent(self, name)
 
     async def close(self) -> None:

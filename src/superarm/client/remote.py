@@ -39,7 +39,7 @@ class _Agent(Words):
         draws: int = 0,
         user: str | None = None,
     ) -> Any:
-        """A decision that is on the service's disk: a `RemoteDecision` to keep for feedback.
+        """Choose items. The decision is on the service's disk before it is answered.
 
         Args:
             context: the features of this call, if the agent has a context: numbers by name, as a
@@ -48,12 +48,15 @@ class _Agent(Words):
             oracle: the constraints of this call, if they differ from the agent's own.
             draws: decisions to estimate the propensity of each chosen item from; by default none.
             user: who it is for, so that it can be erased by `Client.forget`.
+
+        Returns:
+            a record with the chosen items and their propensities: a `RemoteDecision`.
         """
         return self._do(words.decide(self.name, context, available, oracle, draws, user))
 
     def observe(self, decision: Any, weights: Any, *, importance: Any = None) -> Any:
-        """Feedback on decisions: any part of it, at any time, each item once. Returns what became
-        of it, a `Taken`; the same again is known already, and another value is refused.
+        """Feedback on decisions: any part of it, at any time, each item once. The same value again
+        changes nothing, and another value is refused.
 
         Args:
             decision: a `RemoteDecision`, or its id; for many in one update, a list of them.
@@ -61,6 +64,9 @@ class _Agent(Words):
                 Series, which may be of some of the items. For many, a list of them.
             importance: how often each observation counts: a positive number, or one per item as in
                 `weights`.
+
+        Returns:
+            how many weights were learned, known already, and corrected: a `Taken`.
         """
         return self._do(words.observe(self.name, decision, weights, importance))
 
@@ -71,6 +77,9 @@ class _Agent(Words):
             decision: as in `observe`.
             weights: as in `observe`.
             importance: as in `observe`.
+
+        Returns:
+            how many weights were learned, known already, and corrected: a `Taken`.
         """
         return self._do(words.observe(self.name, decision, weights, importance, correct=True))
 
@@ -83,7 +92,7 @@ class _Agent(Words):
         *,
         draws: int = 1000,
     ) -> Any:
-        """Why items are chosen, or not: an `Explanation`, which prints as a table.
+        """Why items are chosen, or not.
 
         Args:
             items: the items to explain; by default those that would be chosen.
@@ -91,28 +100,39 @@ class _Agent(Words):
             available: as in `decide`.
             oracle: as in `decide`.
             draws: how many decisions to estimate the probability of being chosen from.
+
+        Returns:
+            per item its score, what each feature adds, and how likely it is chosen: an
+            `Explanation`, which prints as a table.
         """
         return self._do(words.explain(self.name, items, context, available, oracle, draws))
 
     def evaluate(self, learner: Any, *, last: int = 10_000, seed: int = 0) -> Any:
-        """What another learner would have earned, an `Evaluation`: from the last decisions that
-        have propensities, and feedback on all their items.
+        """What another learner would have earned, estimated from the last decisions that have
+        propensities and feedback on all their items.
 
         Args:
             learner: the other learner.
             last: how many decisions.
             seed: of the other learner's randomness.
+
+        Returns:
+            the estimated return per decision with its interval: an `Evaluation`.
         """
         return self._do(words.evaluate(self.name, learner, last, seed))
 
     # --- the catalogue ----------------------------------------------------------------------------
 
     def items(self) -> Any:
-        """The ids of all items, in their order."""
+        """The ids of all items, in their order.
+
+        Returns:
+            a list of ids.
+        """
         return self._do(words.items(self.name))
 
     def put_items(self, features: Any, items: Any = None, *, oracle: Any = None) -> Any:
-        """Add items, and give those that are known other features; returns an `ItemsPut`.
+        """Add items, and give those that are known other features.
 
         Args:
             features: one row per item: an array, or a pandas or polars data frame, whose columns
@@ -120,56 +140,77 @@ class _Agent(Words):
             items: their ids, whole numbers or text; by default the index of a pandas data frame,
                 else 0..n-1.
             oracle: the oracle over all items, if the one there is says nothing of the new ones.
+
+        Returns:
+            how many items are new, and how many have other features: an `ItemsPut`.
         """
         return self._do(words.put_items(self.name, features, items, oracle))
 
     add_items = put_items
 
     def remove_items(self, items: Any, *, oracle: Any = None) -> Any:
-        """Take items away; what was learned from them about features stays. Returns an
-        `ItemsRemoved`.
+        """Take items away; what was learned from them about features stays.
 
         Args:
             items: the items, a list or a set.
             oracle: the oracle over those that are left, if the one there is will not do.
+
+        Returns:
+            how many items are gone, and how many are left: an `ItemsRemoved`.
         """
         return self._do(words.remove_items(self.name, items, oracle))
 
     # --- the agent itself -------------------------------------------------------------------------
 
     def info(self) -> Any:
-        """What the agent is now, an `AgentInfo`."""
+        """What the agent is now.
+
+        Returns:
+            its settings, and how much it has learned: an `AgentInfo`.
+        """
         return self._do(words.info(self.name))
 
     def change(self, *, learner: Any = None, oracle: Any = None, default: Any = None) -> Any:
-        """Change settings, and return what the agent is then, an `AgentInfo`.
+        """Change settings.
 
         Args:
             learner: another learner, which learns all from the service's log.
             oracle: another oracle.
             default: as in `Client.create_agent`.
+
+        Returns:
+            the agent with the new settings: an `AgentInfo`.
         """
         return self._do(words.change(self.name, learner, oracle, default))
 
     def snapshot(self, *, seed: int | None = None) -> Any:
-        """The agent as one of the library's, an `Agent` that goes on by itself.
+        """A copy of the agent, for use without the service.
 
         Args:
             seed: for the randomness of the agent; None draws one from the system.
+
+        Returns:
+            an `Agent` with all that the service's agent has learned.
         """
         return self._do(words.snapshot(self.name, seed))
 
     def load(self, agent: Any) -> Any:
-        """Let the agent go on from another one, with its items and all that it learned; returns an
-        `AgentInfo`.
+        """Let the agent go on from another one, with its items and all that it learned.
 
         Args:
             agent: an `Agent`, or the path of a file that `Agent.save` wrote.
+
+        Returns:
+            the agent as it is then: an `AgentInfo`.
         """
         return self._do(words.load(self.name, agent))
 
     def delete(self) -> Any:
-        """Take the agent out of service; the service's log keeps what it was."""
+        """Take the agent out of service; the service's log keeps what it was.
+
+        Returns:
+            nothing, once the service has written it down.
+        """
         return self._do(words.delete(self.name))
 
 
@@ -178,4 +219,4 @@ class RemoteAgent(_Agent):
 
 
 class AsyncRemoteAgent(_Agent):
-    """The same with words to await; see `AsyncClient`."""
+    """An agent of a service, whose methods are awaited; see `AsyncClient`."""

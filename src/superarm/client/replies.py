@@ -46,12 +46,20 @@ class RemoteDecision:
     draws: int | None = None  # decisions that the propensities were estimated from
 
     def to_json(self) -> str:
-        """The record as JSON."""
+        """The record as JSON.
+
+        Returns:
+            a text that `from_json` reads.
+        """
         return json.dumps({"superarm": "remote decision"} | asdict(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, record: str | bytes | Mapping[str, Any]) -> "RemoteDecision":
-        """The decision that `to_json` wrote, from the text or from what it was parsed to."""
+        """The decision that `to_json` wrote, from the text or from what it was parsed to.
+
+        Returns:
+            an equal decision.
+        """
         try:
             content = dict(record if isinstance(record, Mapping) else json.loads(record))
         except (RecursionError, TypeError, ValueError) as error:

@@ -6,15 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import as_numbers
-from superarm.contracts import Learner, require_learner
-from superarm.errors import (
-    FeaturesError,
-    ItemsError,
-    OracleError,
-    ParameterError,
-    WeightsError,
-)
+from superarm.checks import as_numbers, check_features, find_fault, require_count
+from superarm.cluster.shards import Found
+from superarm.contracts import Learner, Problem, features_stay, require_learner
+from superarm.errors import FeaturesError, ItemsError, MaskError, OracleError, ParameterError
 from superarm.oracles.base import BaseOracle
 
 
@@ -41,6 +36,13 @@ class Later(NamedTuple):
 
 def _behind(before: Array | None, new: Array) -> Array:
     return new if before is None else np.concatenate([before, new])
+
+
+def problem_of(held: Array, oracle: BaseOracle, contexts: Any, width: int | None) -> Problem:
+    """Items with these rows; in a context of ones where there are contexts."""
+    if contexts is None or width is None:
+        return Problem(held, oracle)
+    return Problem(contexts(held)(np.ones(width)), oracle)
 
 
 def rows_at(A: Array, items: Array, rows: Array) -> Array:
@@ -81,31 +83,60 @@ def as_items(items: Sequence[int] | Array, end: int) -> Array:
     numbers = np.asarray(items)
     if not numbers.size:
         return np.empty(0, np.int64)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise ItemsError(f"items must be a flat list of their numbers, got {items!r:.100}")
-    unknown = numbers[(numbers < 0) | (numbers >= end)]
-    if len(unknown):
-        raise ItemsError(f"there is no item {unknown[0]}: numbers go from 0 to {end - 1}")
+    if numbers.ndim == 1:
+        numbers = np.unique(numbers)
+    if fault := find_fault(numbers, end):
+        raise ItemsError(fault)
     return numbers.astype(np.int64)
 
 
-def as_contexts(contexts: Any) -> Array:
-    """Contexts as finite numbers (n, d_u)."""
+def as_contexts(contexts: Any, kind: Any, learner: Learner, width: int | None) -> Array | None:
+    """Contexts (n, d_u) of this width for a catalogue of this kind; None if it has none."""
+    if (contexts is None) != (kind is None):
+        raise FeaturesError(
+            "a call has a context if, and only if, the catalogue was made with contexts="
+        )
+    if contexts is None:
+        return None
+    if features_stay(learner.model):
+        raise FeaturesError(f"{type(learner).__name__} needs contexts=True for contexts")
     try:
         x = as_numbers(contexts)
     except ValueError as error:
         raise FeaturesError(f"contexts must be numbers, one row per call ({error})") from error
     if x.ndim != 2 or not x.size or not np.isfinite(x).all():
         raise FeaturesError(f"contexts must be finite, one row per call, got shape {x.shape}")
+    if width is not None and x.shape[1] != width:
+        raise FeaturesError(f"a context has {width} features, got {x.shape[1]}")
     return x
 
 
-def as_observed(weights: Any, n: int) -> Array:
-    """What n items showed, as finite numbers (n,)."""
-    try:
-        w = as_numbers(weights)
-    except ValueError as error:
-        raise WeightsError(f"weights must be numbers, one per item ({error})") from error
-    if w.shape != (n,) or not np.isfinite(w).all():
-        raise WeightsError(f"weights must be {n} finite numbers, got {weights!r:.100}")
-    return w
+def as_later(features: Any, columns: Mapping[str, Any], width: int, names: Sequence[str]) -> Later:
+    """Items to add, which need so many features and an entry in each of the columns."""
+    rows = check_features(features)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise FeaturesError(f"features must have shape (n, {width}), got {rows.shape}")
+    given = {name: np.asarray(values) for name, values in columns.items()}
+    if set(given) != set(names) or any(len(x) != len(rows) for x in given.values()):
+        raise MaskError(f"each item needs an entry in each of the columns {tuple(names)}")
+    return Later(rows, given)
+
+
+def number_of_calls(n: int | None, *lists: Any) -> int:
+    """How many calls there are, which n and all lists must agree on; 1 if nothing says."""
+    counts = {len(each) for each in lists if each is not None}
+    if n is not None:
+        require_count(n=n)
+        counts.add(n)
+    if len(counts) > 1:
+        raise ParameterError(f"contexts, exclude and n must be of as many calls, got {counts}")
+    return counts.pop() if counts else 1
+
+
+def rows_found(A: Array, found: Sequence[Found]) -> Array | None:
+    """The rows of the items A among what shards found; None if some have sent none."""
+    rows = [each.rows for each in found if each.rows is not None]
+    if len(rows) < len(found):
+        return None
+    items = np.concatenate([each.candidates.items for each in found])
+    return rows_at(A, items, np.concatenate(rows))

@@ -88,12 +88,12 @@ class Learned:
 
     @property
     def sigma(self) -> float:
-        """The noise std: as given, or as found."""
+        """The noise std, as given or as found."""
         return float(getattr(self.belief, "sigma", getattr(self.learner.model, "sigma", 1.0)))
 
     @property
     def lam(self) -> float:
-        """The prior std: as given, or as found."""
+        """The prior std, as given or as found."""
         return float(getattr(self.belief, "lam", getattr(self.learner.model, "lam", 1.0)))
 
     def agent(self, *, features: Any, oracle: Any, items: Any = None, **options: Any) -> Agent:
@@ -104,6 +104,9 @@ class Learned:
             oracle: as for an `Agent`.
             items: their ids. Learners of items need those that the log has.
             options: what else an `Agent` takes.
+
+        Returns:
+            a new agent that believes what was learned.
         """
         made = Agent(self.learner, features=features, oracle=oracle, items=items, **options)
         d = made.problem.d
@@ -182,6 +185,9 @@ def learn_from(
         workers: row groups to read at a time; -1 for one per core.
         progress: whether to show a bar, or what it says; or a function that is told how many rows
             were read since the last call.
+
+    Returns:
+        what was learned: the belief, its scales, and a way to an `Agent`.
 
     What comes back is the same to the bit however many workers there are. A file that is missing or
     truncated, lacks a column, or holds nulls, text or numbers that are not finite is named in a

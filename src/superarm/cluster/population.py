@@ -87,12 +87,10 @@ class Population:
             min(1, worth / rows observed), and with what users differ by as noise.
         seed: for the population's own randomness; None draws one from the system.
         shards: how many to deal the users to, by a hash of their ids.
-        cluster: the Ray cluster that shards are on: its address, or "ray" for one on this machine;
-            None for this process.
+        cluster: the Ray cluster of the shards, by its address, or "ray"; None for this process.
 
-    Users are known by any ids that can be keys of a dictionary: text, numbers. Those never seen are
-    chosen for from what the population knows, and kept once something of theirs is observed. A user
-    takes (d+1)(d+2)/2 numbers: a million with d=20 are 1.85 GB.
+    Ids of users are any keys of a dictionary. For users never seen, it chooses by what is known of
+    all; they are kept once observed. A million users with d=20 take 1.85 GB.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Population, TopK
@@ -164,9 +162,7 @@ class Population:
 
     @property
     def users(self) -> list[Any]:
-        """The users of whom something was observed, shard by shard, in the order in which they
-        came.
-        """
+        """The users of whom something was observed, shard by shard, as they came."""
         return list(chain(*(known.users for known in self._known())))
 
     @property
@@ -191,9 +187,7 @@ class Population:
 
     @property
     def spread(self) -> float:
-        """The std of all rows around one θ for everybody, and at least sigma: what users differ by
-        is in it.
-        """
+        """The std of all rows around one θ for everybody, and so also of how users differ."""
         of = self._all
         free = of.rows - self.problem.d
         squares = of.data[-1, -1] ** 2
@@ -205,12 +199,15 @@ class Population:
     # --- decisions --------------------------------------------------------------------------------
 
     def choose(self, users: Any, available: Any = None) -> list[Array]:
-        """The items to choose now for each of the users: a list of arrays of ids.
+        """Choose items for each of the users.
 
         Args:
             users: their ids; a user may be there more than once.
             available: the items to choose from, for all users, as for an `Agent`; or a mask (n, L)
                 of booleans in the order of `population.items`, one row per user.
+
+        Returns:
+            per user an array of the ids of the chosen items, in the order of `users`.
         """
         listed = objects(listed_users(users))
         n = len(listed)
@@ -230,7 +227,11 @@ class Population:
         return chosen
 
     def belief(self, user: Any) -> Gaussian:
-        """What is believed of one user's θ."""
+        """What is believed of one user's θ.
+
+        Returns:
+            the posterior of the user's coefficients θ; of a new user, what the population says.
+        """
         listed = objects(listed_users([user]))
         ((i, _),) = self._dealt(listed).items()
         factors = self._shards.ask("factors", {i: (listed.tolist(), self._everybody())})[i]
@@ -410,7 +411,7 @@ class Population:
 
         Ids of users must be all whole numbers, all text, all UUIDs or all tuples of such.
         """
-        saving.save(self, path)
+        saving.save_population(self, path)
 
     @classmethod
     def load(
@@ -430,9 +431,12 @@ class Population:
             seed: None draws one from the system.
             shards: into how many to deal the users, whatever they were in before.
             cluster: where these are.
+
+        Returns:
+            a population that believes what the saved one did.
         """
         given = {"oracle": oracle, "seed": seed, "shards": shards, "cluster": cluster}
-        return saving.load(cls, path, given)
+        return saving.load_population(cls, path, given)
 
 
 def _require_linear(learner: Any) -> None:

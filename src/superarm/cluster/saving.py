@@ -1,26 +1,32 @@
-"""What the file of a population holds."""
+"""What the file of a population holds, and that of an agent whose catalogue is in shards."""
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from superarm import files, learners
 from superarm.agent import ids
+from superarm.agent.saving import belief_in, generator_in, learner_in
+from superarm.arrays import Array
 from superarm.arrays.packed import packed_size
-from superarm.checks import check_features
+from superarm.checks import check_features, require_count
+from superarm.cluster.heads import Later, problem_of
 from superarm.cluster.users import Known, Scales, Total
-from superarm.errors import FileError, ParameterError
+from superarm.contexts import Concatenated, Outer
+from superarm.errors import ParameterError
 from superarm.oracles import TopK
 
 if TYPE_CHECKING:
+    from superarm.cluster import sharded
     from superarm.cluster.population import Population
 
+CONTEXTS = {kind.__name__: kind for kind in (Outer, Concatenated)}
 _UNFIT = "damaged or does not fit this version"
 
 
-def save(population: "Population", path: files.PathLike) -> None:
+def save_population(population: "Population", path: files.PathLike) -> None:
     """Write everything but the oracle, atomically."""
     learner: Any = population.learner
     if type(learner).__name__ not in learners.__all__:
@@ -54,13 +60,11 @@ def save(population: "Population", path: files.PathLike) -> None:
     files.write(path, "population", meta, arrays)
 
 
-def load(make: Any, path: files.PathLike, given: Mapping[str, Any]) -> "Population":
+def load_population(make: Any, path: files.PathLike, given: Mapping[str, Any]) -> "Population":
     """The population in a file, made anew with what is given and brought to where it was."""
     meta, arrays = files.read(path, "population")
     with files.blaming(path, _UNFIT):
-        if meta["learner"] not in learners.__all__:
-            raise FileError(f"{path} needs a learner that this version does not have")
-        learner = getattr(learners, meta["learner"])(**meta["parameters"])
+        learner = learner_in(path, meta["learner"], meta["parameters"], None)
         features = check_features(arrays["features"])
         options = {
             "features": features,
@@ -100,3 +104,122 @@ def _known(meta: Any, arrays: Any) -> Known:
     plain = [user.item() if isinstance(user, np.generic) else user for user in users]
     total = Total(n, arrays["all.data"], float(meta["rows"]), int(meta["t"]))
     return Known(plain, arrays["data"], arrays["rows"], arrays["t"], total)
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+class Saved(NamedTuple):
+    """What the file of an agent holds, checked."""
+
+    learner: Any
+    contexts: type[Outer | Concatenated] | None
+    context_width: int | None
+    items: int  # in the files of features
+    known: Array  # (M,) the items that the belief is about
+    held: Array  # (M, d) their rows
+    belief: Any  # None before the first decision
+    added: Later
+    removed: Array
+    generator: Mapping[str, Any]
+
+
+def save_agent(agent: "sharded.Agent", path: files.PathLike) -> None:
+    """Write everything but the oracle and the files of features, atomically."""
+    learner = agent.learner
+    if not dataclasses.is_dataclass(learner) or isinstance(learner, type):
+        raise ParameterError(
+            f"{type(learner).__name__} is not a dataclass: its parameters cannot be saved"
+        )
+    arrays = {
+        "known": agent._known,
+        "held": agent._held,
+        "added": agent._added.rows,
+        "removed": agent._removed,
+    }
+    columns = agent._added.columns
+    for name, values in columns.items():
+        arrays[f"column.{name}"] = values.astype(np.uint8) if values.dtype == bool else values
+    if agent.belief is not None:
+        for name, value in agent.belief._asdict().items():
+            arrays[f"belief.{name}"] = np.asarray(value)
+    meta = {
+        "learner": type(learner).__name__,
+        "parameters": dataclasses.asdict(learner),
+        "generator": agent._rng.bit_generator.state,
+        "contexts": None if agent._contexts is None else agent._contexts.__name__,
+        "context_width": agent._context_width,
+        "items": agent.L,
+        "booleans": [name for name, values in columns.items() if values.dtype == bool],
+    }
+    files.write(path, "sharded agent", meta, arrays)
+
+
+def load_agent(
+    make: Any,
+    path: files.PathLike,
+    features: Any,
+    oracle: Any,
+    learner: Any,
+    seed: Any,
+    given: Mapping[str, Any],
+) -> "sharded.Agent":
+    """The agent in a file, made anew with what is given and brought to where it was."""
+    meta, arrays = files.read(path, "sharded agent")
+    with files.blaming(path, _UNFIT):
+        saved = _saved(path, meta, arrays, learner)
+    options = {"contexts": saved.contexts, "seed": None if seed == "saved" else seed}
+    agent: sharded.Agent = make(features, saved.learner, TopK(1), **options, **given)
+    try:
+        agent.restore(saved, oracle)
+    except BaseException:
+        agent.close()
+        raise
+    if seed == "saved":
+        agent._rng.bit_generator.state = saved.generator
+    return agent
+
+
+def _saved(path: files.PathLike, meta: Any, arrays: Mapping[str, Array], learner: Any) -> Saved:
+    """What the parts of a file mean, one by one."""
+    found = learner_in(path, meta["learner"], meta["parameters"], learner)
+    contexts = None if meta["contexts"] is None else CONTEXTS[meta["contexts"]]
+    width = meta["context_width"]
+    items = meta["items"]
+    require_count(items=items, context_width=1 if width is None else width)
+    held = check_features(arrays["held"])
+    added = Later(_finite(arrays["added"], held.shape[1]), _columns(meta, arrays))
+    end = items + len(added.rows)
+    known = _numbers(arrays["known"], end)
+    belief = None
+    if "belief.factor" in arrays:
+        problem = problem_of(held, TopK(1), contexts, width)
+        belief = belief_in(found.model, found.model.prior(problem), arrays, problem)
+    if len(known) != len(held) or any(len(x) != len(added.rows) for x in added.columns.values()):
+        raise ValueError("its items do not fit their features")
+    removed = _numbers(arrays["removed"], end)
+    generator = generator_in(meta["generator"])
+    of_items = (items, known, held, belief, added, removed)
+    return Saved(found, contexts, width, *of_items, generator)
+
+
+def _finite(rows: Array, width: int) -> Array:
+    if rows.ndim != 2 or rows.shape[1] != width or not np.isfinite(rows).all():
+        raise ValueError(f"the features of items that were added must be finite, {width} each")
+    return rows
+
+
+def _numbers(items: Array, end: int) -> Array:
+    """Numbers of items, each below `end`."""
+    if items.ndim != 1 or items.dtype.kind != "i" or ((items < 0) | (items >= end)).any():
+        raise ValueError(f"items must be numbers from 0 to {end - 1}")
+    return items
+
+
+def _columns(meta: Any, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    found = {}
+    for name, values in arrays.items():
+        column = name.removeprefix("column.")
+        if column != name:
+            found[column] = values.astype(bool) if column in meta["booleans"] else values
+    return found

@@ -5,53 +5,39 @@ One seed is drawn per decision, so that θ_t is the same in all shards, and so i
 for itself. Each shard answers with the few items that the best set may hold; of these the oracle
 finds the set, which is that of one machine. The belief stays with the agent: about θ, and about the
 items that were observed.
-
->>> import numpy as np
->>> from superarm import CombLinTS, TopK, sharded
->>> features = np.random.default_rng(0).standard_normal((1000, 3))
->>> with sharded.Agent(features, CombLinTS(), TopK(2), shards=4) as agent:
-...     chosen = agent.choose(exclude=[7])
-...     agent.observe(chosen, [0.3, 0.9])
->>> chosen.rows.shape
-(2, 3)
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.counters import Counter
 from superarm.beliefs.changes import appended
-from superarm.checks import check_features, require_count
+from superarm.checks import check_feedback
+from superarm.cluster import saving
 from superarm.cluster.cutting import cut, cut_columns
 from superarm.cluster.heads import (
     About,
     Later,
     as_contexts,
     as_items,
-    as_observed,
+    as_later,
+    number_of_calls,
+    problem_of,
     require_by_features,
     require_parts,
     rows_at,
+    rows_found,
 )
 from superarm.cluster.places import Places
+from superarm.cluster.saving import Saved
 from superarm.cluster.shards import Added, Fields, Found, Question, Shard, State
 from superarm.contexts import Concatenated, Outer
-from superarm.contracts import (
-    Feedback,
-    Learner,
-    Problem,
-    defines_both,
-    features_stay,
-)
-from superarm.errors import (
-    DecisionError,
-    FeaturesError,
-    MaskError,
-    ParameterError,
-)
+from superarm.contracts import Feedback, Learner, Problem, defines_both
+from superarm.errors import DecisionError, FeaturesError, ParameterError
+from superarm.files import PathLike
 from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
 from superarm.oracles.parts import Part
@@ -123,6 +109,7 @@ class Agent:
         self.oracle = oracle
         self.belief: Any = None  # the prior comes with the first call, as contexts tell d
         self._contexts = contexts
+        self._context_width: int | None = None
         self._rng = np.random.default_rng(seed)
         self._starts = np.cumsum([0] + [source.stop - source.start for source in sources])
         self._next = self.L  # the number of the next item
@@ -168,12 +155,15 @@ class Agent:
         where: Mapping[str, Any] | None = None,
         exclude: Sequence[int] | Array = (),
     ) -> Choice:
-        """The set for one call.
+        """Choose items for one call.
 
         Args:
             context: features of the call, where the catalogue has `contexts`.
             where: by column, the value that items must have, or a list of values.
             exclude: items that may not be chosen.
+
+        Returns:
+            the chosen items, with their features.
         """
         contexts = None if context is None else [context]
         return self.choose_many(contexts, where=where, exclude=[exclude])[0]
@@ -186,23 +176,20 @@ class Agent:
         exclude: Sequence[Sequence[int] | Array] | None = None,
         n: int | None = None,
     ) -> list[Choice]:
-        """The sets for n calls, which share a pass over the features; each draws for itself.
+        """Choose items for n calls, which share a pass over the features; each draws for itself.
 
         Args:
             contexts: one row per call.
             where: by column, the value that items must have, or a list of values, in all calls.
             exclude: for each call, the items that may not be chosen.
             n: how many calls, where neither contexts nor exclude say so.
+
+        Returns:
+            one choice per call, in their order.
         """
-        x = self._checked_contexts(contexts)
-        counts = {len(each) for each in (x, exclude) if each is not None}
-        if n is not None:
-            require_count(n=n)
-            counts.add(n)
-        if len(counts) > 1:
-            raise ParameterError(f"contexts, exclude and n must be of as many calls, got {counts}")
-        calls = counts.pop() if counts else 1
-        excluded = [self._checked_items(items) for items in exclude or [()] * calls]
+        x = as_contexts(contexts, self._contexts, self.learner, self._context_width)
+        calls = number_of_calls(n, x, exclude)
+        excluded = [as_items(items, self._next) for items in exclude or [()] * calls]
         self._start_belief(x)
         state = self._rng.bit_generator.state
         try:
@@ -237,14 +224,9 @@ class Agent:
 
     def _winners(self, sets: Sequence[Array], answers: list[tuple[Found, ...]]) -> list[Array]:
         """The rows of the items in each set, from the answers if they are there."""
-        if any(found.rows is None for each in answers for found in each):
-            return self._fetched(sets)
-        rows = []
-        for A, each in zip(sets, answers, strict=True):
-            items = np.concatenate([found.candidates.items for found in each])
-            held = np.concatenate([found.rows for found in each if found.rows is not None])
-            rows.append(rows_at(A, items, held))
-        return rows
+        rows = [rows_found(A, found) for A, found in zip(sets, answers, strict=True)]
+        there = [each for each in rows if each is not None]
+        return there if len(there) == len(sets) else self._fetched(sets)
 
     def _fetched(self, sets: Sequence[Array]) -> list[Array]:
         """The rows of the items in each set; zeros for -1."""
@@ -262,20 +244,6 @@ class Agent:
         of_files = np.searchsorted(self._starts, items, side="right") - 1
         return np.where(items < self.L, of_files, (items - self.L) % (len(self._starts) - 1))
 
-    def _checked_contexts(self, contexts: Any) -> Array | None:
-        if (contexts is None) != (self._contexts is None):
-            raise FeaturesError(
-                "a call has a context if, and only if, the catalogue was made with contexts="
-            )
-        if contexts is None:
-            return None
-        if features_stay(self.learner.model):
-            raise FeaturesError(f"{type(self.learner).__name__} needs contexts=True for contexts")
-        x = as_contexts(contexts)
-        if self.belief is not None and x.shape[1] != self._context_width:
-            raise FeaturesError(f"a context has {self._context_width} features, got {x.shape[1]}")
-        return x
-
     def _in_context(self, rows: Array, x: Array | None) -> Array:
         if x is None or self._contexts is None:
             return rows
@@ -287,7 +255,7 @@ class Agent:
         """The prior, if this is the first call."""
         if self.belief is not None:
             return
-        self._context_width = 0 if x is None else x.shape[1]
+        self._context_width = None if x is None else x.shape[1]
         belief = self.learner.model.prior(self._problem(self._held))
         if any(getattr(belief, name).any() for name in self.learner.model.per_item):
             raise ParameterError(f"{self.learner} has priors per item: it knows no shards")
@@ -297,9 +265,7 @@ class Agent:
         """The items that the belief is about, whose rows are held here: a sample, and those that
         were observed.
         """
-        if self._contexts is None:
-            return Problem(held, self.oracle)
-        return Problem(self._contexts(held)(np.ones(self._context_width)), self.oracle)
+        return problem_of(held, self.oracle, self._contexts, self._context_width)
 
     def observe(self, chosen: Choice, weights: Any) -> None:
         """Learn what the items of a decision showed.
@@ -310,7 +276,7 @@ class Agent:
         """
         there = chosen.items >= 0
         items = chosen.items[there]
-        w = as_observed(weights, len(items))
+        w = check_feedback(weights, len(items), "item")
         if self.belief is None:
             raise DecisionError("this agent has made no decision yet that could be observed")
         about = self._about(items)
@@ -365,25 +331,23 @@ class Agent:
         *,
         oracle: BaseOracle | None = None,
     ) -> Array:
-        """Add items; returns their numbers.
+        """Add items.
 
         Args:
             features: one row per item.
             columns: their entries in all columns that the catalogue has.
             oracle: the one from now on, for all items, where the present one is for a number of
                 them.
+
+        Returns:
+            the numbers of the new items, (n,).
         """
-        rows = check_features(features)
-        if rows.ndim != 2 or rows.shape[1] != self._width:
-            raise FeaturesError(f"features must have shape (n, {self._width}), got {rows.shape}")
-        given = {name: np.asarray(values) for name, values in (columns or {}).items()}
-        if set(given) != set(self._names) or any(len(x) != len(rows) for x in given.values()):
-            raise MaskError(f"each item needs an entry in each of the columns {self._names}")
-        require_parts(oracle or self.oracle, self._next + len(rows))
+        new = as_later(features, columns or {}, self._width, self._names)
+        end = self._next + len(new.rows)
+        require_parts(oracle or self.oracle, end)
         self.oracle = oracle or self.oracle
-        numbers = np.arange(self._next, self._next + len(rows))
-        new = Later(rows, given)
-        self._next += len(rows)
+        numbers = np.arange(self._next, end)
+        self._next = end
         self._added = self._added.and_then(new)
         owner = self._owners(numbers)
         every = range(len(self._shards)) if oracle else np.unique(owner).tolist()
@@ -393,7 +357,7 @@ class Agent:
 
     def remove_items(self, items: Sequence[int] | Array) -> None:
         """Choose these no more; what was learned from them stays."""
-        numbers = self._checked_items(items)
+        numbers = as_items(items, self._next)
         self._removed = np.append(self._removed, numbers)
         owner = self._owners(numbers)
         calls = {i: (numbers[owner == i],) for i in np.unique(owner).tolist()}
@@ -420,5 +384,66 @@ class Agent:
         part = self.oracle.part(np.append(items, added) if self.oracle.L else added)
         return cast(Part, part)._replace(items=NOBODY)
 
-    def _checked_items(self, items: Sequence[int] | Array) -> Array:
-        return as_items(items, self._next)
+    # --- files --------------------------------------------------------------------------------
+
+    def save(self, path: PathLike) -> None:
+        """Write what was learned, added and removed to a file of arrays and JSON, as `Agent.save`
+        of one machine does; not the oracle, and not the files or arrays of features.
+        """
+        saving.save_agent(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: PathLike,
+        features: Any,
+        *,
+        oracle: BaseOracle,
+        learner: Learner | None = None,
+        shards: int | None = None,
+        columns: Mapping[str, Any] | None = None,
+        seed: int | Literal["saved"] | None = None,
+        cluster: str | None = None,
+    ) -> "Agent":
+        """The agent that `save` wrote, in any shards of the same items.
+
+        Args:
+            path: the file.
+            features: the files or arrays that the agent was made with, in the same order.
+            oracle: the oracle, which the file does not hold.
+            learner: needed if it is not one of superarm's own.
+            shards: as where an agent is made.
+            columns: as where an agent is made.
+            seed: "saved" goes on exactly where the saved agent stopped; None draws one from the
+                system.
+            cluster: as where an agent is made.
+
+        Returns:
+            an agent that believes what the saved one did.
+        """
+        given = {"shards": shards, "columns": columns, "cluster": cluster}
+        return saving.load_agent(cls, path, features, oracle, learner, seed, given)
+
+    def restore(self, saved: Saved, oracle: BaseOracle) -> None:
+        """Be as in a file that was read; refused if it is of other features."""
+        if (saved.items, saved.held.shape[1]) != (self.L, self._width):
+            raise FeaturesError(
+                f"the agent was saved with {saved.items} items of {saved.held.shape[1]} features, "
+                f"not with {self.L} of {self._width}"
+            )
+        end = self.L + len(saved.added.rows)
+        require_parts(oracle, end)
+        self.oracle = oracle
+        self.belief = saved.belief
+        self._next = end
+        self._added = saved.added
+        self._removed = saved.removed
+        self._context_width = saved.context_width
+        self._known = saved.known
+        self._held = saved.held
+        self._shards.change("restore", {i: self._state(i) for i in range(len(self._shards))})
+        (held,) = self._fetched([saved.known])
+        if not np.array_equal(held, saved.held):
+            raise FeaturesError(
+                "the features are not those that the agent was saved with, or in another order"
+            )

@@ -21,6 +21,7 @@ from superarm.decide import PART
 from superarm.errors import FileError, MaskError, SuperarmError
 from superarm.oracles.parts import Candidates, Part, joined
 
+NOWHERE = np.empty(0, np.int64)
 NUMBERS = 2**21
 """Numbers to hold at a time for the decisions that share a pass."""
 SCORES = 20
@@ -169,7 +170,8 @@ class Shard:
 
     def places(self, items: Array) -> Array:
         """Where items are in this shard; -1 for those of others."""
-        items = np.asarray(items, np.int64)
+        if not len(items):
+            return NOWHERE
         own = items - self.first
         own = np.where((own >= 0) & (own < len(self.rows)), own, -1)
         if not len(self.numbers):
@@ -200,10 +202,10 @@ class Shard:
     def extend(self, added: Added) -> None:
         """Hold more items."""
         m = len(added.rows)
+        self.available = np.concatenate([self.available, np.ones(m, bool)])
         rows = added.rows.astype(self.rows.dtype)
         self.more = np.concatenate([self.more.reshape(-1, rows.shape[1]), rows], dtype=rows.dtype)
         self.numbers = np.concatenate([self.numbers, added.items])
-        self.available = np.concatenate([self.available, np.ones(m, bool)])
         for name, values in added.columns.items():
             before = self.more_columns.get(name)
             self.more_columns[name] = values if before is None else np.append(before, values)
@@ -240,20 +242,25 @@ class Shard:
             part = self.part.among(rows, self._numbers(rows))
             for each, places, own in zip(found, excluded, w, strict=True):
                 each.append(part.candidates(_without(own, places, rows)))
-        return [self._found(self.part.best_of(joined(each))) for each in found]
+        return [self._found(joined(each)) for each in found]
 
-    def _found(self, best: Candidates) -> Found:
-        small = len(best.items) * self.rows.shape[1] <= MOST_SENT
-        return Found(best, self.taken(best.items) if small else None)
+    def _found(self, found: Candidates) -> Found:
+        """The candidates of all parts, or the best of them if they are many."""
+        d = self.rows.shape[1]
+        if len(found.items) * d > MOST_SENT:
+            found = self.part.best_of(found)
+        small = len(found.items) * d <= MOST_SENT
+        return Found(found, self.taken(found.items) if small else None)
 
     def taken(self, items: Array) -> Array:
         """The feature rows of items of this shard, as they are held."""
         places = self.places(items)
+        if not len(self.more):
+            return self.rows[places].astype(np.float64)
         rows = np.empty((len(items), self.rows.shape[1]))
         old = places < len(self.rows)
         rows[old] = self.rows[places[old]]
-        if not old.all():
-            rows[~old] = self.more[places[~old] - len(self.rows)]
+        rows[~old] = self.more[places[~old] - len(self.rows)]
         return rows
 
     def _parts(self, n: int) -> Iterator[slice]:

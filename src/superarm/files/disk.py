@@ -28,7 +28,6 @@ if sys.platform != "win32":
 PathLike: TypeAlias = str | os.PathLike[str]
 WEEK = 7 * 24 * 3600
 """Seconds after which a partial file counts as left behind where locks do not tell."""
-_LOCKS = sys.platform != "win32"
 _HOST = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:60]
 _MAKER = f"superarm-on-{_HOST}"
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{32}\.partial")
@@ -62,7 +61,7 @@ def replace(
         if mode is not None:
             partial.chmod(stat.S_IMODE(mode))
         os.fsync(file.fileno())
-        if not _LOCKS:
+        if sys.platform == "win32":
             file.close()  # Windows renames no open file
         partial.replace(target)
         sync(target.parent)
@@ -89,7 +88,7 @@ def remove_abandoned(folder: Path) -> None:
         if found is None:
             continue
         with suppress(OSError):  # it is in use, or another's, or was removed just now
-            if _LOCKS and found[1] == _MAKER:
+            if sys.platform != "win32" and found[1] == _MAKER:
                 _remove_unlocked(partial)
             elif time.time() - partial.lstat().st_mtime > WEEK:
                 partial.unlink()
@@ -101,7 +100,7 @@ def _started(folder: Path, mode: int) -> BinaryIO:
         partial = folder / f".{_MAKER}.{uuid.uuid4().hex}.partial"
         # the caller closes it, which ends the lock
         file = open(partial, "xb", opener=functools.partial(os.open, mode=mode))  # noqa: SIM115
-        if _LOCKS:
+        if sys.platform != "win32":
             with suppress(OSError):  # of file systems that know no locks
                 fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:  # else it was removed before it was locked
@@ -111,19 +110,20 @@ def _started(folder: Path, mode: int) -> BinaryIO:
 
 def _remove_unlocked(partial: Path) -> None:
     """Remove a partial file; raises an OSError if it is in use."""
-    fd = os.open(partial, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        partial.unlink()
-    finally:
-        os.close(fd)
+    if sys.platform != "win32":
+        fd = os.open(partial, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            partial.unlink()
+        finally:
+            os.close(fd)
 
 
-def sync(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the system can."""
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk, where the system can."""
     if sys.platform == "win32":
         return
-    fd = os.open(folder, os.O_RDONLY)
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     except OSError as error:

@@ -130,6 +130,9 @@ def doubly_robust(
         normalized: as in `ips`, of what the model got wrong.
         level: of the interval.
 
+    Returns:
+        the value per decision with its interval; with `against`, the difference between the two.
+
     >>> import numpy as np
     >>> from superarm import offline
     >>> rng = np.random.default_rng(0)
@@ -174,6 +177,10 @@ def replay(
         belief: to start from; by default the learner's prior.
         normalized: as in `ips`.
         level: of the interval.
+
+    Returns:
+        the estimate, what was chosen in each decision, how much of it the log held, and the belief
+        at the end.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, TopK, offline
@@ -279,6 +286,10 @@ def probabilities(
         learns: whether it learns from each logged decision before the next one. Each choice then
             knows what was logged before and nothing else, so that estimates hold; in
             `doubly_robust` with `past`.
+
+    Returns:
+        the probability of each item in each logged decision, (n, L): a target for `ips` and
+        `doubly_robust`.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK, offline

@@ -71,8 +71,14 @@ class BaseOracle:
         return oracle
 
     def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L): items (*B, k) with k <= K, -1 pads. Raises
-        `WeightsError` for NaN or +inf, `InfeasibleError` if no set of available items is allowed.
+        """The best set for the weights (*B, L).
+
+        Returns:
+            the chosen items, (*B, k) with k <= K, in which -1 pads sets that are smaller.
+
+        Raises:
+            WeightsError: for NaN or +inf, or a number of weights that is not L.
+            InfeasibleError: if no set of the available items is allowed.
         """
         check = as_weights if self.checks_weights else check_weights
         w = check(w, self.L)
@@ -258,6 +264,9 @@ def as_oracle(
     chosen. `K` is the most items it returns and `gap` its γ, if known; an object may have them as
     attributes.
 
+    Returns:
+        an oracle that checks each answer of the function; a `BaseOracle` as it is.
+
     >>> import numpy as np
     >>> from superarm import as_oracle
     >>> best = as_oracle(lambda w: [np.argmax(w)], K=1, gap=0.0)
@@ -372,6 +381,9 @@ def minimize(oracle: Oracle) -> Oracle:
     `sense` is -1. Regret in costs is negative; for the usual sign, observe minus the cost and use
     the oracle itself.
 
+    Returns:
+        an oracle that returns the set of the smallest sum of weights.
+
     >>> import numpy as np
     >>> from superarm import TopK, minimize
     >>> minimize(TopK(2))(np.array([3.0, 1.0, 2.0]))
@@ -403,6 +415,9 @@ def with_gap(oracle: Oracle, gamma: float, *, seed: int = 0) -> Oracle:
 
     It maximizes w'(e) = (1 - γu_e) w(e) with fixed u_e in [0, 1). For weights that are not
     negative, the set A it finds satisfies f(A, w) >= f(A, w') >= f(A*, w') >= (1 - γ) f(A*, w).
+
+    Returns:
+        an oracle over the same sets, whose `gap` is γ.
 
     >>> import numpy as np
     >>> from superarm import TopK, with_gap

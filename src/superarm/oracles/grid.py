@@ -162,7 +162,7 @@ class GridPath(NetworkOracle):
 
     @property
     def edges(self) -> Array:
-        """Tail and head of each edge as (row, column): (L, 2, 2)."""
+        """Tail and head of each edge as (row, column), in an array (L, 2, 2)."""
         n = self.m + 1
         node = np.moveaxis(np.indices((n, n)), 0, -1)  # (row, column) of each
         right = np.stack([node[:, :-1], node[:, 1:]], axis=2)

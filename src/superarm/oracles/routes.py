@@ -206,7 +206,7 @@ class VehicleRoutes(BaseOracle):
 
     @property
     def items(self) -> Array:
-        """The places that each arc leads from and to: (L, 2)."""
+        """The places that each arc leads from and to, (L, 2)."""
         apart = ~np.eye(len(self.demands) + 1, dtype=bool)
         return np.argwhere(apart)
 

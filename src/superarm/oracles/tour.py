@@ -217,7 +217,7 @@ class Tour(BaseOracle):
 
     @property
     def items(self) -> Array:
-        """The two cities of each edge, the lower first: (L, 2)."""
+        """The two cities of each edge, the lower first, (L, 2)."""
         return np.stack(np.triu_indices(self.n_cities, 1), axis=-1)
 
     def __call__(self, w: Array, /, *, rng: np.random.Generator | None = None) -> Array:

@@ -45,8 +45,9 @@ def export(folder: Path, form: str, out: Path | None, agent: str | None) -> str:
         require_free(out)
     elif form == "parquet":
         raise ParameterError("Parquet goes into a folder: give --out")
+    in_the_way = out is None and sys.stdout.isatty()
     with opened(folder) as database, database.steady() as connection:
-        source = _Log(connection, agent)
+        source = _Log(connection, agent, shown=not in_the_way)
         if form == "parquet":
             return _to_parquet(source, Path(str(out)))
         return _to_lines(source, out)
@@ -54,11 +55,12 @@ def export(folder: Path, form: str, out: Path | None, agent: str | None) -> str:
 
 def _to_lines(source: "_Log", out: Path | None) -> str:
     if out is None:
-        _write_lines(source, sys.stdout)
+        # JSON is UTF-8, in a terminal of any other encoding too
+        _write_lines(source, sys.stdout.buffer)
         return ""
     partial = out.with_name(f"{out.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as file:
+        with partial.open("wb") as file:
             n = _write_lines(source, file)
         partial.rename(out)
     finally:
@@ -66,19 +68,20 @@ def _to_lines(source: "_Log", out: Path | None) -> str:
     return f"{out}: {n:,} events"
 
 
-def _write_lines(source: "_Log", file: IO[str]) -> int:
+def _write_lines(source: "_Log", file: IO[bytes]) -> int:
     n = 0
     for row in source.events():
-        file.write(msgspec.json.encode(row).decode() + "\n")
+        file.write(msgspec.json.encode(row) + b"\n")
         n += 1
     return n
 
 
 class _Log:
-    """The events of a log in words, of all agents or of one."""
+    """The events of a log in words, of all agents or of one; a bar may show how many were read."""
 
-    def __init__(self, connection: Connection, agent: str | None) -> None:
+    def __init__(self, connection: Connection, agent: str | None, *, shown: bool) -> None:
         self._connection = connection
+        self._shown = shown
         self._names = names(connection)
         self._where = ""
         self._given: tuple[int, ...] = ()
@@ -105,7 +108,7 @@ class _Log:
             f"SELECT position, time, agent, kind, body FROM events {self._where} ORDER BY position",
             self._given,
         )
-        for position, time, agent, kind, body in progress(rows, self.total):
+        for position, time, agent, kind, body in progress(rows, self.total, shown=self._shown):
             about = {
                 "position": position,
                 "time": time,

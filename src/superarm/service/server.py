@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
-from threadpoolctl import threadpool_limits
 
+from superarm.arrays.pools import one_blas_thread
 from superarm.errors import FileError, ParameterError
 from superarm.files.disk import sync
 from superarm.service import keys
 from superarm.service.database import Database
 from superarm.service.engine import LIMITS, Limits, Service
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 DATA = "superarm-data"
@@ -81,12 +83,15 @@ def alone(data: Path) -> Iterator[None]:
 
 
 def _locked(file: IO[str]) -> bool:
-    if sys.platform == "win32":
-        return True
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
+    """Whether this process holds the file now, and until it ends."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # of POSIX, of Windows
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:
@@ -110,7 +115,7 @@ def serve(options: Options) -> None:
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     with contextlib.ExitStack() as stack:
         # small problems, many at a time: threads of BLAS would wait for each other
-        stack.enter_context(threadpool_limits(limits=1))
+        stack.enter_context(one_blas_thread())
         if options.database is None:
             stack.enter_context(alone(options.data))
         database = opened(options.data, options.database)
@@ -130,6 +135,7 @@ def serve(options: Options) -> None:
 def _run(database: Database, options: Options) -> None:
     import uvicorn
 
+    from superarm.service.express import Connection
     from superarm.service.http import application
 
     service = Service(
@@ -144,6 +150,7 @@ def _run(database: Database, options: Options) -> None:
     app = application(service)
     config = uvicorn.Config(
         app,
+        http=Connection,
         host=options.host,
         port=options.port,
         log_level="warning",

@@ -1,20 +1,18 @@
 """What is done now and then to the folder of a service: verified, copied, compacted."""
 
-import os
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from superarm.errors import FileError, ParameterError
+from superarm.files.disk import sync
 from superarm.service import compaction, log, server, snapshots
 from superarm.service.database import Connection
 from superarm.service.log import Fault
 from superarm.service.problems import Unavailable
 from superarm.service.sqlite import FILE, Sqlite
+from superarm.simulation.progress import bar
 
 SHOWN = 20
 """Faults that are printed."""
@@ -36,18 +34,10 @@ def opened(folder: Path) -> Iterator[Sqlite]:
         database.close()
 
 
-def progress(rows: Iterable[Any], total: int) -> Iterable[Any]:
-    """Rows, of which a bar in the terminal tells how many are done if it takes long."""
-    bar: Iterable[Any] = tqdm(
-        rows,
-        total=total,
-        unit=" events",
-        delay=1.0,
-        leave=False,
-        disable=None,
-        file=sys.stderr,
-    )
-    return bar
+def progress(rows: Iterable[Any], total: int, *, shown: bool = True) -> Iterator[Any]:
+    """Rows, of which a bar in the terminal tells how many are done."""
+    with bar(transient=True, shown=shown) as line:
+        yield from line.track(rows, total=total, description="events")
 
 
 # --- verified -------------------------------------------------------------------------------------
@@ -118,9 +108,9 @@ def backup(folder: Path, target: Path) -> str:
             database.backup(partial)
         found = _verified(partial)
         partial.chmod(0o600)
-        _sync(partial)
+        sync(partial)
         partial.rename(target)
-        _sync(target.parent)
+        sync(target.parent)
     finally:
         for left in ("", "-wal", "-shm", "-journal"):
             partial.with_name(partial.name + left).unlink(missing_ok=True)
@@ -141,17 +131,6 @@ def _verified(path: Path) -> int:
             "log verify on the folder itself"
         )
     return position
-
-
-def _sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk where the system can."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- compacted ------------------------------------------------------------------------------------

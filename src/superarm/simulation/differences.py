@@ -71,6 +71,9 @@ def paired(
         names: what the two are called.
         confidence: of the interval, between 0 and 1.
 
+    Returns:
+        the mean difference, its standard error, and the ends of its interval.
+
     Raises:
         ParameterError: unless there are two replicates or more, as many of the one as of the other.
 

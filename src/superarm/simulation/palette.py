@@ -48,6 +48,9 @@ OTHERS = tuple(
 def style_of(label: str) -> Style:
     """How one learner is drawn: always the same, whatever else is in the figure.
 
+    Returns:
+        its color, dash and marker.
+
     >>> from superarm.simulation.palette import style_of
     >>> style_of("CombLinTS").color
     '#2f6bd8'
@@ -60,6 +63,9 @@ def style_of(label: str) -> Style:
 def styles_of(labels: Iterable[str]) -> dict[str, Style]:
     """How learners are drawn beside each other: those that are not known get styles that no other
     one has, as long as there are some, by their names and not by their order.
+
+    Returns:
+        the style of each learner, by its label.
 
     >>> from superarm.simulation.palette import styles_of
     >>> one = styles_of(["CombLinTS", "a", "b"])

@@ -3,7 +3,11 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 Progress: TypeAlias = bool | str | Callable[[int], object]
 """Whether to show a bar, the text to show it under, or what is told how many more are done."""
@@ -16,11 +20,44 @@ def is_watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def bar(total: int, text: str, *, shown: bool = True, **options: Any) -> Any:
-    """A bar with the time left, where somebody can see it."""
-    from tqdm import tqdm  # only where something is played
+def bar(*, shown: bool = True, transient: bool = False) -> "Bar":
+    """A line with a bar and the time left, where somebody can see it; of dashes on a terminal that
+    knows ASCII alone.
 
-    return tqdm(total=total, desc=text, disable=not (shown and is_watched()), **options)
+    Args:
+        shown: False for a bar that shows nothing.
+        transient: whether it disappears when all is done.
+    """
+    from rich.console import Console  # only where something is played
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
+
+    # a notebook shows what a terminal would; rich's own way there needs ipywidgets
+    console = Console(stderr=True, force_jupyter=False, force_terminal=is_watched() or None)
+    return Progress(
+        "{task.percentage:3.0f} %",
+        BarColumn(20),
+        TimeRemainingColumn(),
+        "left,",
+        TimeElapsedColumn(),
+        "so far:",
+        TextColumn(
+            "{task.description}", table_column=Column(no_wrap=True, overflow="crop", ratio=1)
+        ),
+        expand=True,  # to the width of the terminal, and only the description is cut
+        console=console,
+        refresh_per_second=4,
+        speed_estimate_period=float("inf"),  # what is played differs widely: the mean of all so far
+        redirect_stdout=sys.stdout.isatty(),  # what goes to a file must not go to the terminal
+        transient=transient,
+        disable=not (shown and is_watched()),
+    )
 
 
 @contextmanager
@@ -30,5 +67,6 @@ def reporting(progress: Progress, total: int) -> Iterator[Callable[[int], object
         yield progress
         return
     text = progress if isinstance(progress, str) else "simulate"
-    with bar(total, text, shown=bool(progress), unit="replicate") as shown:
-        yield shown.update
+    with bar(shown=bool(progress)) as line:
+        task = line.add_task(text, total=total)
+        yield partial(line.advance, task)

@@ -133,7 +133,7 @@ def traces(
     where: Engine,
     *,
     costs: Sequence[float] | None = None,
-    arrived: Callable[[Run], Any] = lambda run: None,
+    arrived: Callable[[int], Any] = lambda place: None,
 ) -> Iterator[tuple[int, Trace]]:
     """The place of each run and its trace, as soon as the last of its replicates has arrived; all
     runs share the workers.
@@ -142,7 +142,7 @@ def traces(
         runs: what to play.
         where: the engine to play on.
         costs: how long a replicate of each run takes, as far as is known.
-        arrived: told the run of each replicate when it arrives.
+        arrived: told the place of the run of each replicate when it arrives.
     """
     pieces = longest_first([run.replicates for run in runs], costs or [0.0] * len(runs))
     games = [where.share(run.game) for run in runs]
@@ -153,7 +153,7 @@ def traces(
             k, i = pieces[place]
             run = runs[k]
             results[k][i] = result
-            arrived(run)
+            arrived(k)
             if len(results[k]) == run.replicates:
                 in_order = [results[k].pop(i) for i in range(run.replicates)]
                 yield k, _trace(run, in_order, where.settings)

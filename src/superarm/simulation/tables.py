@@ -1,7 +1,6 @@
 """Estimates as text, and tables of them: for a terminal, for a page, for LaTeX."""
 
 import math
-import textwrap
 from collections.abc import Sequence
 
 Cells = Sequence[str]
@@ -55,53 +54,25 @@ def _rounded(x: float, decimals: int) -> str:
     return f"{x:,.{max(decimals, 0)}f}"
 
 
-def aligned(lines: Sequence[Cells], width: int | None = None, *, numbers: bool = False) -> str:
-    """Lines of cells as columns; cells are wrapped where lines would be longer than the width.
-    Columns of numbers, all but the first, go to the right.
+def aligned(lines: Sequence[Cells], *, numbers: bool = False) -> str:
+    """Lines of cells as columns. Columns of numbers, all but the first, go to the right.
 
     >>> print(aligned([("what", "time"), ("a", "2 ms")]))
     what  time
     a     2 ms
-    >>> print(aligned([("what", "time"), ("two words", "2 ms")], width=11))
+    >>> print(aligned([("what", "time"), ("a", "22 ms"), ("b", "3 ms")], numbers=True))
     what   time
-    two    2 ms
-    words
-    >>> aligned([("", "time")])
-    '   time'
+    a     22 ms
+    b      3 ms
     """
-    # a column without text is one character wide, as nothing can be wrapped to none
-    widths = [max(1, *map(len, column)) for column in zip(*lines, strict=True)]
-    if width is not None:
-        widths = _narrowed(widths, width, lines)
-    justified = [str.ljust] + [str.rjust if numbers else str.ljust] * (len(widths) - 1)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     printed = []
-    for line in lines:
-        wrapped = [
-            textwrap.wrap(cell, wide, break_on_hyphens=False) or [""]
-            for cell, wide in zip(line, widths, strict=True)
-        ]
-        for i in range(max(map(len, wrapped))):
-            cells = [parts[i] if i < len(parts) else "" for parts in wrapped]
-            columns = [
-                f(cell, wide) for f, cell, wide in zip(justified, cells, widths, strict=True)
-            ]
-            printed.append("  ".join(columns).rstrip())
+    for first, *others in lines:
+        cells = [first.ljust(widths[0])]
+        for cell, width in zip(others, widths[1:], strict=True):
+            cells.append(cell.rjust(width) if numbers else cell.ljust(width))
+        printed.append("  ".join(cells).rstrip())
     return "\n".join(printed)
-
-
-def _narrowed(widths: list[int], width: int, lines: Sequence[Cells]) -> list[int]:
-    """The widest column made narrower, again and again, until all fit or a word would break."""
-    words = [
-        max(len(word) for cell in column for word in cell.split() or [""])
-        for column in zip(*lines, strict=True)
-    ]
-    narrow = list(widths)
-    while sum(narrow) + 2 * (len(narrow) - 1) > width:
-        loose = [j for j in range(len(narrow)) if narrow[j] > max(words[j], 1)]
-        if not loose:
-            break
-        narrow[max(loose, key=lambda j: narrow[j])] -= 1
-    return narrow
 
 
 _ESCAPED = str.maketrans(

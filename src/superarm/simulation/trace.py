@@ -153,6 +153,9 @@ class Trace:
             baseline: the learner that the others are compared with.
             confidence: of the intervals, between 0 and 1.
 
+        Returns:
+            one paired difference per other learner, least regret first.
+
         Raises:
             ParameterError: if the trace has no such learner, or one replicate only.
 
@@ -181,6 +184,10 @@ class Trace:
         """A data frame with one row per learner, replicate and episode, counted from 0 and from 1:
         cumulative `regret` and `realized_regret`, and what the learner and the optimum are expected
         to earn in this episode, `return` and `optimum`.
+
+        Returns:
+            a data frame with the columns `learner`, `replicate`, `episode`, `regret`,
+            `realized_regret`, `return` and `optimum`.
 
         Raises:
             ParameterError: if pandas is not installed.
@@ -216,6 +223,9 @@ class Trace:
         r"""Regret at the end and the share of the optimum by learner as a LaTeX tabular, least
         regret first and in bold. It needs `\usepackage{booktabs}`.
 
+        Returns:
+            the lines of the table, as one text.
+
         >>> from superarm import CombLinTS, RandomChoice, simulate
         >>> from superarm.studies.longest_path import LongestPath
         >>> learners = [CombLinTS(lam=10.0, sigma=1.0), RandomChoice()]
@@ -231,19 +241,32 @@ class Trace:
         \bottomrule
         \end{tabular}
         """
-        (_, regret, share), *lines = self._table()
+        (_, regret, share), *lines = self.table()
         header = ["learner", regret.replace("R(", "$R(").replace(")", ")$"), share]
         cells = [[escaped(name), *map(in_math, numbers)] for name, *numbers in lines]
         cells[0][0] = rf"\textbf{{{cells[0][0]}}}"
         return latex(header, cells)
 
     def ranked(self) -> list[str]:
-        """The learners, that with the least mean regret at the end first."""
+        """The learners, that with the least mean regret at the end first.
+
+        Returns:
+            the names of the learners.
+        """
         return sorted(self.learners, key=lambda learner: self.regret(learner)[:, -1].mean())
 
-    def _table(self) -> list[tuple[str, ...]]:
-        """Regret at the end and the share of the optimum by learner, least regret first, below a
-        header.
+    def table(self) -> list[tuple[str, ...]]:
+        """Regret at the end and the share of the optimum by learner, least regret first.
+
+        Returns:
+            a header and one row per learner, as cells of text.
+
+        >>> from superarm import RandomChoice, simulate
+        >>> from superarm.studies.longest_path import LongestPath
+        >>> path = LongestPath(m=2, d=2)
+        >>> trace = simulate(path, [RandomChoice()], episodes=10, replicates=5, progress=False)
+        >>> trace.table()[0]
+        ('learner', 'regret R(10)', 'return / optimum')
         """
         n = self.expected.shape[-1]
         lines: list[tuple[str, ...]] = [("learner", f"regret R({n})", "return / optimum")]
@@ -254,11 +277,15 @@ class Trace:
         return lines
 
     def __str__(self) -> str:
+        return f"{aligned(self.table(), numbers=True)}\n{self.over}"
+
+    @property
+    def over(self) -> str:
+        """What the numbers of the table are, in words."""
         replicates = self.expected.shape[1]
-        over = f"mean ± standard error over {replicates} replicates"
-        return (
-            f"{aligned(self._table(), numbers=True)}\n{over if replicates > 1 else 'one replicate'}"
-        )
+        if replicates == 1:
+            return "one replicate"
+        return f"mean ± standard error over {replicates} replicates"
 
     def save(self, path: files.PathLike) -> None:
         """Write to a file of arrays and JSON."""

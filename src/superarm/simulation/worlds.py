@@ -88,7 +88,11 @@ class GaussianEnvironment:
 
     @classmethod
     def coherent(cls, Phi: Array, *, lam: float, sigma: float, rng: Rng) -> "GaussianEnvironment":
-        """The paper's coherent Gaussian case: θ* ~ N(0, λ²I), w̄ = Φθ*."""
+        """The paper's coherent Gaussian case: θ* ~ N(0, λ²I), w̄ = Φθ*.
+
+        Returns:
+            an environment with these mean weights and noise of std σ.
+        """
         require_positive(lam=lam)
         theta = lam * normal(rng, full((*Phi.shape[:-2], Phi.shape[-1]), 0.0, Phi))
         return cls(matvec(Phi, theta), sigma=sigma)
@@ -183,6 +187,9 @@ class DriftingEnvironment:
     ) -> "DriftingEnvironment":
         """θ*_1 ~ N(0, λ²I), and θ*_{t+1} = √(1-drift²) θ*_t + drift N(0, λ²I): always N(0, λ²I),
         ever another.
+
+        Returns:
+            an environment with one row of coefficients per episode.
         """
         require_positive(lam=lam)
         require_count(episodes=episodes)

@@ -40,7 +40,11 @@ class Clicks:
             raise ParameterError(f"d must be 2 or more, a constant and a feature, got {self.d}")
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            a problem, and the world of clicks.
+        """
         oracle = GridPath(self.m)
         X = rng.standard_normal((oracle.L, self.d - 1))
         score = X @ rng.standard_normal(self.d - 1)

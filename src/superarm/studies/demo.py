@@ -49,7 +49,11 @@ class BernoulliLongestPath:
         require_count(m=self.m, d=self.d)
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            a problem, and the world of 0/1 weights over it.
+        """
         oracle = GridPath(self.m)
         Phi = rng.dirichlet(np.full(self.d, 1 / self.d), size=oracle.L)
         mean = Phi @ rng.random(self.d)
@@ -72,8 +76,9 @@ LEARNERS: list[Learner] = [
 class Shown(NamedTuple):
     """What the demo came to."""
 
-    table: str  # learners, least regret first
-    trace: Path
+    title: str
+    trace: Trace
+    data: Path
     figure: Path | None  # None where matplotlib is not installed
 
 
@@ -87,7 +92,7 @@ def run(instance: BernoulliLongestPath, out: Path, **settings: Any) -> Shown:
     trace.save(path)
     nodes = f"{instance.m + 1} x {instance.m + 1}"
     title = f"Longest path on a grid of {nodes} nodes, 0/1 weights, {instance.d} features"
-    return Shown(f"{title}\n\n{trace}", path, _drawn(trace, title, out / "regret.png"))
+    return Shown(title, trace, path, _drawn(trace, title, out / "regret.png"))
 
 
 def _drawn(trace: Trace, title: str, path: Path) -> Path | None:

@@ -37,7 +37,11 @@ class Drift:
         require_count(episodes=self.episodes)
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, DriftingEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            a problem, and the world whose coefficients wander.
+        """
         oracle = GridPath(10)
         Phi = rng.standard_normal((oracle.L, 20))
         world = DriftingEnvironment.wandering(

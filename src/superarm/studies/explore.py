@@ -56,7 +56,11 @@ class Deviating:
     clicks: float | None = None
 
     def __call__(self, rng: Rng) -> tuple[Problem, World]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            a problem, and the world whose items deviate from their features.
+        """
         oracle, L = _SETS[self.kind](self, rng)
         X = rng.standard_normal((L, self.d))
         linear = X @ rng.standard_normal(self.d)

@@ -72,7 +72,11 @@ class LongestPath:
             raise ParameterError(f"tau must be a finite number, 0 or more, got {self.tau!r}")
 
     def __call__(self, rng: Any) -> tuple[Problem, GaussianEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            a problem, and the Gaussian world over it.
+        """
         oracle = GridPath(self.m)
         Phi = rng.standard_normal((oracle.L, self.d))
         world = GaussianEnvironment.coherent(Phi, lam=self.lam, sigma=self.sigma, rng=rng)
@@ -136,9 +140,8 @@ class Case:
         }
         kinds = {kind.__name__: kind for kind in parameters}
         if name not in kinds:
-            raise ParameterError(
-                f"no learner {name!r} for longest paths; there are {', '.join(kinds)}"
-            )
+            known = ", ".join(kinds)
+            raise ParameterError(f"no learner {name!r} for longest paths; there are {known}")
         learner: Learner = kinds[name](**parameters[kinds[name]])
         return learner
 

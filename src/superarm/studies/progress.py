@@ -6,25 +6,21 @@ from typing import Self
 
 from superarm.simulation.progress import bar, is_watched
 
-FORMAT = "{percentage:3.0f} % |{bar:20}| about {remaining} left, {elapsed} so far: {desc}"
-
 
 class Line:
-    """The line in a terminal; where nobody watches, a sentence for each part that is done."""
+    """The line in a terminal; where nobody watches, a sentence for each part that is done.
 
-    def __init__(self, episodes: int, *, shown: bool = True) -> None:
+    Args:
+        shown: False for one that shows and says nothing.
+    """
+
+    def __init__(self, *, shown: bool = True) -> None:
         self._said = shown and not is_watched()
-        # smoothing=0: the time left follows the mean of all so far, as settings differ widely
-        self._bar = bar(
-            episodes,
-            "",
-            shown=shown,
-            bar_format=FORMAT,
-            smoothing=0,
-            dynamic_ncols=True,
-        )
+        self._bar = bar(shown=shown)
+        self._task = self._bar.add_task("", visible=False)
 
     def __enter__(self) -> Self:
+        self._bar.start()
         return self
 
     def __exit__(
@@ -33,20 +29,19 @@ class Line:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.close()
+        self._bar.stop()
 
     def name(self, text: str) -> None:
         """Say what is under way."""
-        self._bar.set_description_str(text)
+        self._bar.update(self._task, description=text)
 
-    def played(self, episodes: int) -> None:
-        """So many more are done."""
-        self._bar.update(episodes)
+    def expect(self, seconds: float) -> None:
+        """What is to be played takes so long on one core, as far as is known."""
+        self._bar.update(self._task, total=seconds, visible=seconds > 0)
 
-    def found(self, episodes: int) -> None:
-        """So many need not be played: they were found finished."""
-        self._bar.total -= episodes
-        self._bar.refresh()
+    def played(self, seconds: float) -> None:
+        """What was expected to take so long is done."""
+        self._bar.advance(self._task, seconds)
 
     def done(self, text: str) -> None:
         """Say that a part is done, where that is not seen."""

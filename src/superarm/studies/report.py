@@ -136,7 +136,7 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
     left_out = []
     outcomes: dict[str, Outcome] = {}
     settings = planned(study, runs.values())
-    with Line(sum(setting.ahead for setting in settings), shown=study.progress) as line:
+    with Line(shown=study.progress) as line:
         replace(study, line=line).play(settings)
         part = replace(study, progress=False)
         for name, run in runs.items():

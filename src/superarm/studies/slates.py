@@ -84,7 +84,11 @@ class Page:
             )
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, BernoulliEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            a problem, and the attractions of its items.
+        """
         (past,) = spawn(rng, 1)
         X = rng.standard_normal((self.L, self.d - 1))
         score = X @ rng.standard_normal(self.d - 1)
@@ -161,7 +165,11 @@ class Recommendation:
         require_count(L=self.L, K=self.K, d=self.d)
 
     def __call__(self, rng: np.random.Generator) -> tuple[Problem, CascadeEnvironment]:
-        """One instance."""
+        """One instance.
+
+        Returns:
+            a problem, and the users who stop at their first click.
+        """
         liked = self._liked(rng)
         liked = liked[rng.permutation(len(liked))]
         train, test = np.array_split(liked, 2)

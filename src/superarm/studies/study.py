@@ -34,6 +34,8 @@ Curves: TypeAlias = Mapping[str, Array]
 Key = TypeVar("Key")
 
 PAPER_REPLICATES = 200
+USUAL = 0.0005
+"""Seconds per episode: the median of the settings that were measured."""
 
 
 class Setting(NamedTuple):
@@ -53,9 +55,9 @@ class Setting(NamedTuple):
         return {type(self.learner).__name__: self.learner}
 
     @property
-    def ahead(self) -> int:
-        """How many episodes it plays."""
-        return self.replicates * self.episodes
+    def seconds(self) -> float:
+        """How long one replicate takes, as far as is known."""
+        return costs().get(self.name, self.episodes * USUAL)
 
 
 @functools.cache
@@ -107,16 +109,13 @@ class Study:
         """Play what is not kept yet, all of it on the same workers, and keep each trace as soon as
         its last replicate arrives.
         """
-        asked = list(settings)
-        missing = self._missing(asked)
+        missing = self._missing(settings)
         for setting in missing:
             folder = self._path(setting).parent
             folder.mkdir(parents=True, exist_ok=True)
         together = [setting for setting in missing if self._device(setting) is None]
-        with self._line(asked) as line:
-            in_all = sum(one.ahead for one in asked)
-            left = sum(one.ahead for one in missing)
-            line.found(in_all - left)
+        with self._line() as line:
+            line.expect(sum(setting.replicates * setting.seconds for setting in missing))
             for setting in missing:
                 if self._device(setting) is not None:
                     self._play_on_device(setting, line)
@@ -139,7 +138,7 @@ class Study:
                 runs,
                 where,
                 costs=expected,
-                arrived=lambda run: line.played(run.game.episodes),
+                arrived=lambda k: line.played(settings[k].seconds),
             ):
                 trace.save(self._path(settings[k]))
                 line.name(settings[k].name)
@@ -152,7 +151,7 @@ class Study:
             episodes=setting.episodes,
             replicates=setting.replicates,
             seed=self.seed,
-            progress=lambda replicates: line.played(replicates * setting.episodes),
+            progress=lambda replicates: line.played(replicates * setting.seconds),
             device=self._device(setting),
         )
         trace.save(self._path(setting))
@@ -168,13 +167,12 @@ class Study:
         return work()
 
     @contextmanager
-    def _line(self, settings: Iterable[Setting]) -> Iterator[Line]:
-        """The line of the command, or one over these settings alone."""
+    def _line(self) -> Iterator[Line]:
+        """The line of the command, or one of its own."""
         if self.line is not None:
             yield self.line
             return
-        ahead = sum(setting.ahead for setting in settings)
-        with Line(ahead, shown=self.progress) as line:
+        with Line(shown=self.progress) as line:
             yield line
 
     def compare(
