@@ -33,7 +33,11 @@ def test_an_instance_shuffles_people_and_keeps_them_whole():
     assert world.mean[A].sum() == pytest.approx(15.0)
 
 
-def test_ads_match_the_paper(tmp_path):
+def test_ads_match_the_paper(tmp_path, monkeypatch):
+    for name, left_out in (("LEARNERS", "CombLinUCB"), ("OURS", "CombLinTS, logit")):
+        learners = dict(getattr(returns, name))
+        del learners[left_out]  # takes long, and nothing is claimed of it
+        monkeypatch.setattr(returns, name, learners)
     content = run(Study(out=tmp_path, workers=1, progress=False, replicates=1)).content
     at = {name: result["return_at"] for name, result in content["results"].items()}
     assert 0.64 <= at["CombLinTS"]["100"] <= 0.74
