@@ -7,10 +7,10 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/superarm reproduce all --out demo
 
-# the tests of a file stay on one core, so that no kernel is compiled twice; COVER=--cov=superarm counts the lines run
+# the tests of a file stay on one core, the longest files first (tests/conftest.py); COVER=--cov=superarm counts the lines run
 COVER ?=
 test: .venv/installed
-	$(BIN)/pytest --numprocesses 2 --dist loadfile $(COVER)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(COVER)
 
 # the tests of tensors, which `test` skips where PyTorch is not installed; it is large
 TORCH ?= torch
@@ -18,9 +18,10 @@ test-torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" --editable ".[dev,torch]"
 	$(BIN)/pytest --numprocesses 2 tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
 
-# the tests on a real Ray, which `test` skips where Ray is not installed
+# the tests on a real Ray and a real Dask, which `test` skips where they are not installed
+CLUSTER := --editable ".[dev,cluster]" "distributed>=2025.1"
 cluster: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,cluster]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CLUSTER)
 	$(BIN)/pytest tests/cluster
 
 # the page of the service in a real Chromium: Debian's package chromium, or one that playwright installs
@@ -67,10 +68,11 @@ dist: .venv/installed
 # ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
 # 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems for each oracle, all pairs of
 # kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000 damaged files; 100,000 requests
-# to a service, of which none may be answered with 5xx; 100 kills of workers and shards on Ray
+# to a service, of which none may be answered with 5xx; 50 kills of shards, 50 of workers on Ray and 50 of workers here
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
+	SUPERARM_PEOPLE=32561 $(BIN)/pytest tests/studies/test_beyond.py
 	SUPERARM_KILLS=200 $(BIN)/pytest tests/files/test_disk.py -k kills
 	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
 		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py
@@ -79,7 +81,7 @@ endurance: .venv/installed
 	SUPERARM_FUZZ=20000 $(BIN)/pytest tests/oracles/test_fuzzed_oracles.py
 	SUPERARM_SERVER_KILLS=1000 SUPERARM_POWER_CUTS=1000 SUPERARM_FLIPS=1000 \
 		$(BIN)/pytest -s tests/service/test_kills.py tests/service/test_power_cuts.py tests/service/test_opening.py
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,cluster]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CLUSTER)
 	SUPERARM_SHARD_KILLS=50 SUPERARM_WORKER_KILLS=50 SUPERARM_DECISIONS=1000 $(BIN)/pytest tests/cluster
 	$(BIN)/pytest tests/endurance
 

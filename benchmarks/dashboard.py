@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from superarm.agent.decisions import as_time, now
+from superarm.arrays import Array
 from superarm.service import agents, decisions, log
 from superarm.service.dashboard import items, listing, tallies
 from superarm.service.dashboard.baselines import baselines
@@ -51,14 +52,19 @@ DRAWN = 20
 """Of so many decisions, one has propensities."""
 
 
+def features(L: int) -> Array:
+    """The features of the items."""
+    Phi: Array = np.random.default_rng(1).standard_normal((L, D)) / np.sqrt(D)
+    return Phi
+
+
 def catalogue(L: int) -> CreateAgent:
     """The agent."""
-    Phi = np.random.default_rng(1).standard_normal((L, D)) / np.sqrt(D)
     body = {
         "name": "news",
         "learner": {"kind": "CombLinTS", "lam": 1.0, "sigma": 0.5},
         "oracle": {"kind": "TopK", "k": K},
-        "items": {"items": [f"article {i}" for i in range(L)], "features": Phi.tolist()},
+        "items": {"items": [f"article {i}" for i in range(L)], "features": features(L).tolist()},
     }
     return msgspec.convert(body, CreateAgent)
 
@@ -71,7 +77,7 @@ class Filling:
         self._agent = log.agents(database.read())["news"]
         self._rng = np.random.default_rng(2)
         self._names = [f"article {i}" for i in range(L)]
-        self._features = np.asarray(catalogue(L).items.features)  # type: ignore[union-attr]
+        self._features = features(L)
 
     def fill(self, n: int) -> None:
         """Append n events over some days."""

@@ -4,8 +4,10 @@ import argparse
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numba
 import numpy as np
 
 from superarm import Agent, CombLinTS, Population, TopK
@@ -13,6 +15,8 @@ from superarm.arrays.pools import one_blas_thread
 from superarm.contracts import Learner
 
 SIGMA = 0.3
+SHARDS = 8
+"""Shards in this process, for what it costs to deal users to them."""
 ALONE = 200
 """Users who are also served by an agent each, one after the other."""
 
@@ -62,6 +66,31 @@ def measure(learner: Learner, n: int, L: int, d: int, K: int, repeats: int) -> N
     print(f"  one agent per user: {alone:.3f} ms per choice, {alone * n / taken['choose']:.0f} x")
 
 
+def in_shards(learner: Learner, n: int, L: int, d: int, K: int, repeats: int) -> None:
+    """CPU time of all shards and of the head over that of one process, measured in turns."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((L, d))
+    users = [f"user {i}" for i in range(n)]
+    weights = SIGMA * rng.standard_normal((n, K))
+    given: dict[str, Any] = {"features": features, "oracle": TopK(K), "seed": 0}
+    both = [Population(learner, **given), Population(learner, shards=SHARDS, **given)]
+    taken: dict[str, list[list[float]]] = {"choose": [], "observe": []}
+    same = 0
+    numba.set_num_threads(1)  # threads that wait for work would be counted
+    with one_blas_thread():
+        for _ in range(repeats):
+            chosen = [population.choose(users) for population in both]
+            same += bool(np.array_equal(chosen[0], chosen[1]))
+            calls = {"choose": (users,), "observe": (users, chosen[0], weights)}
+            for name, call in calls.items():
+                runs = [partial(getattr(population, name), *call) for population in both]
+                taken[name].append([least(run, 1) for run in runs])
+    for name, costs in taken.items():
+        one, many = np.median(costs, axis=0)
+        print(f"  {name:8} in {SHARDS} shards {many:.1f} ms over {one:.1f} ms = {many / one:.2f}")
+    print(f"  {same} of {repeats} batches of choices are the same")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=10_000)
@@ -73,6 +102,7 @@ def main() -> None:
     sizes = (given.users, given.items, given.features, given.chosen, given.repeats)
     for learner in (CombLinTS(lam=1.0, sigma=SIGMA), CombLinTS()):
         measure(learner, *sizes)
+        in_shards(learner, *sizes)
 
 
 if __name__ == "__main__":

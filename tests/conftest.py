@@ -1,13 +1,45 @@
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from threadpoolctl import threadpool_limits
+
+LONGEST = (
+    "agent/test_agent.py",  # compiles most kernels
+    "test_contributing.py",  # needs none of them meanwhile
+    "studies/test_ads.py",
+    "service/test_kills.py",
+    "offline/test_estimates.py",
+    "test_readme.py",
+    "studies/test_report.py",
+    "studies/test_beyond.py",
+    "simulation/test_episodes.py",
+    "cli/test_cli.py",
+    "beliefs/test_logit.py",
+    "beliefs/test_tuned.py",
+    "service/test_service_page.py",
+    "service/test_demo_service.py",
+    "oracles/test_kernel_cache.py",
+    "test_notebooks.py",
+    "test_decide.py",
+    "test_learners.py",
+    "beliefs/test_appended.py",
+)
+"""The files that take ten seconds or more."""
 
 if (
     shutil.which("nvidia-smi") is None
 ):  # Triton must know before kernels are defined that they run in its interpreter
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first, so that no core waits at the end for the other, and the kernels
+    that many files need are in the cache by then."""
+    here = Path(__file__).parent
+    place = {here / name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -23,12 +23,14 @@ def covariance(belief):
     ids=lambda x: f"{x:g}",
 )
 def test_posterior_against_80_digits(lam, sigma):
-    """After every episode: the first two are the hard ones, where some directions are known and
-    others are not."""
+    """The first two episodes are the hard ones, where some directions are known and others are
+    not; the third is the first of full rank."""
     phi, w = feedback(seed=0, n=8, K=10, d=24)
     belief = gaussian.prior(24, lam)
     for t in range(8):
         belief = gaussian.condition(belief, phi[t], w[t], sigma)
+        if 2 < t < 7:
+            continue
         mean, Sigma = mpmath_posterior(phi[: t + 1], w[: t + 1], lam, sigma)
         assert np.linalg.norm(gaussian.mean(belief) - mean) <= 1e-6 * np.linalg.norm(mean)
         assert np.linalg.norm(covariance(belief) - Sigma) <= 1e-6 * np.linalg.norm(Sigma)
@@ -106,13 +108,13 @@ def test_absorbing_a_factor_is_conditioning_on_its_rows():
     np.testing.assert_allclose(at_once.log_scale, one_by_one.log_scale, rtol=1e-12)
 
 
-STEPS = int(os.environ.get("SUPERARM_STEPS", "60_000"))
+STEPS = int(os.environ.get("SUPERARM_STEPS", "20_000"))
 """`make endurance` takes a million, which is a minute."""
 
 
 def test_many_forgetting_updates_then_as_many_idle_ones():
     """A single direction is observed but for the first two rows, so all else fades."""
-    start, d, keep = gaussian.prior(2, 5.0), 2, 0.999
+    start, d, keep = gaussian.prior(2, 5.0), 2, 0.997
     rng = np.random.default_rng(0)
     phi = np.stack([np.ones(STEPS), 1e-3 * rng.standard_normal(STEPS)], axis=-1)[:, None]
     w = rng.standard_normal((STEPS, 1))

@@ -72,15 +72,29 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
     Returns:
         a matplotlib figure.
     """
-    n = len(explanation.items)
-    items = range(n)
     figure = panels(
-        (9, 1.4 + 0.45 * n),
+        (9, 1.4 + 0.45 * len(explanation.items)),
         columns=2,
         sharey=True,
         width_ratios=[3, 1],
     )
     bars, chosen = figure.axes
+    _draw_scores(bars, explanation, names)
+    _draw_chosen(chosen, explanation)
+    bars.invert_yaxis()
+    figure.legend(
+        *bars.get_legend_handles_labels(),
+        loc="outside right upper",
+        frameon=False,
+        fontsize=8,
+    )
+    return figure
+
+
+def _draw_scores(axes: Axes, explanation: Explanation, names: Sequence[str] | None) -> None:
+    """A bar per item, of the ten features that contribute most, and the score with two stds."""
+    n = len(explanation.items)
+    items = range(n)
     parts = np.column_stack([explanation.contributions, explanation.deviation])
     names = names or explanation.names or [f"feature {j}" for j in range(parts.shape[1] - 1)]
     labels = [*names, "own"]
@@ -90,10 +104,10 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
         part = parts[:, j]
         if part.any():
             start = np.where(part >= 0, right, left)
-            bars.barh(items, part, left=start, label=labels[j], height=0.6)
+            axes.barh(items, part, left=start, label=labels[j], height=0.6)
             right += part.clip(min=0)
             left += part.clip(max=0)
-    bars.errorbar(
+    axes.errorbar(
         explanation.score,
         items,
         xerr=2 * explanation.std,
@@ -101,29 +115,25 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
         capsize=3,
         label="score, two std",
     )
-    chosen.barh(
-        items,
-        explanation.chosen,
-        xerr=2 * explanation.chosen_se,
-        color="0.6",
-        height=0.6,
-    )
     finish(
-        bars,
+        axes,
         yticks=items,
         yticklabels=[str(item) for item in explanation.items],
         ylabel="item",
         xlabel="score",
     )
-    finish(chosen, xlabel="probability of being chosen", xlim=(0, 1.02))
-    bars.invert_yaxis()
-    figure.legend(
-        *bars.get_legend_handles_labels(),
-        loc="outside right upper",
-        frameon=False,
-        fontsize=8,
+
+
+def _draw_chosen(axes: Axes, explanation: Explanation) -> None:
+    """How likely each item is to be chosen, with two standard errors."""
+    axes.barh(
+        range(len(explanation.items)),
+        explanation.chosen,
+        xerr=2 * explanation.chosen_se,
+        color="0.6",
+        height=0.6,
     )
-    return figure
+    finish(axes, xlabel="probability of being chosen", xlim=(0, 1.02))
 
 
 def panels(

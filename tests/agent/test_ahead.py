@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import superarm
+from kernels import FAMILIES
 from superarm import (
     CombLinTS,
     Quota,
@@ -17,7 +18,7 @@ from superarm import (
     minimize,
     warm_up,
 )
-from superarm.agent.ahead import EXAMPLES, compile_all
+from superarm.agent.ahead import compile_all, compiled_oracles
 from superarm.arrays.compiled import compiled
 from superarm.arrays.dots import are_many
 from superarm.errors import InfeasibleError, ParameterError
@@ -93,7 +94,8 @@ def test_each_oracle_with_kernels_is_among_the_examples():
     """What has none is named here."""
     plain = {"Assignment", "Matroid", "Orienteering", "Slate", "VehicleRoutes"}
     oracles = {name for name in superarm.oracles.__all__ if name[0].isupper()}
-    assert oracles - plain <= set(EXAMPLES)
+    assert oracles - plain == set(compiled_oracles())
+    assert set(compiled_oracles()) <= set(FAMILIES)  # what processes, threads and caches share
 
 
 def test_a_message_says_what_takes_so_long_and_is_no_warning(tmp_path):

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -172,3 +174,20 @@ def test_a_factor_that_becomes_steep_has_its_widths_computed_anew():
     assert (widths(apart, unseen.Phi) ** 2 > LEAST * np.sum(unseen.Phi**2, axis=-1)).all()
     assert after.age == apart.age == 0
     np.testing.assert_array_equal(after.squared[others], apart.squared)
+
+
+@pytest.mark.parametrize("batch", [(50,), (5, 10)])
+def test_widths_of_repeated_features_are_computed_once(batch):
+    Phi = np.random.default_rng(0).standard_normal((2000, 20))
+    model = CombLinUCB(lam=2.0, sigma=1.0, c=1.0).model
+    repeated = Problem(np.broadcast_to(Phi, (*batch, *Phi.shape)), TopK(3))
+    tracemalloc.start()
+    try:
+        belief = model.prior(repeated)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 * Phi.nbytes / 4
+    lengths = np.linalg.norm(Phi, axis=-1)
+    found = widths(belief, repeated.Phi)
+    np.testing.assert_allclose(found, np.broadcast_to(2.0 * lengths, found.shape))

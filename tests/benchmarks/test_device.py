@@ -3,8 +3,8 @@ import json
 import pytest
 
 torch = pytest.importorskip("torch")
-import device as device_bench  # noqa: E402
-from device import PHASES, as_text, main, measure  # noqa: E402
+import device as device_bench  # noqa: E402  the line above has asked for Torch
+from device import PHASES, as_text, main, measure  # noqa: E402  as above
 
 torch.set_num_threads(1)
 

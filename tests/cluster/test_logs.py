@@ -230,7 +230,7 @@ def test_items_with_deviations(tmp_path, learner, labels):
     fewer = learned.agent(features=Phi[:10], items=ids[:10], oracle=TopK(3), seed=0)
     assert float(fewer.belief.rows) > 0
     with pytest.raises(ParameterError, match="knows items"):
-        learned.belief  # noqa: B018
+        learned.belief  # noqa: B018  asking is what is refused
 
 
 def test_items_alone(tmp_path):

@@ -150,8 +150,6 @@ def test_saved_from_shards_and_loaded_into_others(tmp_path):
 def test_what_is_refused():
     with pytest.raises(ParameterError, match="shards"):
         make(shards=0)
-    with pytest.raises(ClusterError, match="nothing answers"):
-        make(cluster="127.0.0.1:1")
     population = make(shards=2)
     with pytest.raises(ItemsError):
         population.observe(["a"], [[L]], [[1.0]])

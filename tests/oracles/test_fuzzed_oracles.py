@@ -33,6 +33,7 @@ from superarm import (
     SpanningTree,
     TopK,
 )
+from superarm.agent.ahead import compiled_oracles
 from superarm.errors import InfeasibleError
 
 COUNT = int(os.environ.get("SUPERARM_FUZZ", "500"))
@@ -318,6 +319,11 @@ PROBLEMS = {
     "SpanningTree": spanning_tree,
     "TopK": top_k,
 }
+
+
+def test_every_oracle_with_kernels_has_problems():
+    heuristic = {"Tour"}
+    assert set(compiled_oracles()) - heuristic <= set(PROBLEMS)
 
 
 # whose K may be more than any set has, as that is hard to find

@@ -3,11 +3,11 @@
 import numpy as np
 import uvicorn.lifespan.on
 import uvicorn.loops.uvloop
-import uvicorn.protocols.http.httptools_impl  # noqa: F401
+import uvicorn.protocols.http.httptools_impl  # noqa: F401  imported for those that fork from here
 
 import superarm.cli
 import superarm.service.http
-import superarm.service.sqlite  # noqa: F401
+import superarm.service.sqlite  # noqa: F401  as above
 from superarm import CombLinTS, CombUCB1, Problem, TopK
 from superarm.decide import warm_up
 

@@ -340,7 +340,7 @@ def test_learning_goes_from_context_to_context_where_itemwise_learning_does_not(
 
 def test_the_adversary_hurts_and_is_learned_from():
     learners = {name: LINEAR[name] for name in ("ts", "ucb")}
-    exogenous, against = (play(Users(adversary=a), learners, 40, 40) for a in (False, True))
+    exogenous, against = (play(Users(adversary=a), learners, 40, 24) for a in (False, True))
     for name in learners:
         regret = against.regret(name)
         more, se = mean_se(regret[:, -1] - exogenous.regret(name)[:, -1])

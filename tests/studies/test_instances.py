@@ -2,13 +2,13 @@
 
 import pytest
 
-from superarm import RandomChoice, simulate
+from superarm import CombMixTS, RandomChoice, simulate
 from superarm.errors import ParameterError
 from superarm.studies.ads import Ads
 from superarm.studies.clicks import Clicks
 from superarm.studies.demo import BernoulliLongestPath
 from superarm.studies.drift import Drift
-from superarm.studies.explore import Deviating
+from superarm.studies.explore import PROBLEMS, Deviating
 from superarm.studies.longest_path import LongestPath
 from superarm.studies.slates import Page, Recommendation
 
@@ -30,6 +30,13 @@ def test_any_learner_plays(instance):
     trace = simulate(instance, [RandomChoice()], episodes=3, replicates=2, progress=False)
     assert trace.regret("RandomChoice").shape == (2, 3)
     assert trace.settings["instance"] == repr(instance)
+
+
+@pytest.mark.parametrize("name", sorted(PROBLEMS.keys() - {"artists"}))  # its data may be absent
+def test_combmixts_plays_all_problems_of_exploration(name):
+    instance, _ = PROBLEMS[name]
+    trace = simulate(instance, [CombMixTS()], episodes=2, replicates=1, workers=1, progress=False)
+    assert trace.regret("CombMixTS").shape == (1, 2)
 
 
 @pytest.mark.parametrize(

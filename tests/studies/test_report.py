@@ -10,7 +10,17 @@ from matplotlib.figure import Figure
 
 from superarm.cli import EXPERIMENTS
 from superarm.errors import DataError
-from superarm.studies import ads, artists, beyond, explore, longest_path, returns, words
+from superarm.studies import (
+    ads,
+    artists,
+    beyond,
+    calibration,
+    explore,
+    longest_path,
+    returns,
+    words,
+)
+from superarm.studies.longest_path import LongestPath
 from superarm.studies.page import DPI, Picture, Section, Table, write_page
 from superarm.studies.report import regret_table, reproduce
 from superarm.studies.study import Study
@@ -105,6 +115,12 @@ def test_all_goes_on_without_last_fm(tmp_path, monkeypatch):
     one = {"CombLinTS": returns.LEARNERS["CombLinTS"]}
     monkeypatch.setattr(returns, "LEARNERS", one)
     monkeypatch.setattr(returns, "OURS", {})
+    problems = {"paths": (LongestPath(m=2, d=3), 10), "artists": explore.PROBLEMS["artists"]}
+    monkeypatch.setattr(explore, "PROBLEMS", problems)
+    monkeypatch.setattr(calibration, "IMPORTANCE", calibration.IMPORTANCE[:1])
+    monkeypatch.setattr(calibration, "RATES", calibration.RATES[:1])
+    calibrate = calibration.run
+    monkeypatch.setattr(calibration, "run", lambda study, _: calibrate(study, 2))
     study = Study(out=tmp_path, progress=False, replicates=2, episodes=100)
     small = Study(out=tmp_path, progress=False, replicates=2, episodes=10)
     sweeps = {"m": [2, 3, 4], "d": [2, 3, 4]}

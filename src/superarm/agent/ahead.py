@@ -76,6 +76,16 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
 """What has kernels, by name: an oracle or a learner of each kind."""
 
 
+def compiled_oracles() -> list[str]:
+    """The names of the oracles that have kernels.
+
+    >>> from superarm.agent.ahead import compiled_oracles
+    >>> "TopK" in compiled_oracles(), "CombTS" in compiled_oracles()
+    (True, False)
+    """
+    return [name for name, make in EXAMPLES.items() if isinstance(make(), Oracle)]
+
+
 class Compiled(NamedTuple):
     """What has been compiled, and how long it took; next to nothing if it was before."""
 

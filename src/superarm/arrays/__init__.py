@@ -158,12 +158,19 @@ def matvec(M: Features | Selection, v: Array) -> Array:
 
 def nonzero_rows(M: Array) -> Array:
     """Whether each row has an entry other than zero: (*B, K, d) -> (*B, K) bool."""
-    if isinstance(M, np.ndarray) and M.size > PART:
-        # sums of squares are faster to take; one that is zero may be of tiny numbers
-        squares = np.einsum("...kd,...kd->...k", M, M)
-        if squares.all():
-            return np.ones(M.shape[:-1], np.bool_)
+    if isinstance(M, np.ndarray) and M.size > PART and _clearly_nonzero(M):
+        return np.ones(M.shape[:-1], np.bool_)
     return namespace(M).any(M, axis=-1)
+
+
+def _clearly_nonzero(M: Array) -> bool:
+    """Whether a quick look tells that no row is zero: at the first column, or at sums of squares,
+    which may be zero for tiny numbers too.
+    """
+    if M[..., 0].all():
+        return True
+    squares = np.einsum("...kd,...kd->...k", M, M)
+    return bool(squares.all())
 
 
 def with_column(M: Array, v: Array, scale: Array | float) -> Array:

@@ -134,9 +134,8 @@ def _count_rows(stats: Array, rows: Array, times: Array) -> None:
                 continue
             for j in range(rows.shape[2]):
                 x = rows[b, k, j]
-                if x != 0:
-                    stats[b, 0, j] += v
-                    stats[b, 1, j] += v * (x * x)
+                stats[b, 0, j] += v * (x != 0)
+                stats[b, 1, j] += v * (x * x)
                 stats[b, 2, j] = min(stats[b, 2, j], x)
                 stats[b, 3, j] = max(stats[b, 3, j], x)
 

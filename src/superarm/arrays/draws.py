@@ -8,11 +8,14 @@ import numpy as np
 from superarm.arrays.counters import Counter
 from superarm.arrays.kinds import Array, Rng
 from superarm.arrays.numpy import as_like, to_numpy
+from superarm.arrays.streams import Streams
 from superarm.errors import ParameterError
 
 
 def normal(rng: Rng, like: Array) -> Array:
     """Independent draws from N(0, 1), in the shape of `like`."""
+    if isinstance(rng, Streams) and len(rng) == len(like):
+        return as_like(like, rng.normal(like.shape[1:]))
     return _draw(
         rng,
         lambda g, shape: g.standard_normal(shape),

@@ -274,10 +274,12 @@ def factor_of_rows(Phi: Array, w: Array, root: Array | float, present: Array) ->
         strict=True,
     )
     step = max(1, PART // (d + 1))
+    memory = np.empty((d + 1) * min(step, K))
     for F, rows, weights, scale, keep in entries:
         for start in range(0, K, step):
             part = slice(start, start + step)
-            block = np.empty((len(rows[part]), d + 1), order="F")
+            taken = len(rows[part])
+            block = memory[: taken * (d + 1)].reshape(taken, d + 1, order="F")
             block[:, :d] = rows[part]
             block[:, d] = weights[part]
             if scaled:

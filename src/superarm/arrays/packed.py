@@ -111,18 +111,18 @@ def absorb_rows(data: Array, users: Array, Phi: Array, A: Array, w: Array, keep:
 
 
 @compiled
-def _join(
-    R: Array, T: Array, dots: Array, data: Array, users: Array, start: Array, sigma: float
-) -> None:
-    """Make R (D, D, LANES) the factors of at most LANES users: `start` with the rows of their
-    triangles, divided by σ. A user of -1 has none.
+def _joined(data: Array, users: Array, start: Array, sigma: float) -> Array:
+    """The factors (D, D, LANES) of at most LANES users: `start` with the rows of their triangles,
+    divided by σ. A user of -1 has none.
     """
     D = start.shape[1]
+    R = np.zeros((D, D, LANES))
+    T = np.zeros((D, D, LANES))
+    dots = np.empty((D, LANES))
     for r in range(D):
         for c in range(r, D):
             for i in range(LANES):
                 R[r, c, i] = start[r, c]
-                T[r, c, i] = 0.0
     share = 1.0 / sigma
     for i in range(len(users)):
         if users[i] < 0:
@@ -135,6 +135,7 @@ def _join(
                 at += 1
     for j in range(D):
         _reflect(R, T, j + 1, j, dots)  # the rows below hold nothing in this column
+    return R
 
 
 @compiled
@@ -144,12 +145,9 @@ def fill_factors(out: Array, data: Array, users: Array, start: Array, sigma: flo
     """
     D = start.shape[1]
     for block in prange((len(users) + LANES - 1) // LANES):
-        R = np.zeros((D, D, LANES))
-        T = np.empty((D, D, LANES))
-        dots = np.empty((D, LANES))
         first = block * LANES
         some = users[first : first + LANES]
-        _join(R, T, dots, data, some, start, sigma)
+        R = _joined(data, some, start, sigma)
         for i in range(len(some)):
             for r in range(D):
                 for c in range(D):
@@ -164,14 +162,10 @@ def fill_thetas(
     their noise (n, d).
     """
     d = theta.shape[1]
-    D = d + 1
     for block in prange((len(users) + LANES - 1) // LANES):
-        R = np.empty((D, D, LANES))
-        T = np.empty((D, D, LANES))
-        dots = np.empty((D, LANES))
         first = block * LANES
         some = users[first : first + LANES]
-        _join(R, T, dots, data, some, start, sigma)
+        R = _joined(data, some, start, sigma)
         x = np.zeros((d, LANES))
         for i in range(len(some)):
             for r in range(d):

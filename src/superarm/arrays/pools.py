@@ -1,6 +1,7 @@
 """BLAS on one thread, where pieces of work are so small that threads would wait for each other."""
 
 import functools
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,17 @@ _lock = threading.Lock()
 _inside: list[Any] = []  # what ends the limit, once for each that is inside
 
 
-@functools.cache
-def _pools() -> ThreadpoolController:
-    """The thread pools of the process; to find them takes a millisecond."""
+@functools.lru_cache(maxsize=1)
+def _pools(modules: int) -> ThreadpoolController:
+    """The thread pools of the process. To find them takes a millisecond, so it is done again only
+    where more modules were imported, which may have brought others.
+    """
     return ThreadpoolController()
+
+
+def _limited() -> Any:
+    pools = _pools(len(sys.modules))
+    return pools.limit(limits=1, user_api="blas")
 
 
 @contextmanager
@@ -30,7 +38,7 @@ def one_blas_thread() -> Iterator[None]:
         array([1., 1.])
     """
     with _lock:
-        limit = _inside[0] if _inside else _pools().limit(limits=1, user_api="blas")
+        limit = _inside[0] if _inside else _limited()
         _inside.append(limit)
     try:
         yield

@@ -1,4 +1,4 @@
-"""NumPy's generators for many seeds at once.
+"""What NumPy's generators start from, for many seeds at once.
 
 `numpy.random.default_rng` spends nearly all of its time on making random words of a seed, by many
 small steps of Python's. Here one kernel makes those of all seeds, and they are the same.
@@ -37,19 +37,17 @@ class _Words(ISeedSequence):
         return self._words
 
 
-def generators(seeds: Sequence[int]) -> list[np.random.Generator]:
-    """The generator that `numpy.random.default_rng` makes of each seed below 2**63.
-
-    >>> import numpy as np
-    >>> from superarm.arrays.seeding import generators
-    >>> (seven,) = generators([7])
-    >>> bool(seven.random() == np.random.default_rng(7).random())
-    True
-    """
+def words_of(seeds: Sequence[int]) -> Array:
+    """The words from which PCG64 starts, (n, 4), for each seed below 2**63."""
     words = np.empty((len(seeds), 4), np.uint64)
     _make_words(np.array(seeds, np.int64), words.view(np.int64))
-    sequences: list[Any] = list(map(_Words, words))
-    return [np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences]
+    return words
+
+
+def generator_of(words: Array) -> np.random.Generator:
+    """The generator that starts from words."""
+    sequence: Any = _Words(words)
+    return np.random.Generator(np.random.PCG64(sequence))
 
 
 @compiled

@@ -61,7 +61,11 @@ def with_widths(belief: Factored, Phi: Features) -> Widths:
     """
     if is_product(Phi):
         return _without_widths(belief, Phi)
-    squared = gaussian.std(belief, Phi) ** 2
+    return _with(belief, Phi, gaussian.std(belief, Phi) ** 2)
+
+
+def _with(belief: Factored, Phi: Array, squared: Array) -> Widths:
+    """The belief with these squared widths, which were computed just now."""
     direction = probe_direction(Phi)
     return Widths(
         belief.factor,
@@ -126,7 +130,14 @@ class WidthsModel(FactoredModel):
 
     def prior(self, problem: Problem) -> Widths:
         """Σ_1 = λ²I, θ̄_1 = 0, and λ‖φ_e‖."""
-        return with_widths(super().prior(problem), problem.Phi)
+        belief = super().prior(problem)
+        Phi = problem.Phi
+        if is_product(Phi) or (one := only_one(Phi)) is None:
+            return with_widths(belief, Phi)
+        # all start alike, so that the widths of repeated features are computed once
+        alone = super().prior(Problem(one, problem.oracle))
+        squared = np.broadcast_to(gaussian.std(alone, one) ** 2, Phi.shape[:-1])
+        return _with(belief, Phi, squared)
 
     def std(self, belief: Widths, problem: Problem) -> Array:
         """√(φ_eᵀ Σ_t φ_e): (*B, L)."""

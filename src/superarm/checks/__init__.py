@@ -19,6 +19,7 @@ from superarm.arrays import (
     sparse_arrays,
     to_numpy,
 )
+from superarm.arrays.numpy import PART
 from superarm.errors import FeaturesError, ParameterError, WeightsError
 
 
@@ -182,8 +183,8 @@ def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
 
 
 def _check_finite(Phi: Array) -> None:
-    """A part at a time, so that a catalogue larger than memory passes through."""
-    step = max(1, 2**20 * len(Phi) // max(Phi.size, 1))
+    """A part at a time, which stays in the cache: so a catalogue larger than memory passes."""
+    step = max(1, PART * len(Phi) // max(Phi.size, 1))
     for start in range(0, len(Phi), step):
         finite = np.isfinite(Phi[start : start + step])
         if not finite.all():

@@ -132,6 +132,16 @@ examples:
         help="play on the Ray cluster there, such as 10.0.0.1:6379 (needs superarm[cluster])",
     )
     _add_common(parser)
+    _add_longest_path(parser)
+    parser.set_defaults(
+        out=Path("reproduction"),
+        command=_reproduce,
+        after=" Finished settings are kept: give the same command again to go on.",
+    )
+
+
+def _add_longest_path(parser: argparse.ArgumentParser) -> None:
+    """The options of one experiment, which are left out where they are not given."""
     path = parser.add_argument_group("longest-path only", argument_default=argparse.SUPPRESS)
     _add_numbers(
         path,
@@ -164,11 +174,6 @@ examples:
         action="append",
         choices=["m", "d", "sigma", "lambda"],
         help="vary one parameter; repeatable",
-    )
-    parser.set_defaults(
-        out=Path("reproduction"),
-        command=_reproduce,
-        after=" Finished settings are kept: give the same command again to go on.",
     )
 
 

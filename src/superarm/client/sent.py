@@ -205,7 +205,8 @@ def _named(decision: RemoteDecision | str, given: list[Any]) -> list[Any]:
     if isinstance(decision, str):
         return ids(given)
     chosen = Catalogue(decision.items)
-    return chosen.ids_of(chosen.positions(given)).tolist()  # type: ignore[no-any-return]
+    named: list[Any] = chosen.ids_of(chosen.positions(given)).tolist()
+    return named
 
 
 def without_none(**given: Any) -> dict[str, Any]:

@@ -97,7 +97,8 @@ def steps(work: Work[T], retries: int) -> Steps[T]:
             answer = yield from _answered(request, retries)
             request = work.send(_content(answer))
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        result: T = end.value
+        return result
 
 
 def _answered(request: Request, retries: int) -> Steps[Answer]:

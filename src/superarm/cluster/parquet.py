@@ -69,7 +69,7 @@ def files_of(paths: Any) -> list[str]:
         text = str(each)
         matches = [text]
         if glob.has_magic(text):  # also of absolute paths, which Path.glob refuses
-            matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207
+            matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  as said above
         if not matches:
             raise DataError(f"no file matches {text}")
         found += matches

@@ -331,9 +331,9 @@ class Shard:
 
 def _without(w: Array, places: Array, rows: slice) -> Array:
     """The weights of the items at `rows`, with -inf for those at `places`."""
-    if not len(places):
-        return w
     here = places[(places >= rows.start) & (places < rows.stop)]
+    if not len(here):
+        return w
     without = w.copy()
     without[here - rows.start] = -np.inf
     return without

@@ -46,7 +46,7 @@ def predicted(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> t
             "take a linear model, as Greedy()"
         )
     rng = np.random.default_rng(0)  # for a learner that draws: valid too, but Greedy is better
-    rows = np.stack([as_float64(take_rows(log.Phi[i], log.A[i])) for i in range(log.n)])
+    rows = _logged_rows(log)
     adds_constant = is_clicks(log.w) and not _has_constant(rows[log.A >= 0])
     problem = problem_of(log, 0, TopK(1))
     if adds_constant:
@@ -74,6 +74,16 @@ def predicted(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> t
             direct[i] = q[i] @ w_hat
             of_logged[i] = w_hat[log.A[i]]
     return direct, np.where(log.A >= 0, of_logged, 0.0)
+
+
+def _logged_rows(log: Log) -> Array:
+    """The features of the logged items, zero where A pads: (n, K, d)."""
+    shared = log.Phi[0]
+    if all(Phi is shared for Phi in log.Phi):
+        flat = as_float64(take_rows(shared, log.A.reshape(-1)))
+        rows: Array = flat.reshape(*log.A.shape, -1)
+        return rows
+    return np.stack([as_float64(take_rows(log.Phi[i], log.A[i])) for i in range(log.n)])
 
 
 def _has_constant(rows: Array) -> bool:

@@ -243,7 +243,7 @@ async def put_items(service: Service, name: str, body: Items) -> ItemsTaken:
     position = await service.written(work)
     await service.published(position, name)
     before = 0 if folded.state is None else folded.state.catalogue.n
-    n = after.state.catalogue.n  # type: ignore[union-attr]
+    n = after.state.catalogue.n  # type: ignore[union-attr] # it has items
     added = n - before
     return ItemsTaken(added=added, updated=len(event.items) - added, items=n, position=position)
 
@@ -258,7 +258,7 @@ async def remove_items(service: Service, name: str, body: RemoveItems) -> ItemsG
     work = commits.change(name, folded.created_at, event, folded.position)
     position = await service.written(work)
     await service.published(position, name)
-    n = after.state.catalogue.n  # type: ignore[union-attr]
+    n = after.state.catalogue.n  # type: ignore[union-attr] # it has items
     return ItemsGone(removed=len(ids), items=n, position=position)
 
 

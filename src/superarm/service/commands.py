@@ -46,7 +46,7 @@ examples:
   superarm serve --host 0.0.0.0 --expose --ssl-certfile cert.pem --ssl-keyfile key.pem""",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_data(parser)
+    _add_place(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address (default: 127.0.0.1)")
     parser.add_argument(
         "--port", type=int, default=8000, help="port, 0 for a free one (default: 8000)"
@@ -79,7 +79,7 @@ def _add_keys(commands: Any) -> None:
     )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     create = actions.add_parser("create", help="print a new key, alone")
-    _add_data(create)
+    _add_place(create)
     create.add_argument(
         "--scope",
         action="append",
@@ -90,11 +90,11 @@ def _add_keys(commands: Any) -> None:
     create.add_argument("--note", default="", help="whose it is")
     create.set_defaults(command=_create_key, after="")
     listed = actions.add_parser("list", help="all keys, without what is secret of them")
-    _add_data(listed)
+    _add_place(listed)
     listed.set_defaults(command=_list_keys, after="")
     revoke = actions.add_parser("revoke", help="let a key be none")
     revoke.add_argument("id", help="as in the list")
-    _add_data(revoke)
+    _add_place(revoke)
     revoke.set_defaults(command=_revoke_key, after="")
 
 
@@ -169,13 +169,7 @@ def _add_backup(commands: Any) -> None:
         epilog="example: superarm backup --data superarm-data backup.db",
     )
     parser.add_argument("target", type=Path, metavar="FILE", help="a new file")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path("superarm-data"),
-        metavar="DIR",
-        help="the folder of the service (default: superarm-data)",
-    )
+    _add_data(parser)
     parser.set_defaults(command=_backup, after=" Nothing was written.")
 
 
@@ -191,6 +185,10 @@ def _add_data(parser: Any) -> None:
         metavar="DIR",
         help="the folder of the service (default: superarm-data)",
     )
+
+
+def _add_place(parser: Any) -> None:
+    _add_data(parser)
     parser.add_argument("--database", metavar="URL", help="postgresql://..., in place of a folder")
 
 

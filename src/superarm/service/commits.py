@@ -28,6 +28,9 @@ from superarm.service.log import Tail
 from superarm.service.problems import Conflict, NotFound, Unfit
 from superarm.service.wire import Made
 
+TOKEN = 16
+"""Letters of what makes the id of a decision one that nobody can guess: 64 bits."""
+
 Work = Callable[[Tail], Any]
 
 
@@ -138,9 +141,10 @@ def made(position: int, time: str, event: Decided) -> Made:
     )
 
 
-def token() -> str:
-    """What makes the id of a decision one that nobody can guess."""
-    return secrets.token_hex(8)
+def tokens(n: int) -> list[str]:
+    """What makes the ids of decisions such as nobody can guess."""
+    text = secrets.token_hex(n * TOKEN // 2)
+    return [text[i : i + TOKEN] for i in range(0, n * TOKEN, TOKEN)]
 
 
 def position_of(key: str) -> int | None:

@@ -92,9 +92,6 @@ class Connection(Protocol):
     def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
         """All rows of the answer."""
 
-    def execute_each(self, sql: str, given: Sequence[Sequence[Any]]) -> None:
-        """Do it once for each of what is given, without an answer."""
-
     def rows(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Row]:
         """The rows of the answer, one after the other."""
 

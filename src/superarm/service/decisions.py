@@ -15,7 +15,7 @@ from superarm.agent.record import Chosen, chosen_each, record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
 from superarm.arrays import repeated
-from superarm.arrays.seeding import generators
+from superarm.arrays.streams import Streams
 from superarm.contexts import InContext
 from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log
@@ -46,7 +46,17 @@ from superarm.service.wire import (
 
 
 async def decide(service: Service, name: str, body: Decide, key: str | None = None) -> Made:
-    """A decision, once it is on disk.
+    """A decision, once it is on disk."""
+    return await decided(service, name, body, key)
+
+
+def decided(
+    service: Service,
+    name: str,
+    body: Decide,
+    key: str | None = None,
+) -> "asyncio.Future[Made]":
+    """A decision that is there once it is on disk.
 
     Args:
         service: where the agent is.
@@ -55,8 +65,7 @@ async def decide(service: Service, name: str, body: Decide, key: str | None = No
         key: with the same key, the same decision is made but once.
     """
     wanted = Wanted(name, body, key)
-    made: Made = await service.decided(decide_all, wanted, wanted.whose, 1 + body.draws)
-    return made
+    return service.decided(decide_all, wanted, wanted.whose, 1 + body.draws)
 
 
 class Wanted(NamedTuple):
@@ -98,7 +107,8 @@ def _decided(service: Service, wanted: Wanted) -> Work | Exception:
     try:
         folded, state = service.ready(wanted.name)
         call = asked_by(service.limits, folded, state, wanted.body)
-        seed = secrets.randbits(SEED_BITS)
+        (seed,) = _seeds(1)
+        (token,) = commits.tokens(1)
         rng = np.random.default_rng(seed)
         start = time.perf_counter()
         chosen = call.decided(rng)
@@ -107,7 +117,7 @@ def _decided(service: Service, wanted: Wanted) -> Work | Exception:
         made = record(call, chosen, seed, rng, wanted.body.draws, seconds)
         explored = service.looks.explored(wanted.name, call, chosen)
         one = Chosen(chosen, list(made.items), made.features)
-        return _work(service.limits, folded, wanted, one, seed, explored, made.propensity)
+        return _work(service.limits, folded, wanted, one, seed, token, explored, made.propensity)
     except Exception as error:  # who waits is told, and the others are decided for
         return error
 
@@ -117,8 +127,8 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
     try:
         folded, state = service.ready(name)
         contexts = [in_context(state, one.body.context) for one in wanted]
-        seeds = [secrets.randbits(SEED_BITS) for _ in wanted]
-        rngs = generators(seeds)
+        seeds = _seeds(len(wanted))
+        rngs = Streams(seeds)
         start = time.perf_counter()
         call = asked(state, _shared(state, contexts), None, None)
         chosen = call.decided(rngs)
@@ -126,10 +136,18 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
         made = chosen_each(call, chosen)
         explored: list[bool | None] = [None] * len(wanted)
         explored[0] = service.looks.explored(name, call.of_user(0), chosen[0])
-        each = zip(wanted, made, seeds, explored, strict=True)
+        tokens = commits.tokens(len(wanted))
+        each = zip(wanted, made, seeds, tokens, explored, strict=True)
         return [_work(service.limits, folded, *one) for one in each]
     except SuperarmError:  # of one of them, or of a learner whose features stay
         return [_decided(service, one) for one in wanted]
+
+
+def _seeds(n: int) -> list[int]:
+    """Seeds that nobody can guess."""
+    words = np.frombuffer(secrets.token_bytes(8 * n), np.uint64)
+    seeds: list[int] = (words >> (64 - SEED_BITS)).tolist()
+    return seeds
 
 
 def _shared(state: State, contexts: list[Any]) -> Any:
@@ -146,6 +164,7 @@ def _work(
     wanted: Wanted,
     chosen: Chosen,
     seed: int,
+    token: str,
     explored: bool | None,
     propensity: tuple[float, ...] | None = None,
 ) -> Work:
@@ -155,7 +174,7 @@ def _work(
     body = wanted.body
     Phi = chosen.features
     event = Decided(
-        token=commits.token(),
+        token=token,
         items=chosen.items,
         features=features_to_keep(Phi),
         seed=seed,
@@ -241,7 +260,17 @@ async def feedback(
     body: GiveFeedback,
     key: str | None = None,
 ) -> Taken:
-    """Feedback, once it is on disk; it is learned soon after.
+    """Feedback, once it is on disk; it is learned soon after."""
+    return await told(service, name, body, key)
+
+
+def told(
+    service: Service,
+    name: str,
+    body: GiveFeedback,
+    key: str | None = None,
+) -> "asyncio.Future[Taken]":
+    """What is said to feedback once it is on disk.
 
     Args:
         service: where the agent is.
@@ -256,8 +285,7 @@ async def feedback(
     work = written.feedback(folded.created_at, given, correct=body.correct)
     if key is not None:
         work = commits.once(key, digest_of(name, body), work)
-    taken: Taken = await service.written(work)
-    return taken
+    return service.written(work)
 
 
 async def forget(service: Service, user: str) -> Erased:

@@ -184,8 +184,7 @@ class Door:
 
     async def answer(self, route: Route, decoder: Any, asking: Asking) -> Any:
         """What is behind an address says to a request."""
-        key = self._allowed(asking, route.scope)
-        named = _named(key, route, asking.headers.get(b"idempotency-key", []))
+        named = self._named(route, asking)
         if route.body is None:
             allow = functools.partial(self._allowed, asking, route.scope)
             call = Call(self.service, asking, None, named, allow)
@@ -200,6 +199,17 @@ class Door:
             return await route.handle(call)
         finally:
             self._held -= len(content)
+
+    def call(self, route: Route, decoder: Any, asking: Asking, content: bytes) -> Call:
+        """A request whose body is there, read and allowed."""
+        named = self._named(route, asking)
+        body = _decoded(route, decoder, asking, content)
+        return Call(self.service, asking, body, named)
+
+    def _named(self, route: Route, asking: Asking) -> str | None:
+        """The idempotency key of a request that is allowed, if it has one."""
+        key = self._allowed(asking, route.scope)
+        return _named(key, route, asking.headers.get(b"idempotency-key", []))
 
     def _allowed(self, asking: Asking, scope: str | None) -> keys.Key | None:
         """The key of a request, if it is for this."""
@@ -284,14 +294,15 @@ class Door:
             raise
         return b"".join(parts)
 
-    def refused(self, error: Exception, asking: Asking) -> Response:
+    def refused(self, error: BaseException, asking: Asking) -> Response:
         """The problem details of an error."""
         if isinstance(error, SuperarmError | MemoryError):
             error = as_refused(error)
         if isinstance(error, ClientDisconnect):
             return Response(status_code=400)
         if not isinstance(error, Refused):
-            _logger.exception("%s %s failed", asking.scope["method"], asking.scope["path"])
+            asked = (asking.scope["method"], asking.scope["path"])
+            _logger.error("%s %s failed", *asked, exc_info=error)
             return problem(
                 {
                     "type": "about:blank",

@@ -1,6 +1,6 @@
-"""The threads of a service: some decide for all that wait at once, by what was published last, and
-commit these decisions together; one writes all else that waits, in one transaction too; one learns.
-Whoever asks is answered after the commit.
+"""The threads of a service: some decide for all that wait at once, by what was published last; one
+writes all that waits in one transaction, while they decide for the next; one learns. Whoever asks
+is answered after the commit.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from superarm.agent.decisions import now
 from superarm.agent.explain import TooManyDraws
 from superarm.agent.state import State
-from superarm.arrays.seeding import generators
+from superarm.arrays.streams import Streams
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service import log
@@ -135,7 +135,7 @@ class Service:
         for folded in list(self.learner.views.values()):
             state = folded.state
             if state is not None:
-                generators([0])
+                Streams([0]).normal((1,))
                 warm_up(state.learner, state.belief, state.problem)
 
     @property
@@ -183,10 +183,10 @@ class Service:
         if tail.to_learn:
             self.learner.wake()
 
-    async def written(self, work: Work) -> Any:
+    def written(self, work: Work) -> "asyncio.Future[Any]":
         """The result of work that is done in the next transaction, once that is on disk."""
         self._refuse_if_busy()
-        return await self.writer.ask(work)
+        return self.writer.ask(work)
 
     async def require_writable(self) -> None:
         """Raise if nothing can be written now.
@@ -253,8 +253,11 @@ class Service:
         self._seconds[whose] = seconds
 
     def _decide(self, jobs: list[Job]) -> list[Job]:
-        """Decide, and write all decisions in one transaction."""
+        """Decide, and leave it to the writer to write all decisions down and to answer; returns
+        those of which there is none.
+        """
         made = []
+        failed = []
         by_way: dict[Deciding, list[Job]] = {}
         for job in jobs:
             by_way.setdefault(job.work[0], []).append(job)
@@ -263,12 +266,12 @@ class Service:
             for job, work in zip(some, decide(self, wanted), strict=True):
                 if isinstance(work, Exception):
                     job.error = as_refused(work)
+                    failed.append(job)
                 else:
                     job.work = work
                     made.append(job)
-        if made:
-            self._commit(made)
-        return jobs
+        self.writer.take(made)
+        return failed
 
     # --- what is believed -------------------------------------------------------------------------
 

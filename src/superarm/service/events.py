@@ -105,6 +105,14 @@ class Decided(Event, frozen=True, tag="decided"):
     explored: bool | None = None  # whether the greedy choice differs; None if nobody looked
 
 
+class Chosen(msgspec.Struct, frozen=True, tag_field="event", tag="decided"):
+    """As much of a decision as feedback on it is compared with, and as is counted."""
+
+    token: str
+    items: list[Id]
+    explored: bool | None = None
+
+
 class Seen(msgspec.Struct, frozen=True, array_like=True):
     """What was observed at some places of one decision."""
 
@@ -163,6 +171,7 @@ AnyEvent = (
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyEvent)
+_chosen = msgspec.msgpack.Decoder(Chosen)
 
 
 def encoded(event: Event) -> bytes:
@@ -177,8 +186,18 @@ def encoded(event: Event) -> bytes:
 
 def decoded(body: bytes) -> Any:
     """The event that `encoded` wrote."""
+    return _decoded(_decoder, body)
+
+
+def chosen(body: bytes) -> Chosen:
+    """What a decision chose, without its features, which take longest to read."""
+    found: Chosen = _decoded(_chosen, body)
+    return found
+
+
+def _decoded(decoder: Any, body: bytes) -> Any:
     try:
-        return _decoder.decode(body)
+        return decoder.decode(body)
     except (msgspec.DecodeError, TypeError) as error:  # TypeError: it is no bytes at all
         raise Unavailable(f"the log is damaged ({error}): restore a backup of it") from error
 

@@ -9,14 +9,15 @@ from superarm.agent.specs import as_number
 from superarm.service import log, snapshots
 from superarm.service.commits import Work, find_decision, position_of, token_of
 from superarm.service.events import (
+    Chosen,
     Corrected,
     Correction,
-    Decided,
     Observed,
     Seen,
+    chosen,
     decoded,
 )
-from superarm.service.log import Entry, Place, Tail
+from superarm.service.log import Entry, Known, Place, Tail, Told
 from superarm.service.problems import Conflict, Unfit
 from superarm.service.wire import Seen as Given
 from superarm.service.wire import Taken
@@ -69,6 +70,9 @@ class Earned(NamedTuple):
     total: float  # of their weights
 
 
+NOTHING = Earned(0, 0.0)
+
+
 class _Feedback:
     """Feedback on decisions as it is compared with what is known."""
 
@@ -79,8 +83,8 @@ class _Feedback:
         self.by_default = by_default
         self.position = tail.position + 1
         """Where the event will be with all that is new."""
-        self.made: dict[int, Entry] = {}
-        self.known: dict[int, dict[int, Place]] = {}
+        self.made: dict[str, Entry] = {}  # by id
+        self.known: dict[int, Known] = {}
         self.earned: dict[int, Earned] = {}
         self.seen: list[Seen] = []
         self.corrections: list[Correction] = []
@@ -89,23 +93,37 @@ class _Feedback:
 
     def look(self, keys: list[str]) -> None:
         """Read the decisions with these ids, and what is known of them, as far as they exist."""
-        positions = set(map(position_of, keys))
-        self.made = log.decisions(self.tail.tx, [at for at in positions if at is not None])
-        for decision, places in log.seen_each(self.tail.tx, self.made).items():
+        positions = {key: position_of(key) for key in keys}
+        wanted = [at for at in set(positions.values()) if at is not None]
+        made = log.decisions(self.tail.tx, wanted, chosen)
+        for decision, places in log.seen_each(self.tail.tx, made).items():
             self.note(decision, places)
+        for key, position in positions.items():
+            if position in made:
+                self.made[key] = made[position]
 
     def note(self, decision: int, places: dict[int, Place]) -> None:
         """Take down what is known of a decision before anything is added."""
         self.known[decision] = places
-        self.earned[decision] = Earned(len(places), sum(one.weight for one in places.values()))
+        if places:
+            total = sum(one.weight for one in places.values())
+            self.earned[decision] = Earned(len(places), total)
 
     def _decision(self, key: str) -> Entry:
         """The decision with an id."""
-        found = self.made.get(position_of(key) or 0)
+        found = self.made.get(key)
         if found is None or found.agent != self.agent or found.event.token != token_of(key):
             return find_decision(self.tail.tx, self.agent, key)  # which says what is wrong
         log.require_kept(found.position, self.tail.base)
         return found
+
+    def _by_place(self, decision: int) -> dict[int, Place]:
+        """What is known of a decision by now, to be added to."""
+        known = self.known[decision]
+        if isinstance(known, Told):
+            known = known.by_place()
+            self.known[decision] = known
+        return known
 
     def add(self, given: Given, pointer: str) -> None:
         """One decision's."""
@@ -117,7 +135,7 @@ class _Feedback:
 
     def _new(self, decision: Entry, values: Values, pointer: str) -> Values:
         """What is said of places of which nothing was known; of the others, it is compared."""
-        known = self.known[decision.position]
+        known = self._by_place(decision.position)
         new = []
         for i, place in enumerate(values.places):
             before = known.get(place)
@@ -135,11 +153,12 @@ class _Feedback:
         if not values.places:
             return
         self.learned += len(values.places)
-        known = self.known[decision]
-        importance = values.importance or itertools.repeat(None)
-        for place, weight, share in zip(values.places, values.weights, importance, strict=False):
-            known[place] = Place(weight, share, self.position, self.by_default)
-        earned = self.earned[decision]
+        told = Told(self.position, self.by_default, *values)
+        if self.known[decision]:
+            self._by_place(decision).update(told.by_place())
+        else:
+            self.known[decision] = told
+        earned = self.earned.get(decision, NOTHING)
         before = earned.total if earned.known else None
         self.seen.append(Seen(decision, *values, earned.known, before))
         total = earned.total + sum(values.weights)
@@ -199,8 +218,11 @@ def _is_same(before: Place, weight: float, importance: float | None) -> bool:
     return (before.weight, known) == (weight, importance)
 
 
-def values_of(given: Given, decision: Decided, pointer: str) -> Values:
+def values_of(given: Given, decision: Chosen, pointer: str) -> Values:
     """What feedback says, by place in the decision."""
+    if isinstance(given.weights, list) and given.importance is None:
+        _require_length(given.weights, decision.items, pointer)
+        return Values(list(range(len(decision.items))), list(map(float, given.weights)), None)
     weights = _by_place(given.weights, decision.items, pointer)
     places = list(weights)
     share = given.importance
@@ -221,11 +243,7 @@ def values_of(given: Given, decision: Decided, pointer: str) -> Values:
 def _by_place(values: Any, items: list[Any], pointer: str) -> dict[int, float]:
     """Numbers by place in a decision, from a list in its order or from an object by item."""
     if isinstance(values, list):
-        if len(values) != len(items):
-            raise Unfit(
-                f"this decision has {len(items)} items, but there are {len(values)} numbers",
-                pointer,
-            )
+        _require_length(values, items, pointer)
         return dict(enumerate(values))
     numbers = bool(items) and isinstance(items[0], int)
     places = {item: place for place, item in enumerate(items)}
@@ -236,6 +254,14 @@ def _by_place(values: Any, items: list[Any], pointer: str) -> dict[int, float]:
             raise Unfit(f"item {item!r:.60} was not chosen in this decision", pointer)
         found[places[item]] = value
     return found
+
+
+def _require_length(values: list[float], items: list[Any], pointer: str) -> None:
+    if len(values) != len(items):
+        raise Unfit(
+            f"this decision has {len(items)} items, but there are {len(values)} numbers",
+            pointer,
+        )
 
 
 # --- feedback that does not come ------------------------------------------------------------------

@@ -5,6 +5,7 @@ document is made from the same.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
-from starlette.types import Receive, Scope, Send
 
 from superarm.service import agents, decisions, looking, openapi, tables
 from superarm.service.dashboard import pages
@@ -92,9 +92,9 @@ async def remove_items(call: Call) -> ItemsGone:
     return await agents.remove_items(call.service, call.agent, call.body)
 
 
-async def make_decision(call: Call) -> Made:
+def make_decision(call: Call) -> Awaitable[Made]:
     """Decide; the answer comes once the decision is on disk."""
-    return await decisions.decide(call.service, call.agent, call.body, call.key)
+    return decisions.decided(call.service, call.agent, call.body, call.key)
 
 
 async def show_decision(call: Call) -> FullDecision:
@@ -103,9 +103,9 @@ async def show_decision(call: Call) -> FullDecision:
     return await asyncio.to_thread(decisions.decision, call.service, call.agent, wanted)
 
 
-async def give_feedback(call: Call) -> Taken:
+def give_feedback(call: Call) -> Awaitable[Taken]:
     """Give feedback on decisions; the answer comes once it is on disk."""
-    return await decisions.feedback(call.service, call.agent, call.body, call.key)
+    return decisions.told(call.service, call.agent, call.body, call.key)
 
 
 async def explain_items(call: Call) -> Explained:
@@ -211,18 +211,13 @@ def _allowed(request: Request) -> list[str]:
     return sorted(found)
 
 
-class _Application(Starlette):
-    """Starlette, with a short way before it."""
+class Application(Starlette):
+    """Starlette, with a short way for connections that know it."""
 
     express: Express
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and await self.express.answers(scope, receive, send):
-            return
-        await super().__call__(scope, receive, send)
 
-
-def application(service: Service) -> Starlette:
+def application(service: Service) -> Application:
     """The service as an ASGI application."""
     metrics = Metrics(service)
     door = Door(service, metrics)
@@ -232,7 +227,7 @@ def application(service: Service) -> Starlette:
     found += openapi.routes(ROUTES, metrics, door)
     found += pages.routes(door)
     handlers: Any = {404: _unknown, 405: _unknown}
-    app = _Application(routes=found, exception_handlers=handlers)
+    app = Application(routes=found, exception_handlers=handlers)
     app.express = Express(door, ROUTES[:HOT])
     app.router.redirect_slashes = False  # where to would be made of what the request says it is
     return app

@@ -26,8 +26,10 @@ POLL = 0.1
 """Seconds between looks at the log when nobody says that there is something new."""
 REST = 2.0
 """After learning for some time, as many times that are rested: who decides or writes goes first."""
-LONGEST_REST = 0.05
+LONGEST_REST = 0.5
 """Seconds."""
+YIELDS = 0.25
+"""Seconds for which learning waits for a writer that is busy, at most."""
 SHARED = 0.5
 """Seconds between snapshots that other servers follow, at most."""
 SWEPT = 1.0
@@ -114,6 +116,7 @@ class Learner:
         while not self._stopping:
             self._wake.wait(POLL)
             self._wake.clear()
+            self._writer.let_go_first(YIELDS)  # what is learned together is learned faster
             start = time.monotonic()
             try:
                 self.catch_up()

@@ -5,9 +5,10 @@ Each event's digest goes into a chain of hashes, so that a log that was changed 
 
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,7 +20,7 @@ from superarm.service.problems import Gone, NotFound, Unavailable
 HASH = 16
 """Bytes of a hash."""
 TOGETHER = 64
-"""Rows that are asked for in one statement."""
+"""Rows that are asked for, or written, in one statement."""
 WHOLE = 2**62
 """A position beyond all others."""
 
@@ -42,7 +43,31 @@ class Place(msgspec.Struct, array_like=True):
     by_default: bool = False
 
 
-_places = msgspec.msgpack.Decoder(dict[int, Place])
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """What was observed of a decision of which nothing was known before: its own columns, as there
+    is one feedback on most decisions.
+    """
+
+    position: int  # of the feedback
+    by_default: bool
+    places: list[int]
+    weights: list[float]
+    importance: list[float] | None = None
+
+    def by_place(self) -> dict[int, Place]:
+        """The same by place."""
+        found = {}
+        importance = self.importance or itertools.repeat(None)
+        for place, weight, share in zip(self.places, self.weights, importance, strict=False):
+            found[place] = Place(weight, share, self.position, self.by_default)
+        return found
+
+
+Known: TypeAlias = dict[int, Place] | Told
+"""What was observed of a decision."""
+
+_known = msgspec.msgpack.Decoder(Known)
+_encoder = msgspec.msgpack.Encoder()
 
 
 class Tail:
@@ -88,7 +113,7 @@ class Tail:
 
     def _write(self) -> None:
         if self._appended:
-            self._tx.execute_each("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", self._appended)
+            _insert(self._tx, "events", self._appended)
             self._appended = []
 
     @property
@@ -144,8 +169,14 @@ def decision(connection: Connection, position: int) -> Entry:
     return Entry(position, agent, time, events.decoded(body))
 
 
-def decisions(connection: Connection, positions: Iterable[int]) -> dict[int, Entry]:
-    """The decisions at those of the positions where there is one that was not erased."""
+def decisions(
+    connection: Connection,
+    positions: Iterable[int],
+    decode: Callable[[bytes], Any] = events.decoded,
+) -> dict[int, Entry]:
+    """The decisions at those of the positions where there is one that was not erased, as `decode`
+    reads them.
+    """
     found = {}
     rows = _each(
         connection,
@@ -154,7 +185,7 @@ def decisions(connection: Connection, positions: Iterable[int]) -> dict[int, Ent
         positions,
     )
     for position, agent, time, body in rows:
-        found[position] = Entry(position, agent, time, events.decoded(body))
+        found[position] = Entry(position, agent, time, decode(body))
     return found
 
 
@@ -203,17 +234,29 @@ def seen_each(connection: Connection, decisions: Iterable[int]) -> dict[int, dic
 
 def places(body: bytes) -> dict[int, Place]:
     """What was observed of a decision, by place, from what `note_seen` kept."""
-    return _places.decode(body)
+    known: Known = _known.decode(body)
+    return known.by_place() if isinstance(known, Told) else known
 
 
-def note_seen(tx: Connection, known: Mapping[int, dict[int, Place]]) -> None:
+def note_seen(tx: Connection, known: Mapping[int, Known]) -> None:
     """Remember what was observed of decisions."""
-    rows = [(decision, msgspec.msgpack.encode(places)) for decision, places in known.items()]
-    tx.execute_each(
-        "INSERT INTO feedback VALUES (?, ?) "
-        "ON CONFLICT (decision) DO UPDATE SET seen = excluded.seen",
+    rows = [(decision, _encoder.encode(seen)) for decision, seen in known.items() if seen]
+    _insert(
+        tx,
+        "feedback",
         rows,
+        "ON CONFLICT (decision) DO UPDATE SET seen = excluded.seen",
     )
+
+
+def _insert(tx: Connection, table: str, rows: Sequence[Row], end: str = "") -> None:
+    """Write rows, many in one statement: between statements other threads may take over."""
+    for start in range(0, len(rows), TOGETHER):
+        some = rows[start : start + TOGETHER]
+        marks = ", ".join("?" * len(some[0]))
+        values = ", ".join([f"({marks})"] * len(some))
+        flat = [value for row in some for value in row]
+        tx.execute(f"INSERT INTO {table} VALUES {values} {end}", flat)
 
 
 def agents(connection: Connection) -> dict[str, int]:

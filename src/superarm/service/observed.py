@@ -2,6 +2,7 @@
 many decisions at once, so that each costs little.
 """
 
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -56,8 +57,8 @@ def feedback_of(state: State, found: list[Noted]) -> Feedback:
     """
     model = state.learner.model
     A = state.catalogue.get_each([one.made.items[place] for one in found for place in one.places])
-    w = np.array([weight for one in found for weight in one.w])
-    v = np.array([share for one in found for share in one.v])
+    w = np.array(list(chain.from_iterable(one.w for one in found)))
+    v = np.array(list(chain.from_iterable(one.v for one in found)))
     if not model.uses_features:
         return Feedback(A, np.zeros((len(A), state.problem.d)), w, v, len(found))
     rows = check_features(_rows(state, found))

@@ -95,11 +95,6 @@ class _Session:
                     raise
             return self._answer(sql, given)  # nothing was under way: it is as if asked just now
 
-    def execute_each(self, sql: str, given: Sequence[Sequence[Any]]) -> None:
-        """Do it once for each, in a transaction."""
-        with _explained(), self.connection().cursor() as cursor:
-            cursor.executemany(_spoken(sql), given)
-
     def _answer(self, sql: str, given: Sequence[Any]) -> list[Row]:
         cursor = self.connection().cursor(binary=True)
         cursor.execute(_spoken(sql), given)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
-from threadpoolctl import threadpool_limits
 
+from superarm.arrays.pools import one_blas_thread
 from superarm.errors import FileError, ParameterError
 from superarm.files.disk import sync
 from superarm.service import keys
@@ -115,7 +115,7 @@ def serve(options: Options) -> None:
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     with contextlib.ExitStack() as stack:
         # small problems, many at a time: threads of BLAS would wait for each other
-        stack.enter_context(threadpool_limits(limits=1))
+        stack.enter_context(one_blas_thread())
         if options.database is None:
             stack.enter_context(alone(options.data))
         database = opened(options.data, options.database)
@@ -135,6 +135,7 @@ def serve(options: Options) -> None:
 def _run(database: Database, options: Options) -> None:
     import uvicorn
 
+    from superarm.service.express import Connection
     from superarm.service.http import application
 
     service = Service(
@@ -149,6 +150,7 @@ def _run(database: Database, options: Options) -> None:
     app = application(service)
     config = uvicorn.Config(
         app,
+        http=Connection,
         host=options.host,
         port=options.port,
         log_level="warning",

@@ -54,11 +54,6 @@ class _Connection:
         with _EXPLAINED:
             return list(self.apsw.execute(sql, given))
 
-    def execute_each(self, sql: str, given: Sequence[Sequence[Any]]) -> None:
-        """Do it once for each."""
-        with _EXPLAINED:
-            self.apsw.executemany(sql, given)
-
     def rows(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Row]:
         """The rows of the answer, one after the other."""
         with _EXPLAINED:

@@ -12,6 +12,8 @@ from typing import Any
 
 MOST = 512
 """Jobs that are taken at once."""
+LOOKS = 0.002
+"""Seconds between looks at whether it is busy."""
 LONG = 0.05
 """Seconds that jobs taken at once usually do not need."""
 
@@ -66,6 +68,7 @@ class Worker:
         self._process = process
         self._limit = limit
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._asked: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         self._busy_since = math.inf
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -80,28 +83,55 @@ class Worker:
         """Whether it has been busy for so long that others should take what comes."""
         return time.monotonic() - self._busy_since > LONG
 
+    def let_go_first(self, seconds: float) -> None:
+        """Wait until it has nothing to do, or for so long, before work that can be put off."""
+        end = time.monotonic() + seconds
+        while self._is_busy and time.monotonic() < end:
+            time.sleep(LOOKS)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._busy_since < math.inf or not self._queue.empty()
+
     @property
     def waiting(self) -> int:
         """How many jobs wait."""
-        return self._queue.qsize()
+        return self._queue.qsize() + sum(map(len, self._asked.values()))
 
     def submit(self, work: Any) -> "Future[Any]":
         """The result, when it is there: for callers that are threads."""
         job = Job(work)
-        job.waiting = Future()
+        waiting: Future[Any] = Future()
+        job.waiting = waiting
         self._queue.put(job)
-        return job.waiting  # type: ignore[no-any-return]
+        return waiting
 
     def ask(self, work: Any) -> "asyncio.Future[Any]":
         """The result, when it is there: for callers in an event loop."""
+        loop = asyncio.get_running_loop()
         job = Job(work)
-        job.loop = asyncio.get_running_loop()
-        job.waiting = job.loop.create_future()
-        self._queue.put(job)
-        return job.waiting  # type: ignore[no-any-return]
+        job.loop = loop
+        waiting: asyncio.Future[Any] = loop.create_future()
+        job.waiting = waiting
+        if loop in self._asked:
+            self._asked[loop].append(job)
+        else:  # all that is asked for in one turn of the loop is put together, which wakes once
+            self._asked[loop] = [job]
+            loop.call_soon(self._put, loop)
+        return waiting
+
+    def _put(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.take(self._asked.pop(loop, []))
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Do jobs, also such as another worker has begun, and deliver what comes of them."""
+        for job in jobs:
+            self._queue.put(job)
 
     def stop(self) -> None:
         """Finish all that waits, and end."""
+        for loop in list(self._asked):
+            self._put(loop)
         self._queue.put(None)
         self._thread.join()
 

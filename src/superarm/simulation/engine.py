@@ -15,7 +15,7 @@ import math
 import os
 import platform
 import socket
-import uuid
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -37,8 +37,8 @@ PATIENCE = 5.0
 """Seconds to wait for an address to answer."""
 ANSWER = 120.0
 """Seconds to wait for all nodes to say what they have installed."""
-PROCESS = uuid.uuid4().hex
-"""Another one in each process; in those that are forked the same, as are their thread pools."""
+FRESH = 1.0
+"""Seconds for which a look at how many cores the cluster has is good enough."""
 
 
 def versions(device: str | None = None) -> dict[str, str]:
@@ -171,8 +171,8 @@ class Local:
             return_as="generator_unordered" if as_they_come else "list",
         )
         piece = joblib.delayed(_piece)
-        pieces = [piece(i, function, call, PROCESS) for i, call in calls.items()]
-        with threadpool_limits(limits=1):
+        pieces = [piece(i, function, call) for i, call in calls.items()]
+        with one_blas_thread():
             results = parallel(pieces)
             try:
                 for result in results:  # noqa: UP028  `yield from` would close it, with a warning
@@ -183,11 +183,9 @@ class Local:
                         results.close()
 
 
-def _piece(i: int, function: Callable[..., Any], call: Sequence[Any], home: str) -> tuple[int, Any]:
-    """The place and the result of a call. At home, where threads may share the limit, it is set
-    for all of them already.
-    """
-    with threadpool_limits(limits=None if home == PROCESS else 1):
+def _piece(i: int, function: Callable[..., Any], call: Sequence[Any]) -> tuple[int, Any]:
+    """The place and the result of a call."""
+    with one_blas_thread():
         return i, function(*call)
 
 
@@ -206,6 +204,8 @@ class Ray:
         self.ray = _import_ray()
         self.settings: dict[str, Any] = {}
         self.kept: list[Any] = []
+        self.cores = 1
+        self.looked = -math.inf
 
     def __enter__(self) -> Self:
         self.mine = not self.ray.is_initialized()
@@ -234,8 +234,11 @@ class Ray:
         try:
             self.ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            hint = ""
+            if "AuthenticationError" in str(error.__cause__):
+                hint = "; it asks for a token: set RAY_AUTH_MODE=token, see Ray's documentation"
             raise ClusterError(
-                f"no Ray cluster could be used at {self.address!r}: {error}"
+                f"no Ray cluster could be used at {self.address!r}: {error}{hint}"
             ) from error
 
     def share(self, thing: Any) -> Any:
@@ -259,13 +262,12 @@ class Ray:
 
     def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
         """The place of each call among all, and its result, as they come."""
-        remote = self.ray.remote(max_retries=RETRIES)(_remote_piece)
-        shared = self.share((versions(), function))
+        remote = self.ray.remote(max_retries=RETRIES)(_on_nodes(function, versions()))
         waiting = enumerate(calls)
         running: dict[Any, int] = {}
         while True:
             for i, call in islice(waiting, max(0, self._ahead() - len(running))):
-                running[remote.remote(shared, *call)] = i
+                running[remote.remote(*call)] = i
             if not running:
                 return
             self.ray.wait(list(running), num_returns=1)
@@ -279,15 +281,25 @@ class Ray:
         cores at the moment. Those are left to end by themselves where results are not wanted any
         more, as to cancel them may end this process too (a bug of Ray 2.60).
         """
-        return self.workers or 2 * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        if self.workers:
+            return self.workers
+        now = time.monotonic()
+        if now >= self.looked + FRESH:
+            self.cores = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+            self.looked = now
+        return 2 * self.cores
 
 
-def _remote_piece(shared: tuple[dict[str, str], Callable[..., Any]], *call: Any) -> Any:
-    expected, function = shared
-    with naming_the_node():
-        _require_same(versions(), expected, "this node")  # it may have joined after the check
-        with threadpool_limits(limits=1):
-            return function(*call)
+def _on_nodes(function: Callable[..., Any], expected: dict[str, str]) -> Callable[..., Any]:
+    """The function as nodes run it. They keep it, where an argument would be unpacked each time."""
+
+    def piece(*call: Any) -> Any:
+        with naming_the_node():
+            _require_same(versions(), expected, "this node")  # it may have joined after the check
+            with one_blas_thread():
+                return function(*call)
+
+    return piece
 
 
 class _Placed:

@@ -30,9 +30,10 @@ ASKED = (
 )
 
 
-@pytest.fixture
-def host(tmp_path, monkeypatch):
-    with counting(tmp_path, monkeypatch) as found:
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plans")
+    with pytest.MonkeyPatch.context() as patch, counting(folder, patch) as found:
         found.create()
         visit(found, 60, draws=20)
         found.done("PUT", "/v1/agents/news/items", NEWS["items"])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from superarm.service.dashboard.tallies import MINUTE, ItemColumns, Tally
-from superarm.service.events import Corrected, Correction, Id, Observed, Seen
+from superarm.service.events import Corrected, Correction, Id, Observed, Seen, chosen
 
 IN_MEMORY = 1_000_000
 """Items of all agents whose counts are in memory between two times that they are written."""
@@ -18,14 +18,6 @@ RECENT = 20_000
 """Decisions that are remembered, as feedback on them is likely to come."""
 
 
-class Chosen(msgspec.Struct, frozen=True, tag_field="event", tag="decided"):
-    """As much of a decision as is counted."""
-
-    items: list[Id]
-    explored: bool | None = None
-
-
-_chosen = msgspec.msgpack.Decoder(Chosen)
 _feedback = msgspec.msgpack.Decoder(Observed | Corrected)
 
 
@@ -99,7 +91,7 @@ class Decisions:
         event = self._look(position)
         if event is None or event.body is None:
             return None
-        made = Made(seconds_of(event.time), _chosen.decode(event.body).items)
+        made = Made(seconds_of(event.time), chosen(event.body).items)
         self.note(position, made)
         return made
 
@@ -254,11 +246,11 @@ class Counting:
         if event.body is None or event.kind not in self.KINDS:
             return
         if event.kind == "decided":
-            chosen = _chosen.decode(event.body)
-            made = Made(seconds_of(event.time), chosen.items)
+            decision = chosen(event.body)
+            made = Made(seconds_of(event.time), decision.items)
             self._decisions.note(event.position, made)
             for part in parts:
-                part.decided(event.agent, made, chosen.explored)
+                part.decided(event.agent, made, decision.explored)
             return
         feedback: Any = _feedback.decode(event.body)
         if isinstance(feedback, Observed):

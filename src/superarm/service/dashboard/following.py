@@ -32,8 +32,10 @@ from superarm.service.worker import Worker
 
 EVERY = 1.0
 """Seconds between looks at the log."""
-REST = 5.0
+REST = 10.0
 """After working for some time, as many times that are rested."""
+YIELDS = 0.5
+"""Seconds for which counting waits for a writer that is busy, at most."""
 EVENTS = 1000
 """Events that are counted at once."""
 AFTER_FAILURE = 30.0
@@ -106,6 +108,7 @@ class Follower:
     def _run(self) -> None:
         pause = EVERY
         while not self._stopping.wait(pause):
+            self._writer.let_go_first(YIELDS)
             start = time.monotonic()
             is_behind = self._try()
             spent = time.monotonic() - start
