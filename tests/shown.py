@@ -19,7 +19,7 @@ def counting(folder, monkeypatch, **options):
 def settle(host):
     """Until all that happened is counted."""
     end, _ = host.head
-    for _ in range(5000):
+    for _ in range(50_000):
         found = tallies.counted(host.database.read())
         if found.least >= end:
             return

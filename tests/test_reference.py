@@ -179,6 +179,13 @@ def test_every_function_and_method_says_what_it_returns():
     assert not silent
 
 
+def test_what_is_returned_has_no_colon():
+    """Sphinx would take what stands before it for a type."""
+    for name, function in (FUNCTIONS | METHODS).items():
+        said = documented.returned(name.rsplit(".", 1)[-1], function.__doc__)
+        assert ": " not in said.partition("\n")[2], name
+
+
 def test_the_first_line_of_a_property_has_no_colon():
     """Sphinx would take what stands before it for a type."""
     for name in NAMES:

@@ -367,7 +367,7 @@ class SlateEnvironment(Environment, Protocol):
         """What came of the slate A (*B, K) in an episode with these weights (*B, L): (*B, K).
 
         Returns:
-            one number per position, (*B, K): 1 where there was a click, else 0.
+            one number per position, (*B, K); 1 where there was a click, else 0.
         """
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
@@ -404,5 +404,5 @@ class World(Protocol):
         choose.
 
         Returns:
-            the environment of this episode: its mean weights, and how weights are drawn.
+            the mean weights of this episode, and how its weights are drawn.
         """

@@ -119,6 +119,8 @@ def test_all_goes_on_without_last_fm(tmp_path, monkeypatch):
     monkeypatch.setattr(explore, "PROBLEMS", problems)
     monkeypatch.setattr(calibration, "IMPORTANCE", calibration.IMPORTANCE[:1])
     monkeypatch.setattr(calibration, "RATES", calibration.RATES[:1])
+    calibrate = calibration.run
+    monkeypatch.setattr(calibration, "run", lambda study, _: calibrate(study, 2))
     study = Study(out=tmp_path, progress=False, replicates=2, episodes=100)
     small = Study(out=tmp_path, progress=False, replicates=2, episodes=10)
     sweeps = {"m": [2, 3, 4], "d": [2, 3, 4]}

@@ -118,7 +118,7 @@ class _Client(Words):
                 {"after": timedelta(minutes=30), "weight": 0.0}.
 
         Returns:
-            the new agent, by which to decide and observe: a `RemoteAgent`.
+            the new agent, by which to decide and observe, as a `RemoteAgent`.
         """
         work = words.create(name, learner, oracle, features, items, context, half_life, default)
         return self._do(self._then_agent(work, name))
@@ -134,7 +134,7 @@ class _Client(Words):
             user: as given to `decide`.
 
         Returns:
-            how many decisions and weights were erased: an `Erased`.
+            how many decisions and weights were erased, as an `Erased`.
         """
         return self._do(words.forget(user))
 

@@ -50,7 +50,7 @@ class _Agent(Words):
             user: who it is for, so that it can be erased by `Client.forget`.
 
         Returns:
-            a record with the chosen items and their propensities: a `RemoteDecision`.
+            a record with the chosen items and their propensities, as a `RemoteDecision`.
         """
         return self._do(words.decide(self.name, context, available, oracle, draws, user))
 
@@ -66,7 +66,7 @@ class _Agent(Words):
                 `weights`.
 
         Returns:
-            how many weights were learned, known already, and corrected: a `Taken`.
+            how many weights were learned, known already, and corrected, as a `Taken`.
         """
         return self._do(words.observe(self.name, decision, weights, importance))
 
@@ -79,7 +79,7 @@ class _Agent(Words):
             importance: as in `observe`.
 
         Returns:
-            how many weights were learned, known already, and corrected: a `Taken`.
+            how many weights were learned, known already, and corrected, as a `Taken`.
         """
         return self._do(words.observe(self.name, decision, weights, importance, correct=True))
 
@@ -102,7 +102,7 @@ class _Agent(Words):
             draws: how many decisions to estimate the probability of being chosen from.
 
         Returns:
-            per item its score, what each feature adds, and how likely it is chosen: an
+            per item its score, what each feature adds, and how likely it is chosen; an
             `Explanation`, which prints as a table.
         """
         return self._do(words.explain(self.name, items, context, available, oracle, draws))
@@ -117,7 +117,7 @@ class _Agent(Words):
             seed: of the other learner's randomness.
 
         Returns:
-            the estimated return per decision with its interval: an `Evaluation`.
+            the estimated return per decision with its interval, as an `Evaluation`.
         """
         return self._do(words.evaluate(self.name, learner, last, seed))
 
@@ -142,7 +142,7 @@ class _Agent(Words):
             oracle: the oracle over all items, if the one there is says nothing of the new ones.
 
         Returns:
-            how many items are new, and how many have other features: an `ItemsPut`.
+            how many items are new, and how many have other features, as an `ItemsPut`.
         """
         return self._do(words.put_items(self.name, features, items, oracle))
 
@@ -156,7 +156,7 @@ class _Agent(Words):
             oracle: the oracle over those that are left, if the one there is will not do.
 
         Returns:
-            how many items are gone, and how many are left: an `ItemsRemoved`.
+            how many items are gone, and how many are left, as an `ItemsRemoved`.
         """
         return self._do(words.remove_items(self.name, items, oracle))
 
@@ -166,7 +166,7 @@ class _Agent(Words):
         """What the agent is now.
 
         Returns:
-            its settings, and how much it has learned: an `AgentInfo`.
+            its settings, and how much it has learned, as an `AgentInfo`.
         """
         return self._do(words.info(self.name))
 
@@ -179,7 +179,7 @@ class _Agent(Words):
             default: as in `Client.create_agent`.
 
         Returns:
-            the agent with the new settings: an `AgentInfo`.
+            the agent with the new settings, as an `AgentInfo`.
         """
         return self._do(words.change(self.name, learner, oracle, default))
 
@@ -201,7 +201,7 @@ class _Agent(Words):
             agent: an `Agent`, or the path of a file that `Agent.save` wrote.
 
         Returns:
-            the agent as it is then: an `AgentInfo`.
+            the agent as it is then, as an `AgentInfo`.
         """
         return self._do(words.load(self.name, agent))
 

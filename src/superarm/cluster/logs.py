@@ -187,7 +187,7 @@ def learn_from(
             were read since the last call.
 
     Returns:
-        what was learned: the belief, its scales, and a way to an `Agent`.
+        the belief, its scales, and a way to an `Agent`.
 
     What comes back is the same to the bit however many workers there are. A file that is missing or
     truncated, lacks a column, or holds nulls, text or numbers that are not finite is named in a

@@ -288,7 +288,7 @@ def probabilities(
             `doubly_robust` with `past`.
 
     Returns:
-        the probability of each item in each logged decision, (n, L): a target for `ips` and
+        the probability of each item in each logged decision, (n, L); a target for `ips` and
         `doubly_robust`.
 
     >>> import numpy as np
