@@ -396,7 +396,6 @@ def draw(content: Content, curves: Curves) -> Figures:
             content["sweeps"],
             {"m": star} if is_papers_case(content) else {},
             "paper",
-            5.6,
             ["m", "d"],
         )
     bounded = {}
@@ -411,7 +410,6 @@ def draw(content: Content, curves: Curves) -> Figures:
             bounded,
             lines,
             "refined Bayes bound, λ → λ max‖φ‖",
-            5.4,
         )
     return drawn
 
@@ -420,7 +418,6 @@ def _draw_sweeps(
     sweeps: Content,
     beside: Mapping[str, Sequence[Any]],  # by sweep: x, y and style
     beside_label: str,
-    width: float,
     linear: Sequence[str] = (),
 ) -> "Figure":
     """Regret against what was swept, one panel per sweep as in the paper's first figure, with two
@@ -431,7 +428,7 @@ def _draw_sweeps(
     n = len(sweeps)
     rows = (n + 1) // 2
     columns = min(n, 2)
-    figure = figures.panels((width * columns, 4.2 * rows), rows, columns)
+    figure = figures.panels((5.6 * columns, 4.2 * rows), rows, columns)
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
     for axes, (sweep, by_learner) in zip(figure.axes, sweeps.items(), strict=False):
         for label, points in by_learner.items():
