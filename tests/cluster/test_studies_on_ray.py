@@ -2,6 +2,7 @@ import heapq
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import pytest
 from pieces import Fragile
 
 from superarm import CombLinTS, CombMixTS, Problem, RandomChoice, TopK, simulate
-from superarm.errors import InfeasibleError, ParameterError
+from superarm.errors import ClusterError, InfeasibleError, ParameterError
 from superarm.simulation.replicates import longest_first
 from superarm.simulation.trace import ARRAYS
 from superarm.simulation.worlds import BernoulliEnvironment
@@ -141,3 +142,13 @@ def test_ctrl_c_ends_a_run_at_an_address(ray, tmp_path):
     assert process.returncode == 130, said
     assert "superarm: interrupted. Finished settings are kept" in said
     assert "Traceback" not in said
+
+
+def test_the_address_of_another_cluster_is_refused(ray):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ClusterError, match="is connected to the Ray at"):
+            simulate(PATH, LEARNERS, cluster=address, **SETTINGS)
+    connected = ray.get_runtime_context().gcs_address
+    there = simulate(PATH, LEARNERS[:1], cluster=connected, **SETTINGS)
+    assert there.settings["cluster"]["nodes"]

@@ -211,6 +211,8 @@ class Ray:
         self.mine = not self.ray.is_initialized()
         if self.mine:
             self._connect()
+        else:
+            self._require_connected()
         try:
             nodes = _checked_nodes(self.ray)
         except BaseException:
@@ -240,6 +242,18 @@ class Ray:
             raise ClusterError(
                 f"no Ray cluster could be used at {self.address!r}: {error}{hint}"
             ) from error
+
+    def _require_connected(self) -> None:
+        """Refuse an address of another cluster than the one this process is connected to."""
+        if self.address in ("ray", "auto") or self.address.startswith("ray://"):
+            return
+        _require_reachable(self.address)
+        connected = self.ray.get_runtime_context().gcs_address
+        if _resolved(self.address) != _resolved(connected):
+            raise ClusterError(
+                f"this process is connected to the Ray at {connected}, not to {self.address}: call "
+                "ray.shutdown() first, or give cluster='ray' to use the one it is connected to"
+            )
 
     def share(self, thing: Any) -> Any:
         """A reference to the thing, which is put into the cluster's memory."""
@@ -353,6 +367,12 @@ def _require_reachable(address: str) -> None:
             f"nothing answers at {address} ({error}): is Ray started there, with "
             "`ray start --head --port=...`, and may this machine reach it?"
         ) from error
+
+
+def _resolved(address: str) -> tuple[str, str]:
+    """The number of a machine, and the port."""
+    host, _, port = address.rpartition(":")
+    return socket.gethostbyname(host), port
 
 
 def _checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
