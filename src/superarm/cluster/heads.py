@@ -13,6 +13,13 @@ from superarm.errors import FeaturesError, ItemsError, MaskError, OracleError, P
 from superarm.oracles.base import BaseOracle
 
 
+class Choice(NamedTuple):
+    """One decision: `items`, and `rows`, their features, which the learner learns from."""
+
+    items: Array  # (K,) their numbers, in the oracle's order
+    rows: Array  # (K, d) what the learner learns from: their features, in the context if any
+
+
 class About(NamedTuple):
     """A belief, and where items are in it."""
 

@@ -5,10 +5,16 @@ One seed is drawn per decision, so that θ_t is the same in all shards, and so i
 for itself. Each shard answers with the few items that the best set may hold; of these the oracle
 finds the set, which is that of one machine. The belief stays with the agent: about θ, and about the
 items that were observed.
+
+>>> import numpy as np
+>>> from superarm import CombLinTS, TopK, sharded
+>>> agent = sharded.Agent(np.eye(4), CombLinTS(lam=1.0, sigma=1.0), TopK(2), shards=2)
+>>> len(agent.choose().items)
+2
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 
@@ -20,6 +26,7 @@ from superarm.cluster import saving
 from superarm.cluster.cutting import cut, cut_columns
 from superarm.cluster.heads import (
     About,
+    Choice,
     Later,
     as_contexts,
     as_items,
@@ -49,13 +56,6 @@ SAMPLE = 1024
 LIKE = TopK(1)
 """Stands for the oracle in a shard: learners ask only what kind it is."""
 NOBODY = np.empty(0, np.int64)
-
-
-class Choice(NamedTuple):
-    """One decision: `items`, and `rows`, their features, which the learner learns from."""
-
-    items: Array  # (K,) their numbers, in the oracle's order
-    rows: Array  # (K, d) what the learner learns from: their features, in the context if any
 
 
 class Agent:
