@@ -6,7 +6,7 @@ import time
 import pytest
 
 from hosted import NEWS, Hosted
-from superarm.service import decisions, tables
+from superarm.service import tables
 from superarm.service.engine import Limits
 
 LIMITS = Limits(body=20_000, bodies=30_000, items=8, features=6, chosen=3, agents=2)
@@ -114,14 +114,14 @@ def test_quick_decisions_do_not_wait_for_slow_ones(host, monkeypatch):
     host.create(name="slow")
     host.decide()
     may_end = threading.Event()
-    plain = decisions.asked_by
+    plain = host.service.ready
 
-    def asked_by(limits, folded, state, body, **given):
-        if folded.created.name == "slow":
+    def ready(name):
+        if name == "slow":
             may_end.wait(10)
-        return plain(limits, folded, state, body, **given)
+        return plain(name)
 
-    monkeypatch.setattr(decisions, "asked_by", asked_by)
+    monkeypatch.setattr(host.service, "ready", ready)
     host.service.took("slow None", 0.5)
     begun = host.together(*[("POST", "/v1/agents/news/decisions", {})] * 2)
     assert {reply.status_code for reply in begun} == {201}
