@@ -135,8 +135,9 @@ def test_ctrl_c_ends_a_run_at_an_address(ray, tmp_path):
     command = [sys.executable, "-m", "superarm", "reproduce", "longest-path", "--m", "5"]
     options = ["--cluster", address, "--out", str(tmp_path), "--replicates", "300"]
     with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
-        while not list(tmp_path.glob("traces/*.npz")) and process.poll() is None:
-            time.sleep(0.1)
+        cores = ray.cluster_resources()["CPU"]
+        while ray.available_resources().get("CPU", 0.0) == cores and process.poll() is None:
+            time.sleep(0.05)  # until the first of the replicates are played
         os.kill(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
@@ -150,5 +151,7 @@ def test_the_address_of_another_cluster_is_refused(ray):
         with pytest.raises(ClusterError, match="is connected to the Ray at"):
             simulate(PATH, LEARNERS, cluster=address, **SETTINGS)
     connected = ray.get_runtime_context().gcs_address
-    there = simulate(PATH, LEARNERS[:1], cluster=connected, **SETTINGS)
-    assert there.settings["cluster"]["nodes"]
+    port = connected.rpartition(":")[2]
+    for address in (connected, f"127.0.0.1:{port}", f"localhost:{port}"):
+        there = simulate(PATH, LEARNERS[:1], cluster=address, **SETTINGS)
+        assert there.settings["cluster"]["nodes"]

@@ -249,7 +249,8 @@ class Ray:
             return
         _require_reachable(self.address)
         connected = self.ray.get_runtime_context().gcs_address
-        if _resolved(self.address) != _resolved(connected):
+        here = self.ray.util.get_node_ip_address()
+        if _resolved(self.address, here) != _resolved(connected, here):
             raise ClusterError(
                 f"this process is connected to the Ray at {connected}, not to {self.address}: call "
                 "ray.shutdown() first, or give cluster='ray' to use the one it is connected to"
@@ -369,10 +370,11 @@ def _require_reachable(address: str) -> None:
         ) from error
 
 
-def _resolved(address: str) -> tuple[str, str]:
-    """The number of a machine, and the port."""
+def _resolved(address: str, here: str) -> tuple[str, str]:
+    """The number of a machine, this one's own if it is the loopback's, and the port."""
     host, _, port = address.rpartition(":")
-    return socket.gethostbyname(host), port
+    number = socket.gethostbyname(host)
+    return here if number.startswith("127.") else number, port
 
 
 def _checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
