@@ -11,9 +11,7 @@ ROUNDING = 1e-13
 """The share of a sum of squares that its rounding may be."""
 
 
-def interval(
-    n: int, total: float, squares: float, *, binary: bool = False
-) -> Interval | None:
+def interval(n: int, total: float, squares: float, *, binary: bool = False) -> Interval | None:
     """The mean of n values, from their sum and the sum of their squares, and an interval of it;
     None if there are no values.
 
