@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 from scipy.special import expit, log_expit
 
+from superarm.arrays.compiled import for_kernels
 from superarm.arrays.kinds import (
     Array,
     Features,
@@ -19,6 +20,7 @@ from superarm.arrays.kinds import (
     or_torch,
     sparse_arrays,
 )
+from superarm.arrays.reflections import ROWS, WIDEST, new_block, reflect_rows
 from superarm.errors import NumericalError
 
 PART = 2**16
@@ -247,11 +249,18 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
 
 
 @or_torch
-def factor_of_rows(Phi: Array, w: Array, root: Array | float, present: Array) -> Array:
+def factor_of_rows(
+    Phi: Array,
+    w: Array,
+    root: Array | float,
+    present: Array,
+    start: Array | None = None,
+) -> Array:
     """The triangular factor, with positive diagonal, of the rows [φ w] times `root`, of those that
-    are present: `qr_update` without a factor to begin with, for many rows.
+    are present: `qr_update` for many rows. They are stacked below the factor `start`, if there is
+    one.
 
-    (*B, K, d), (*B, K), a number or (*B, K), (*B, K) bool -> (*B, d+1, d+1)
+    (*B, K, d), (*B, K), a number or (*B, K), (*B, K) bool, (*B, d+1, d+1) -> (*B, d+1, d+1)
 
     Example:
         >>> rows = np.array([[3.0], [4.0]])
@@ -261,34 +270,54 @@ def factor_of_rows(Phi: Array, w: Array, root: Array | float, present: Array) ->
                [ 0.,  2.]])
     """
     *batch, K, d = Phi.shape
+    D = d + 1
     n = math.prod(batch)
-    out = np.full((*batch, d + 1, d + 1), -0.0)  # as in `qr_update`
-    scaled = np.ndim(root) > 0 or root != 1
-    scales = np.broadcast_to(root, w.shape)
+    before = np.zeros((*batch, D, D)) if start is None else start
+    out = np.negative(before.mT, order="C")  # as in `qr_update`
+    scales = np.full((n, 1), root) if np.ndim(root) == 0 else np.broadcast_to(root, w.shape)
     entries = zip(
-        out.reshape(n, d + 1, d + 1),
+        out.reshape(n, D, D),
         Phi.reshape(n, K, d),
         w.reshape(n, K),
-        scales.reshape(n, K),
+        scales.reshape(n, -1),
         present.reshape(n, K),
         strict=True,
     )
-    step = max(1, PART // (d + 1))
-    memory = np.empty((d + 1) * min(step, K))
-    for F, rows, weights, scale, keep in entries:
-        for start in range(0, K, step):
-            part = slice(start, start + step)
-            taken = len(rows[part])
-            block = memory[: taken * (d + 1)].reshape(taken, d + 1, order="F")
-            block[:, :d] = rows[part]
-            block[:, d] = weights[part]
-            if scaled:
-                with np.errstate(over="ignore"):  # which shows in the factor
-                    block *= scale[part, None]
-            if not keep[part].all():
-                block = np.asfortranarray(block[keep[part]])
-            _reflect(F, block, 8)
+    block = new_block(D)
+    for F, *some in entries:
+        _reflect_many(F, *some, block)
     return _upright(out)
+
+
+def _reflect_many(
+    F: Array, rows: Array, w: Array, scale: Array, present: Array, block: Array
+) -> None:
+    """Make the transposed factor F that of itself stacked on the rows [φ w] times their scale, of
+    those that are present.
+    """
+    D = len(F)
+    step = max(ROWS, PART // D)
+    for first in range(0, len(rows), step):
+        part = slice(first, first + step)
+        some = (rows[part], w[part], scale if len(scale) == 1 else scale[part], present[part])
+        before = F.copy()
+        if D <= WIDEST and reflect_rows(F, *map(_for_reflections, some), block):
+            continue
+        F[:] = before
+        _reflect(F, _joined(*some), 8)
+
+
+def _for_reflections(x: Array) -> Array:
+    """Numbers in float64, and whether rows are present, as kernels take them."""
+    return for_kernels(x if x.dtype == bool else x.astype(np.float64, copy=False))
+
+
+def _joined(rows: Array, w: Array, scale: Array, present: Array) -> Array:
+    """The rows [φ w] times their scale, of those that are present, in Fortran order."""
+    joined = np.column_stack([rows, w])
+    with np.errstate(over="ignore"):  # which shows in the factor
+        joined *= scale[:, None]
+    return np.asfortranarray(joined[present])
 
 
 def _reflect(F: Array, rows: Array, width: int) -> None:

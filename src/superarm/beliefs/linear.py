@@ -110,7 +110,7 @@ def with_block(belief: Factored, block: Block, sigma: Array | float) -> Gaussian
 
 def observed(belief: Factored, feedback: Feedback, sigma: float) -> Gaussian:
     """The belief with the rows of the feedback."""
-    if is_block(feedback):
+    if feedback.is_summed:
         return with_block(belief, block_of(feedback), sigma)
     return gaussian.condition(
         belief,

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array, as_like, to_numpy
+from superarm.beliefs.descent import Weights, descend, values
 from superarm.beliefs.evidence import (
     LARGEST,
     Squares,
     Summary,
     log_evidence,
     no_scales,
-    rows_evidence,
     says_nothing,
     summary_of_items,
     summary_of_rows,
@@ -184,6 +184,14 @@ class _Search:
         self.units = np.array([size / length, size, size])
         self.known = np.array([known.get(name, np.nan) for name in NAMES]) / self.units
         self.free = np.isnan(self.known)
+        shrunk = np.isfinite(self.summary.D)
+        self.weights = Weights(
+            self.summary.D[shrunk] ** 2,
+            self.summary.y[shrunk] ** 2,
+            free=float(summary.rows) - len(summary.D),
+            residual=float(self.summary.residual),
+            wide=2 * WEAK**2,
+        )
 
     def relative(self, x: Array) -> Array:
         """λ, σ and τ in their units."""
@@ -207,10 +215,12 @@ class _Search:
 
     def best(self) -> Array:
         """The x of the largest marginal likelihood."""
-        from scipy.optimize import minimize
-
         if not self.free.any():
             return np.empty(0)
+        if not self.free[2]:
+            return self._best_of_rows()
+        from scipy.optimize import minimize
+
         start = min(self.starts(), key=lambda x: self.descend(x)[0])
         found = minimize(
             self.descend,
@@ -223,20 +233,38 @@ class _Search:
         return x
 
     def starts(self) -> list[Array]:
-        """Where to begin: at the best λ and σ without deviations, of all on a grid; and with some
-        of that noise taken as the items' own.
+        """Where to begin: at the best λ and σ without deviations, of all on a grid, with some of
+        that noise taken as the items' own.
         """
-        lam, sigma = self._grid()
-        value = rows_evidence(self.summary, lam**2, sigma**2)[0] / 2
-        for scale, free in zip((lam, sigma), self.free[:2], strict=True):
-            value += free * np.log(1 + np.log(scale) ** 2 / (2 * WEAK**2))
-        best = np.argmin(value)
+        lam, sigma = self._best_of_grid()
         starts = []
         for share in SPLITS:
-            noise = sigma[best] * math.sqrt(1 - share)
-            own = sigma[best] * math.sqrt(share)
-            starts.append(np.log([lam[best], noise, own])[self.free])
-        return starts if self.free[2] else [np.log([lam[best], sigma[best], 1.0])[self.free]]
+            noise = sigma * math.sqrt(1 - share)
+            own = sigma * math.sqrt(share)
+            starts.append(np.log([lam, noise, own])[self.free])
+        return starts
+
+    def _best_of_rows(self) -> Array:
+        """The x of the largest marginal likelihood without deviations."""
+        free = self.free[:2]
+        x = np.log(np.where(free, self._best_of_grid(), self.known[:2]))
+        low, high = np.array(RANGES)[:2].T
+        descend(
+            x,
+            free,
+            np.where(free, low, -np.inf),
+            np.where(free, high, np.inf),
+            self.weights,
+        )
+        return x[free]
+
+    def _best_of_grid(self) -> tuple[float, float]:
+        """The best λ and σ of a grid, without deviations."""
+        lam, sigma = self._grid()
+        value = np.empty(len(lam))
+        values(lam, sigma, self.free[:2], self.weights, value)
+        best = np.argmin(value)
+        return float(lam[best]), float(sigma[best])
 
     def _grid(self) -> tuple[Array, Array]:
         """Pairs of λ and σ; where both are free, the best σ for each ratio of the two."""
