@@ -45,8 +45,8 @@ FAINTEST = 1e-100
 """The least that the past may count at once; what has faded further counts nothing."""
 
 
-MANY = 512
-"""Rows from which on they are made a triangle of their own first."""
+MANY = 64
+"""Rows from which on a kernel is worth being compiled for them."""
 
 
 class Factored(Protocol):
@@ -213,9 +213,8 @@ def condition(
 
 def _sum_where(present: Array, value: Array) -> Array:
     """The sum of a value, one number or one per row, over the rows that are present: (*B,)."""
-    if value.ndim == 0:
-        return value * present.sum(-1)
-    return where(present, value, 0.0).sum(-1)
+    total: Array = where(present, value, 0.0).sum(-1) if value.ndim else value * present.sum(-1)
+    return total
 
 
 class Block(NamedTuple):

@@ -4,7 +4,7 @@ scatter. Each function that meets a tensor is its namesake in `arrays.torch`.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
@@ -285,39 +285,56 @@ def factor_of_rows(
     )
     block = new_block(D)
     for F, *some in entries:
-        _reflect_many(F, *some, block)
+        _reflect_many(F, Some(*some), block)
     return _upright(out)
 
 
-def _reflect_many(
-    F: Array, rows: Array, w: Array, scale: Array, present: Array, block: Array
-) -> None:
+class Some(NamedTuple):
+    """Rows, each of them with a weight, and with a scale or one for all."""
+
+    rows: Array  # (K, d)
+    w: Array  # (K,)
+    scale: Array  # (K,) or (1,)
+    present: Array  # (K,) bool
+
+    def part(self, first: int, stop: int) -> "Some":
+        """Those from the first to before the last, in float64."""
+        of = slice(first, stop)
+        scale = self.scale if len(self.scale) == 1 else self.scale[of]
+        return Some(
+            _for_reflections(self.rows[of]),
+            _for_reflections(self.w[of]),
+            _for_reflections(scale),
+            for_kernels(self.present[of]),
+        )
+
+
+def _for_reflections(x: Array) -> Array:
+    array: Array = for_kernels(x.astype(np.float64, copy=False))
+    return array
+
+
+def _reflect_many(F: Array, some: Some, block: Array) -> None:
     """Make the transposed factor F that of itself stacked on the rows [φ w] times their scale, of
     those that are present.
     """
     D = len(F)
     step = max(ROWS, PART // D)
-    for first in range(0, len(rows), step):
-        part = slice(first, first + step)
-        some = (rows[part], w[part], scale if len(scale) == 1 else scale[part], present[part])
+    for first in range(0, len(some.rows), step):
+        part = some.part(first, first + step)
         before = F.copy()
-        if D <= WIDEST and reflect_rows(F, *map(_for_reflections, some), block):
+        if D <= WIDEST and reflect_rows(F, part.rows, part.w, part.scale, part.present, block):
             continue
         F[:] = before
-        _reflect(F, _joined(*some), 8)
+        _reflect(F, _joined(part), 8)
 
 
-def _for_reflections(x: Array) -> Array:
-    """Numbers in float64, and whether rows are present, as kernels take them."""
-    return for_kernels(x if x.dtype == bool else x.astype(np.float64, copy=False))
-
-
-def _joined(rows: Array, w: Array, scale: Array, present: Array) -> Array:
+def _joined(some: Some) -> Array:
     """The rows [φ w] times their scale, of those that are present, in Fortran order."""
-    joined = np.column_stack([rows, w])
+    joined = np.column_stack([some.rows, some.w])
     with np.errstate(over="ignore"):  # which shows in the factor
-        joined *= scale[:, None]
-    return np.asfortranarray(joined[present])
+        joined *= some.scale[:, None]
+    return np.asfortranarray(joined[some.present])
 
 
 def _reflect(F: Array, rows: Array, width: int) -> None:

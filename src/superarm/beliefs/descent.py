@@ -19,8 +19,12 @@ from typing import NamedTuple
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 
+GRID = 200
+"""Points of the grid, at logarithms half of one apart."""
 STEPS = 100
 """More than any search needs."""
+LEAST = 1e-300
+"""More than nothing."""
 NEAR = 1e-9
 """Steps that change scales by less are the last."""
 
@@ -31,6 +35,7 @@ class Weights(NamedTuple):
     D2: Array  # (r,) squares of the finite D
     y2: Array  # (r,) squares of their y
     free: float  # N - d
+    rows: float  # N
     residual: float  # r²
     wide: float  # 2W²
 
@@ -47,23 +52,58 @@ class Point(NamedTuple):
 
 
 @compiled
-def values(lam: Array, sigma: Array, free: Array, of: Weights, out: Array) -> None:
-    """The function at pairs of scales: (n,), (n,) -> (n,). The prior counts for scales that are
-    free.
+def best_of_grid(x: Array, free: Array, low: Array, high: Array, of: Weights) -> None:
+    """Make x, where it is free, the best of a grid; where both are, at the best σ for each λ/σ on
+    the grid.
     """
-    for i in range(len(lam)):
-        sigma2 = sigma[i] ** 2
-        lam2 = lam[i] ** 2
-        value = of.free * math.log(sigma2) + of.residual / sigma2
-        for k in range(len(of.D2)):
-            total = sigma2 + lam2 * of.D2[k]
-            value += math.log(total) + of.y2[k] / total
-        prior = 0.0
-        if free[0]:
-            prior += math.log(1 + math.log(lam[i]) ** 2 / of.wide)
-        if free[1]:
-            prior += math.log(1 + math.log(sigma[i]) ** 2 / of.wide)
-        out[i] = value / 2 + prior
+    least = math.inf
+    start = x.copy()
+    at = start.copy()
+    for i in range(GRID):
+        log_ratio = i / 2 - GRID / 4
+        if free[0] and free[1]:
+            left = max(_unexplained(math.exp(2 * log_ratio), of), LEAST)
+            at[1] = math.log(left / of.rows) / 2
+            at[0] = at[1] + log_ratio
+        else:
+            at[0] = log_ratio if free[0] else start[0]
+            at[1] = log_ratio if free[1] else start[1]
+        for k in range(2):
+            at[k] = min(max(at[k], low[k]), high[k])
+        value = _value(at, free, of)
+        if value < least:
+            least = value
+            x[:] = at
+
+
+@compiled
+def _unexplained(ratio: float, of: Weights) -> float:
+    """What is left of the squares of the weights where (λ/σ)² is this."""
+    left = of.residual
+    for k in range(len(of.D2)):
+        left += of.y2[k] / (1 + ratio * of.D2[k])
+    return left
+
+
+@compiled
+def _value(x: Array, free: Array, of: Weights) -> float:
+    """The function at x."""
+    lam2 = math.exp(2 * x[0])
+    sigma2 = math.exp(2 * x[1])
+    value: float = of.free * 2 * x[1] + of.residual / sigma2
+    product = 1.0
+    for k in range(len(of.D2)):
+        total = sigma2 + lam2 * of.D2[k]
+        value += of.y2[k] / total
+        product *= total
+        if not 1e-100 < product < 1e100:  # one logarithm of many
+            value += math.log(product)
+            product = 1.0
+    value = (value + math.log(product)) / 2
+    for k in range(2):
+        if free[k]:
+            value += math.log(1 + x[k] ** 2 / of.wide)
+    return value
 
 
 @compiled

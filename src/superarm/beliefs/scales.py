@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array, as_like, to_numpy
-from superarm.beliefs.descent import Weights, descend, values
+from superarm.beliefs.descent import Weights, best_of_grid, descend
 from superarm.beliefs.evidence import (
     LARGEST,
     Squares,
@@ -189,6 +189,7 @@ class _Search:
             self.summary.D[shrunk] ** 2,
             self.summary.y[shrunk] ** 2,
             free=float(summary.rows) - len(summary.D),
+            rows=float(summary.rows),
             residual=float(self.summary.residual),
             wide=2 * WEAK**2,
         )
@@ -218,7 +219,8 @@ class _Search:
         if not self.free.any():
             return np.empty(0)
         if not self.free[2]:
-            return self._best_of_rows()
+            of_rows: Array = self._of_rows(best_of_grid, descend)[self.free[:2]]
+            return of_rows
         from scipy.optimize import minimize
 
         start = min(self.starts(), key=lambda x: self.descend(x)[0])
@@ -236,7 +238,7 @@ class _Search:
         """Where to begin: at the best λ and σ without deviations, of all on a grid, with some of
         that noise taken as the items' own.
         """
-        lam, sigma = self._best_of_grid()
+        lam, sigma = np.exp(self._of_rows(best_of_grid))
         starts = []
         for share in SPLITS:
             noise = sigma * math.sqrt(1 - share)
@@ -244,41 +246,16 @@ class _Search:
             starts.append(np.log([lam, noise, own])[self.free])
         return starts
 
-    def _best_of_rows(self) -> Array:
-        """The x of the largest marginal likelihood without deviations."""
+    def _of_rows(self, *searches: Callable[..., None]) -> Array:
+        """What searches find one after the other, without deviations: log λ and log σ."""
         free = self.free[:2]
-        x = np.log(np.where(free, self._best_of_grid(), self.known[:2]))
         low, high = np.array(RANGES)[:2].T
-        descend(
-            x,
-            free,
-            np.where(free, low, -np.inf),
-            np.where(free, high, np.inf),
-            self.weights,
-        )
-        return x[free]
-
-    def _best_of_grid(self) -> tuple[float, float]:
-        """The best λ and σ of a grid, without deviations."""
-        lam, sigma = self._grid()
-        value = np.empty(len(lam))
-        values(lam, sigma, self.free[:2], self.weights, value)
-        best = np.argmin(value)
-        return float(lam[best]), float(sigma[best])
-
-    def _grid(self) -> tuple[Array, Array]:
-        """Pairs of λ and σ; where both are free, the best σ for each ratio of the two."""
-        low, high = np.exp(np.array(RANGES)[:2]).T
-        steps = np.exp(np.arange(-50.0, 50.0, 0.5))
-        lam = steps if self.free[0] else np.full(len(steps), self.known[0])
-        sigma = steps if self.free[1] else np.full(len(steps), self.known[1])
-        if self.free[:2].all():
-            D = self.summary.D
-            misfit = self.summary.y**2 / (1 + np.multiply.outer(steps**2, D**2))
-            unexplained = self.summary.residual + misfit.sum(-1)
-            sigma = np.sqrt(unexplained / self.summary.rows)
-            lam = steps * sigma
-        return lam.clip(low[0], high[0]), sigma.clip(low[1], high[1])
+        least = np.where(free, low, -np.inf)
+        most = np.where(free, high, np.inf)
+        x = np.log(np.where(free, 1.0, self.known[:2]))
+        for search in searches:
+            search(x, free, least, most, self.weights)
+        return x
 
     def errors(self, x: Array) -> Array:
         """Relative standard errors, from the curvature at x by differences of the gradient;

@@ -135,13 +135,14 @@ class TunedModel(FactoredModel):
         """The belief with the feedback, and at times at new scales."""
         present = nonzero_rows(feedback.rows)
         t = past.t + feedback.episodes * present.any(-1)
-        require_squares(feedback.rows, where(present, feedback.w, 0.0))
         if is_block(feedback):
             of = block_of(feedback)
+            require_squares(of.data)
             after = with_block(past, of, past.sigma)
             data = stacked_rows(past.data, of.data)
             more = of.rows
         else:
+            require_squares(feedback.rows, where(present, feedback.w, 0.0))
             noise = past.sigma[..., None]
             after = gaussian.condition(past, feedback.rows, feedback.w, noise, feedback.importance)
             data = with_rows(past.data, feedback)
@@ -195,8 +196,9 @@ class TunedModel(FactoredModel):
         flat = None
         if "lam" in self.known:
             unit = full(unit.shape, 1.0)
-        elif is_level(belief.columns).any():
-            flat = int(is_level(belief.columns).argmax())
+        else:
+            constant = is_level(belief.columns)
+            flat = int(constant.argmax()) if constant.any() else None
         lam = belief.lam
         sigma = belief.sigma
         columns = np.append(unit, 1.0)
