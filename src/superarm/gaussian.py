@@ -45,7 +45,7 @@ FAINTEST = 1e-100
 """The least that the past may count at once; what has faded further counts nothing."""
 
 
-MANY = 64
+MANY = 512
 """Rows from which on a kernel is worth being compiled for them."""
 
 

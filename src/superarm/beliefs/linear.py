@@ -6,6 +6,7 @@ paper     code
 γ         forgetting, what an episode leaves of all that was learned before
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -106,6 +107,12 @@ def with_block(belief: Factored, block: Block, sigma: Array | float) -> Gaussian
     """`gaussian.condition` on all rows of a block, with noise of std σ: a number, or (*B,)."""
     after = gaussian.absorb(belief, block.data, block.rows, sigma)
     return after._replace(log_scale=after.log_scale + block.log_v)
+
+
+def only_counted(belief: Factored, block: Block, sigma: Array | float) -> Gaussian:
+    """`with_block` but for the factor, which is left as it was."""
+    noise = block.rows * log(sigma * math.sqrt(2 * math.pi))
+    return Gaussian(belief.factor, belief.log_scale - noise + block.log_v)
 
 
 def observed(belief: Factored, feedback: Feedback, sigma: float) -> Gaussian:
