@@ -101,8 +101,7 @@ def _reflect_block(F: Array, block: Array, m: int) -> bool:
             _reflect_four(F, block, m, j, k, one, two, dot)
             k += 4
         while k < D:
-            _reflect(F, block, m, j, k, one)
-            _reflect(F, block, m, j + 1, k, two)
+            _reflect_one(F, block, m, j, k, one, two, dot)
             k += 1
     return True
 
@@ -142,6 +141,21 @@ def _reflect(F: Array, block: Array, m: int, j: int, k: int, by: Reflection) -> 
     F[k, j] -= c * by.u
     for i in range(m):
         block[k, i] -= c * block[j, i]
+
+
+@compiled_sums
+def _reflect_one(
+    F: Array, block: Array, m: int, j: int, k: int, one: Reflection, two: Reflection, dot: float
+) -> None:
+    """Apply the reflections of columns j and j+1, whose product is `dot`, to column k."""
+    p = 0.0
+    q = 0.0
+    for i in range(m):
+        p += block[j, i] * block[k, i]
+        q += block[j + 1, i] * block[k, i]
+    c, e = _shares(F, j, k, p, q, one, two, dot)
+    for i in range(m):
+        block[k, i] -= c * block[j, i] + e * block[j + 1, i]
 
 
 @compiled_sums
