@@ -1,10 +1,11 @@
-"""What workers run in tests."""
+"""What workers run in tests, and how to wait for those that were killed."""
 
 import os
 import signal
+import time
 from pathlib import Path
 
-from superarm.errors import InfeasibleError
+from superarm.errors import ClusterError, InfeasibleError
 from superarm.studies.longest_path import LongestPath
 
 
@@ -53,3 +54,13 @@ class Fragile:
         if path.name in self.kills:
             killed_once(3, path)
         return problem, world
+
+
+def insist(call, *arguments):
+    """Call until the shards are there again."""
+    for _ in range(600):
+        try:
+            return call(*arguments)
+        except ClusterError:
+            time.sleep(0.1)
+    raise TimeoutError("the shards have not come back")

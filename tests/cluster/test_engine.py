@@ -123,6 +123,7 @@ for address in sys.argv[1:]:
 """
 
 
+@pytest.mark.cluster
 def test_an_address_where_nothing_answers():
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'superarm[cluster]'")
     addresses = ["127.0.0.1:9", "ray://127.0.0.1:9", "no.such.host.invalid:1"]
