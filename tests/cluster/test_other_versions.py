@@ -132,9 +132,7 @@ def refusal(address, out, environment):
 @pytest.mark.cluster
 def test_nothing_runs_without_the_token_or_with_a_node_of_another_version(two_versions, tmp_path):
     out = tmp_path / "out"
-    few = {
-        "RAY_NUM_REDIS_GET_RETRIES": "2"
-    }  # of one second each, where Ray tries for half a minute
+    few = {"RAY_NUM_REDIS_GET_RETRIES": "2"}  # of a second each; Ray tries for half a minute
     said = refusal(two_versions, out, {"RAY_AUTH_MODE": "disabled"} | few)
     assert said.startswith(f"no Ray cluster could be used at '{two_versions}'")
     assert "set RAY_AUTH_MODE=token" in said

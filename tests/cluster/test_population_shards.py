@@ -214,14 +214,14 @@ def test_killed_shards_lose_nothing(ray, monkeypatch, tmp_path):
 
 def test_what_a_lost_shard_refused_is_not_counted(ray, monkeypatch):
     """And can be said again: a shard is killed that is given no further try."""
-    here = make(CombLinTS(), shards=2, seed=4)
+    here = make(CombLinTS(), seed=4)
     monkeypatch.setattr(nodes, "RETRIES", 0)
-    with make(CombLinTS(), shards=2, seed=4, cluster="ray") as there:
+    with make(CombLinTS(), seed=4, cluster="ray") as there:
         for t, (_, names, noise) in enumerate(batches(3)):
             chosen = there.choose(names)
             np.testing.assert_array_equal(chosen, here.choose(names))
             if t == 1:
-                os.kill(there._shards.processes()[1], signal.SIGKILL)
+                os.kill(there._shards.processes()[0], signal.SIGKILL)
                 with pytest.raises(ClusterError):
                     there.observe(names, chosen, noise)
             insist(there.observe, names, chosen, noise)

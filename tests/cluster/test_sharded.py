@@ -484,7 +484,7 @@ class Kills:
 
 def test_killed_shards_change_no_decision(ray):
     kills = Kills(every=4)
-    cycle = int(os.environ.get("SUPERARM_SHARD_KILLS", "2"))
+    cycle = int(os.environ.get("SUPERARM_SHARD_KILLS", "1"))
     assert_same_decisions(MIX, TopK(5), 4 * cycle + 3, cluster="ray", disturb=kills)
     assert kills.done == cycle
 

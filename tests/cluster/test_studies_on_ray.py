@@ -51,7 +51,7 @@ def test_joblibs_own_ray_backend(ray):
         assert_same(trace, simulate(PATH, LEARNERS, **SETTINGS))
 
 
-KILLS = int(os.environ.get("SUPERARM_WORKER_KILLS", "2"))
+KILLS = int(os.environ.get("SUPERARM_WORKER_KILLS", "1"))
 
 
 @pytest.mark.parametrize("cluster", [None, "ray"])
