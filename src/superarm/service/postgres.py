@@ -15,7 +15,8 @@ import psycopg
 from psycopg import conninfo, errors
 
 from superarm.errors import FileError, ParameterError
-from superarm.service.database import SCHEMA, TABLES, Row
+from superarm.service import database
+from superarm.service.database import SCHEMA, TABLES, Head, Row
 from superarm.service.database import names as tables_and_indexes
 from superarm.service.problems import Unavailable
 
@@ -120,6 +121,14 @@ class _Session:
             if not self._is_busy() and self._psycopg is not None:
                 with suppress(psycopg.Error):  # it is lost, and what it read with it
                     self._psycopg.execute("ROLLBACK")
+
+    def head(self) -> Head:
+        """Where the log ends."""
+        return database.head(self)
+
+    def append(self, rows: Sequence[Row], head: Head) -> None:
+        """Write events, and where the log ends with them."""
+        database.append(self, rows, head)
 
     def begin(self) -> None:
         """Begin to write, alone: all others wait."""
