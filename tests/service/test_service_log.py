@@ -95,7 +95,7 @@ def test_what_is_known_of_many_decisions(database, agent):
 
 def append(database, agent, *tokens):
     """Decisions in a transaction of their own; returns where the log ends."""
-    with database.transaction() as tx:
+    with database.transaction(alone=True) as tx:
         tail = Tail(tx, now())
         for token in tokens:
             tail.append(agent, Decided(token, [1], ROWS, seed=1, believed=1), person="ann")
@@ -141,11 +141,11 @@ def test_the_same_beside_other_statements(database, agent, tmp_path):
     append(database, agent, "first")
     other = Sqlite(tmp_path / "superarm.db")
     end = append(other, agent, "of another")
-    with pytest.raises(Moved), database.transaction() as tx:
+    with pytest.raises(Moved), database.transaction(alone=True) as tx:
         Tail(tx, now()).tx.execute("DELETE FROM events")
     append(other, agent, "of another")
     other.close()
-    with database.transaction() as tx:  # which does not go by where the log ends
+    with database.transaction() as tx:
         tx.execute("INSERT INTO meta VALUES ('test', '')")
     assert append(database, agent, "again") == end + 2
     assert not list(log.verify(database.read()))

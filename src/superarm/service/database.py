@@ -144,8 +144,12 @@ class Database(Protocol):
     shared: bool
     """Whether other servers may work on it too, and follow what one of them learns."""
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """Everything in it happens, and is on disk, or nothing does. No other writer is between."""
+    def transaction(self, *, alone: bool = False) -> AbstractContextManager[Transaction]:
+        """Everything in it happens, and is on disk, or nothing does. No other writer is between.
+
+        Args:
+            alone: whether no other process should write to the log, as where it is not shared.
+        """
 
     def read(self) -> Connection:
         """A connection of this thread's own, to read by."""

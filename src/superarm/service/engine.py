@@ -169,7 +169,7 @@ class Service:
             job.error = error
 
     def _attempt(self, jobs: list[Job]) -> None:
-        with self.database.transaction() as tx:
+        with self.database.transaction(alone=not self.database.shared) as tx:
             tail = Tail(tx, now())
             for job in jobs:
                 job.result = None

@@ -199,7 +199,7 @@ class Postgres:
         return found
 
     @contextmanager
-    def transaction(self) -> Iterator[_Session]:
+    def transaction(self, *, alone: bool = False) -> Iterator[_Session]:
         """Everything in it happens, and is on disk, or nothing does."""
         with self._writing:
             writer = self._writer

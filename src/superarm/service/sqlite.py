@@ -103,14 +103,12 @@ class _Writing:
     def __init__(self, connection: _Connection, known: Head | None) -> None:
         self._connection = connection
         self._begun = False
-        self._was_told = False
         self.known = known
 
     def head(self) -> Head:
         """Where the log ends."""
         if self.known is None:
             self.known = database.head(self)
-        self._was_told = True
         return self.known
 
     def append(self, rows: Sequence[Row], head: Head) -> None:
@@ -137,9 +135,7 @@ class _Writing:
         self._connection.execute("BEGIN IMMEDIATE")
         self._begun = True
         if self.known is not None and self.known != database.head(self._connection):
-            self.known = None
-            if self._was_told:
-                raise Moved
+            raise Moved
 
     def commit(self) -> None:
         """End what was begun: it is on disk."""
@@ -206,10 +202,15 @@ class Sqlite:
         return connection
 
     @contextmanager
-    def transaction(self) -> Iterator[_Writing]:
-        """Everything in it happens, and is on disk, or nothing does."""
+    def transaction(self, *, alone: bool = False) -> Iterator[_Writing]:
+        """Everything in it happens, and is on disk, or nothing does.
+
+        Args:
+            alone: whether no other process should write to the log: then where it ends is
+                remembered, and `Moved` is raised if another one did.
+        """
         with self._writing:
-            writing = _Writing(self._writer, self._head)
+            writing = _Writing(self._writer, self._head if alone else None)
             self._head = None
             try:
                 yield writing
