@@ -2,6 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# pip would compile all modules of all packages, of which most are never imported: Python compiles the others when they
+# are, and keeps them for the many processes that tests start, even where the environment says not to
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-torch cluster browser screenshots lint check docs dist endurance bench gallery clean
 
 demo: .venv/installed
@@ -15,13 +20,13 @@ test: .venv/installed
 # the tests of tensors, which `test` skips where PyTorch is not installed; it is large
 TORCH ?= torch
 test-torch: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" --editable ".[dev,torch]"
+	$(INSTALL) "$(TORCH)" --editable ".[dev,torch]"
 	$(BIN)/pytest --numprocesses 2 tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
 
 # the tests on a real Ray and a real Dask, which `test` skips where they are not installed
 CLUSTER := --editable ".[dev,cluster]" "distributed>=2025.1"
 cluster: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CLUSTER)
+	$(INSTALL) $(CLUSTER)
 	$(BIN)/pytest tests/cluster
 
 # the page of the service in a real Chromium: Debian's package chromium, or one that playwright installs
@@ -52,7 +57,7 @@ docs: .venv/documents
 # its own, where it runs the first code of the README and the demo; PYTHONS="python3.12 python3.13" tries others too
 PYTHONS ?= $(PYTHON)
 dist: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "build>=1.2" "twine>=6.1"
+	$(INSTALL) "build>=1.2" "twine>=6.1"
 	rm -rf dist build/fresh-*
 	$(BIN)/python -m build --outdir dist . > /dev/null
 	$(BIN)/python -m twine check --strict dist/*
@@ -81,7 +86,7 @@ endurance: .venv/installed
 	SUPERARM_FUZZ=20000 $(BIN)/pytest tests/oracles/test_fuzzed_oracles.py
 	SUPERARM_SERVER_KILLS=1000 SUPERARM_POWER_CUTS=1000 SUPERARM_FLIPS=1000 \
 		$(BIN)/pytest -s tests/service/test_kills.py tests/service/test_power_cuts.py tests/service/test_opening.py
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CLUSTER)
+	$(INSTALL) $(CLUSTER)
 	SUPERARM_SHARD_KILLS=50 SUPERARM_WORKER_KILLS=50 SUPERARM_DECISIONS=1000 $(BIN)/pytest tests/cluster
 	$(BIN)/pytest tests/endurance
 
@@ -95,15 +100,15 @@ gallery: .venv/installed
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(INSTALL) --editable ".[dev]"
 	touch $@
 
 .venv/documents: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(INSTALL) --editable ".[docs]"
 	touch $@
 
 .venv/browser: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,browser]"
+	$(INSTALL) --editable ".[dev,browser]"
 	touch $@
 
 clean:
