@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -32,6 +33,23 @@ if (
     shutil.which("nvidia-smi") is None
 ):  # Triton must know before kernels are defined that they run in its interpreter
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+gc.disable()  # while modules are imported, which stay
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays to the end: no search for garbage need look at it."""
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Tests hold no examples: their modules are not searched for them, and their helpers not
+    imported, which may take long."""
+    collectors = yield
+    return [found for found in collectors if type(found) is pytest.Module]
 
 
 def pytest_collection_modifyitems(items):
