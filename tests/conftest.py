@@ -9,25 +9,34 @@ from threadpoolctl import threadpool_limits
 LONGEST = (
     "agent/test_agent.py",  # compiles most kernels
     "test_contributing.py",  # needs none of them meanwhile
-    "studies/test_ads.py",
-    "service/test_kills.py",
-    "offline/test_estimates.py",
+    "cli/test_in_a_terminal.py",  # needs few
     "test_readme.py",
-    "studies/test_report.py",
+    "offline/test_estimates.py",
     "studies/test_beyond.py",
-    "simulation/test_episodes.py",
+    "service/test_kills.py",
     "cli/test_cli.py",
+    "test_learners.py",
     "beliefs/test_logit.py",
+    "simulation/test_episodes.py",
+    "studies/test_artists.py",
+    "test_decide.py",
     "beliefs/test_tuned.py",
-    "service/test_service_page.py",
+    "studies/test_drift.py",
+    "studies/test_report.py",
     "service/test_demo_service.py",
+    "service/test_service_page.py",
     "oracles/test_kernel_cache.py",
     "test_notebooks.py",
-    "test_decide.py",
-    "test_learners.py",
     "beliefs/test_appended.py",
+    "service/dashboard/test_posterior.py",
+    "studies/test_ads.py",
+    "service/test_raw.py",
+    "test_gaussian.py",
+    "service/test_openapi.py",
+    "agent/test_hostile_files.py",
+    "benchmarks/test_speed.py",
 )
-"""The files that take ten seconds or more."""
+"""The files that take five seconds or more."""
 
 if (
     shutil.which("nvidia-smi") is None
