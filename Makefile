@@ -70,17 +70,17 @@ dist: .venv/installed
 		fresh-$$(basename $$python)/bin/superarm demo --m 3 --d 4 --episodes 20 --replicates 2 --out fresh-demo; \
 	done
 
-# ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
-# 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems for each oracle, all pairs of
+# ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval, three
+# times the replicates of learners, 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems for each oracle, all pairs of
 # kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000 damaged files; 100,000 requests
 # to a service, of which none may be answered with 5xx; 50 kills of shards, 50 of workers on Ray and 50 of workers here
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
-	SUPERARM_PEOPLE=32561 $(BIN)/pytest tests/studies/test_beyond.py
-	SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_artists.py tests/studies/test_beyond.py tests/studies/test_drift.py \
-		tests/beliefs/test_logit.py tests/beliefs/test_tuned.py tests/service/dashboard/test_posterior.py \
-		tests/simulation/test_episodes.py tests/test_gaussian.py
+	SUPERARM_PEOPLE=32561 SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_beyond.py
+	SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_artists.py tests/studies/test_drift.py tests/beliefs/test_logit.py \
+		tests/beliefs/test_tuned.py tests/service/dashboard/test_posterior.py tests/simulation/test_episodes.py \
+		tests/test_gaussian.py
 	SUPERARM_KILLS=200 $(BIN)/pytest tests/files/test_disk.py -k kills
 	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
 		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py

@@ -8,20 +8,20 @@ from threadpoolctl import threadpool_limits
 
 LONGEST = (
     "agent/test_agent.py",  # compiles most kernels
-    "test_contributing.py",  # needs none of them meanwhile
-    "cli/test_in_a_terminal.py",  # needs few
+    "test_contributing.py",  # this and the next need none of them, or few, meanwhile
+    "cli/test_in_a_terminal.py",
+    "studies/test_artists.py",
+    "studies/test_drift.py",
+    "service/test_kills.py",
     "test_readme.py",
     "offline/test_estimates.py",
     "studies/test_beyond.py",
-    "service/test_kills.py",
     "cli/test_cli.py",
     "test_learners.py",
     "beliefs/test_logit.py",
     "simulation/test_episodes.py",
-    "studies/test_artists.py",
     "test_decide.py",
     "beliefs/test_tuned.py",
-    "studies/test_drift.py",
     "studies/test_report.py",
     "service/test_demo_service.py",
     "service/test_service_page.py",
