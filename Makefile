@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-# pip would compile all modules of all packages, of which most are never imported: Python compiles the others when they
-# are, and keeps them for the many processes that tests start, even where the environment says not to
+# pip would compile every module of every package, and most are never imported: Python compiles the others when they
+# are, and keeps the results for the many processes that tests start, even where the environment says not to
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -65,15 +65,16 @@ dist: .venv/installed
 	sed -n '/^```python$$/,/^```$$/{/^```python$$/d;/^```$$/q;p}' README.md > build/first.py
 	set -e; cd build; for python in $(PYTHONS); do \
 		$$python -m venv fresh-$$(basename $$python); \
-		fresh-$$(basename $$python)/bin/python -m pip install --quiet --disable-pip-version-check ../dist/*.whl; \
+		fresh-$$(basename $$python)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile ../dist/*.whl; \
 		fresh-$$(basename $$python)/bin/python first.py; \
 		fresh-$$(basename $$python)/bin/superarm demo --m 3 --d 4 --episodes 20 --replicates 2 --out fresh-demo; \
 	done
 
 # ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval, three
-# times the replicates of learners, 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems for each oracle, all pairs of
-# kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000 damaged files; 100,000 requests
-# to a service, of which none may be answered with 5xx; 50 kills of shards, 50 of workers on Ray and 50 of workers here
+# times the replicates of learners, 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems
+# for each oracle, all pairs of kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000
+# damaged files; 100,000 requests to a service, of which none may be answered with 5xx; 50 kills of shards, 50 of workers
+# on Ray and 50 of workers here
 endurance: .venv/installed
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
