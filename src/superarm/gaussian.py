@@ -46,7 +46,7 @@ FAINTEST = 1e-100
 
 
 MANY = 512
-"""Rows from which on they are made a triangle of their own first."""
+"""Rows from which on a kernel is worth being compiled for them."""
 
 
 class Factored(Protocol):
@@ -206,9 +206,15 @@ def condition(
     if phi.shape[-2] < MANY:
         factor = qr_update(belief.factor, with_column(phi, w, noise), present)
     else:
-        factor = stacked_rows(belief.factor, factor_of_rows(phi, w, 1 / noise, present))
+        factor = factor_of_rows(phi, w, 1 / noise, present, belief.factor)
     log_noise = log(noise * math.sqrt(2 * math.pi))
-    return Gaussian(factor, belief.log_scale - where(present, log_noise, 0.0).sum(-1))
+    return Gaussian(factor, belief.log_scale - _sum_where(present, log_noise))
+
+
+def _sum_where(present: Array, value: Array) -> Array:
+    """The sum of a value, one number or one per row, over the rows that are present: (*B,)."""
+    total: Array = where(present, value, 0.0).sum(-1) if value.ndim else value * present.sum(-1)
+    return total
 
 
 class Block(NamedTuple):
@@ -239,7 +245,7 @@ def block(phi: Array, w: Array, importance: Array | float = 1.0) -> Block:
     return Block(
         factor_of_rows(phi, w, importance**0.5, present),
         present.sum(-1),
-        where(present, log(importance), 0.0).sum(-1) / 2,
+        _sum_where(present, log(importance)) / 2,
     )
 
 

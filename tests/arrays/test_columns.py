@@ -79,3 +79,15 @@ def test_no_rows_change_nothing():
         np.testing.assert_array_equal(
             with_rows_counted(stats, nothing, np.empty((*batch, 0), bool)), stats
         )
+
+
+@pytest.mark.parametrize("K", [1, 15, 16, 17, 1000])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_many_rows_are_counted_as_one_by_one(K, order):
+    rng = np.random.default_rng(K)
+    rows = np.asarray(rng.standard_normal((2, K, 5)).round(1), order=order)
+    start = arrays.column_stats(rng.standard_normal((2, 4, 5)))
+    found = arrays.with_rows_counted(start, rows, np.ones((2, K)))
+    expected = arrays.joined_stats(start, arrays.column_stats(rows))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    np.testing.assert_array_equal(found[:, [0, 2, 3]], expected[:, [0, 2, 3]])

@@ -56,7 +56,6 @@ from superarm.arrays.norms import (
     solved_row_norms as solved_row_norms,
 )
 from superarm.arrays.numpy import (
-    PART,
     add_at as add_at,
     as_like as as_like,
     factor_of_rows as factor_of_rows,
@@ -156,9 +155,13 @@ def matvec(M: Features | Selection, v: Array) -> Array:
     return product[..., 0]
 
 
+FEW = 512
+"""Numbers up to which one pass over them costs less than a quick look first."""
+
+
 def nonzero_rows(M: Array) -> Array:
     """Whether each row has an entry other than zero: (*B, K, d) -> (*B, K) bool."""
-    if isinstance(M, np.ndarray) and M.size > PART and _clearly_nonzero(M):
+    if isinstance(M, np.ndarray) and M.size > FEW and _clearly_nonzero(M):
         return np.ones(M.shape[:-1], np.bool_)
     return namespace(M).any(M, axis=-1)
 

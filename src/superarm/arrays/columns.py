@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from superarm.arrays.compiled import compiled
+from superarm.arrays.compiled import compiled, for_kernels
 from superarm.arrays.kinds import (
     Array,
     Features,
@@ -25,6 +25,8 @@ from superarm.arrays.kinds import (
 )
 from superarm.arrays.numpy import rows_per_part
 
+SIDE = 16
+"""Rows that a kernel counts side by side."""
 FOLD = 512
 """Numbers to a row from which NumPy takes the extremes of columns at full speed."""
 
@@ -118,7 +120,7 @@ def with_rows_counted(stats: Array, rows: Array, times: Array) -> Array:
     n = math.prod(batch)  # with -1 in its place, no rows at all could not be reshaped
     _count_rows(
         out.reshape(n, 4, d),
-        rows.reshape(n, K, d),
+        for_kernels(rows).reshape(n, K, d),
         times.reshape(n, K),
     )
     return out
@@ -128,7 +130,10 @@ def with_rows_counted(stats: Array, rows: Array, times: Array) -> Array:
 def _count_rows(stats: Array, rows: Array, times: Array) -> None:
     # compiled, as in NumPy's many passes this would take as long as the update of a belief
     for b in range(len(rows)):
-        for k in range(rows.shape[1]):
+        done = 0
+        if (times[b] == 1).all():
+            done = _count_single(stats[b], rows[b])
+        for k in range(done, rows.shape[1]):
             v = times[b, k]
             if v == 0:
                 continue
@@ -138,6 +143,38 @@ def _count_rows(stats: Array, rows: Array, times: Array) -> None:
                 stats[b, 1, j] += v * (x * x)
                 stats[b, 2, j] = min(stats[b, 2, j], x)
                 stats[b, 3, j] = max(stats[b, 3, j], x)
+
+
+@compiled
+def _count_single(stats: Array, rows: Array) -> int:
+    """Count rows that were there once each, and return how many were counted: some at the end are
+    left. SIDE rows are laid side by side, as vector registers are long and rows are short.
+    """
+    K, d = rows.shape
+    wide = SIDE * d
+    parts = K // SIDE
+    sums = np.zeros((2, wide))
+    ends = np.empty((2, wide))
+    for i in range(wide):
+        ends[0, i] = np.inf
+        ends[1, i] = -np.inf
+    flat = rows.reshape(K * d)
+    for part in range(parts):
+        some = flat[part * wide : (part + 1) * wide]
+        for i in range(wide):
+            x = some[i]
+            sums[0, i] += x != 0
+            sums[1, i] += x * x
+            ends[0, i] = min(ends[0, i], x)
+            ends[1, i] = max(ends[1, i], x)
+    for i in range(wide):
+        j = i % d
+        stats[0, j] += sums[0, i]
+        stats[1, j] += sums[1, i]
+        stats[2, j] = min(stats[2, j], ends[0, i])
+        stats[3, j] = max(stats[3, j], ends[1, i])
+    counted: int = parts * SIDE
+    return counted
 
 
 @or_torch

@@ -4,12 +4,13 @@ scatter. Each function that meets a tensor is its namesake in `arrays.torch`.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 from scipy.special import expit, log_expit
 
+from superarm.arrays.compiled import for_kernels
 from superarm.arrays.kinds import (
     Array,
     Features,
@@ -19,6 +20,7 @@ from superarm.arrays.kinds import (
     or_torch,
     sparse_arrays,
 )
+from superarm.arrays.reflections import ROWS, WIDEST, new_block, reflect_rows
 from superarm.errors import NumericalError
 
 PART = 2**16
@@ -247,11 +249,18 @@ def qr_update(factor: Array, rows: Array, present: Array) -> Array:
 
 
 @or_torch
-def factor_of_rows(Phi: Array, w: Array, root: Array | float, present: Array) -> Array:
+def factor_of_rows(
+    Phi: Array,
+    w: Array,
+    root: Array | float,
+    present: Array,
+    start: Array | None = None,
+) -> Array:
     """The triangular factor, with positive diagonal, of the rows [φ w] times `root`, of those that
-    are present: `qr_update` without a factor to begin with, for many rows.
+    are present: `qr_update` for many rows. They are stacked below the factor `start`, if there is
+    one.
 
-    (*B, K, d), (*B, K), a number or (*B, K), (*B, K) bool -> (*B, d+1, d+1)
+    (*B, K, d), (*B, K), a number or (*B, K), (*B, K) bool, (*B, d+1, d+1) -> (*B, d+1, d+1)
 
     Example:
         >>> rows = np.array([[3.0], [4.0]])
@@ -261,34 +270,71 @@ def factor_of_rows(Phi: Array, w: Array, root: Array | float, present: Array) ->
                [ 0.,  2.]])
     """
     *batch, K, d = Phi.shape
+    D = d + 1
     n = math.prod(batch)
-    out = np.full((*batch, d + 1, d + 1), -0.0)  # as in `qr_update`
-    scaled = np.ndim(root) > 0 or root != 1
-    scales = np.broadcast_to(root, w.shape)
+    before = np.zeros((*batch, D, D)) if start is None else start
+    out = np.negative(before.mT, order="C")  # as in `qr_update`
+    scales = np.full((n, 1), root) if np.ndim(root) == 0 else np.broadcast_to(root, w.shape)
     entries = zip(
-        out.reshape(n, d + 1, d + 1),
+        out.reshape(n, D, D),
         Phi.reshape(n, K, d),
         w.reshape(n, K),
-        scales.reshape(n, K),
+        scales.reshape(n, -1),
         present.reshape(n, K),
         strict=True,
     )
-    step = max(1, PART // (d + 1))
-    memory = np.empty((d + 1) * min(step, K))
-    for F, rows, weights, scale, keep in entries:
-        for start in range(0, K, step):
-            part = slice(start, start + step)
-            taken = len(rows[part])
-            block = memory[: taken * (d + 1)].reshape(taken, d + 1, order="F")
-            block[:, :d] = rows[part]
-            block[:, d] = weights[part]
-            if scaled:
-                with np.errstate(over="ignore"):  # which shows in the factor
-                    block *= scale[part, None]
-            if not keep[part].all():
-                block = np.asfortranarray(block[keep[part]])
-            _reflect(F, block, 8)
+    block = new_block(D)
+    for F, *some in entries:
+        _reflect_many(F, Some(*some), block)
     return _upright(out)
+
+
+class Some(NamedTuple):
+    """Rows, each of them with a weight, and with a scale or one for all."""
+
+    rows: Array  # (K, d)
+    w: Array  # (K,)
+    scale: Array  # (K,) or (1,)
+    present: Array  # (K,) bool
+
+    def part(self, first: int, stop: int) -> "Some":
+        """Those from the first to before the last, in float64."""
+        of = slice(first, stop)
+        scale = self.scale if len(self.scale) == 1 else self.scale[of]
+        return Some(
+            _for_reflections(self.rows[of]),
+            _for_reflections(self.w[of]),
+            _for_reflections(scale),
+            for_kernels(self.present[of]),
+        )
+
+
+def _for_reflections(x: Array) -> Array:
+    array: Array = for_kernels(x.astype(np.float64, copy=False))
+    return array
+
+
+def _reflect_many(F: Array, some: Some, block: Array) -> None:
+    """Make the transposed factor F that of itself stacked on the rows [φ w] times their scale, of
+    those that are present.
+    """
+    D = len(F)
+    step = max(ROWS, PART // D)
+    for first in range(0, len(some.rows), step):
+        part = some.part(first, first + step)
+        before = F.copy()
+        if D <= WIDEST and reflect_rows(F, part.rows, part.w, part.scale, part.present, block):
+            continue
+        F[:] = before
+        _reflect(F, _joined(part), 8)
+
+
+def _joined(some: Some) -> Array:
+    """The rows [φ w] times their scale, of those that are present, in Fortran order."""
+    joined = np.column_stack([some.rows, some.w])
+    with np.errstate(over="ignore"):  # which shows in the factor
+        joined *= some.scale[:, None]
+    return np.asfortranarray(joined[some.present])
 
 
 def _reflect(F: Array, rows: Array, width: int) -> None:

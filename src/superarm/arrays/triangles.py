@@ -63,16 +63,22 @@ def qr_update(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
     )
 
 
-def factor_of_rows(Phi: Tensor, w: Tensor, root: Tensor | float, present: Tensor) -> Tensor:
+def factor_of_rows(
+    Phi: Tensor,
+    w: Tensor,
+    root: Tensor | float,
+    present: Tensor,
+    start: Tensor | None = None,
+) -> Tensor:
     """The triangular factor, with positive diagonal, of the rows [φ w] times `root`, of those that
-    are present.
+    are present, stacked below the factor `start`, if there is one.
     """
     rows = torch.cat([as_float64(Phi), w[..., None]], -1)
     scales = torch.as_tensor(root, dtype=rows.dtype, device=rows.device)
     kept = torch.where(present[..., None], rows * scales[..., None], 0)
     D = rows.shape[-1]
-    nothing = rows.new_zeros((*rows.shape[:-2], D, D))
-    return triangle(torch.cat([nothing, kept], -2))
+    above = rows.new_zeros((*rows.shape[:-2], D, D)) if start is None else start
+    return triangle(torch.cat([above, kept], -2))
 
 
 def triangle(A: Tensor) -> Tensor:

@@ -55,13 +55,40 @@ class Summary(NamedTuple):
     within: Array  # (r+1, r+1)
 
 
-class Basis(NamedTuple):
-    """Coordinates in which all rows [φ w] together are orthonormal."""
+class Axes(NamedTuple):
+    """All rows [φ w] together, in coordinates in which they are orthonormal."""
 
-    T: Array  # (d+1, r+1): [φ w] T = [u w-uy]
     D: Array  # (r,)
     y: Array  # (r,)
     residual: float
+
+
+class Basis(NamedTuple):
+    """Those coordinates."""
+
+    T: Array  # (d+1, r+1): [φ w] T = [u w-uy]
+    axes: Axes
+
+
+class Decomposed(NamedTuple):
+    """The triangular factor of all rows [φ w], the flat column first, and its singular values."""
+
+    order: Array  # (d+1,) of the columns
+    first: int  # 1 if there is a flat column
+    R: Array  # (d+1, d+1)
+    D: Array  # (r,) without the flat column, as below
+    Vt: Array  # (r, d - first)
+    y: Array  # (r,)
+    residual: float
+
+    @property
+    def axes(self) -> Axes:
+        """With the flat column."""
+        if not self.first:
+            return Axes(self.D, self.y, self.residual)
+        D = np.append(np.inf, self.D)
+        y = np.append(self.R[0, -1], self.y)
+        return Axes(D, y, self.residual)
 
 
 def summary_of_rows(rows: Array, n: float, flat: int | None = None) -> Summary:
@@ -69,13 +96,11 @@ def summary_of_rows(rows: Array, n: float, flat: int | None = None) -> Summary:
 
     The coefficient of the column `flat`, if there is one, has a flat prior.
     """
-    basis = _basis(rows, flat)
-    r = len(basis.D)
+    axes = _decomposed(rows, flat).axes
+    r = len(axes.D)
     return Summary(
         n,
-        basis.D,
-        basis.y,
-        basis.residual,
+        *axes,
         n=np.empty(0),
         items=np.empty(0),
         gram=np.empty((0, r + 1, r + 1)),
@@ -135,9 +160,7 @@ def summary_of_items(
     around = within @ basis.T
     return Summary(
         rows + loose_rows,
-        basis.D,
-        basis.y,
-        basis.residual,
+        *basis.axes,
         n=np.append(count, 1.0),
         items=np.append(items, loose_rows),
         gram=np.array([group.T @ group for group in groups]),
@@ -145,7 +168,7 @@ def summary_of_items(
     )
 
 
-def _basis(rows: Array, flat: int | None) -> Basis:
+def _decomposed(rows: Array, flat: int | None) -> Decomposed:
     """The singular value decomposition of all features, the flat column apart."""
     d = rows.shape[1] - 1
     order = np.arange(d + 1)
@@ -155,26 +178,40 @@ def _basis(rows: Array, flat: int | None) -> Basis:
         order = np.append(flat, np.delete(order, flat))
     if not np.isfinite(rows).all() or abs(rows).max(initial=0.0) > LARGEST:
         raise no_scales()
-    R: Array = np.zeros((d + 1, d + 1))
-    triangle = np.linalg.qr(rows[:, order], mode="r")
-    R[: len(triangle)] = triangle
+    R = _triangle(rows[:, order])
     U, D, Vt = np.linalg.svd(R[first:d, first:d])
     y = U.T @ R[first:d, d]
     rank = int((ROUNDING * max(D, default=0.0) < D).sum())
     residual = R[d, d] ** 2 + (y[rank:] ** 2).sum()
-    T = np.zeros((d + 1, first + rank))
-    T[first:d, first:] = Vt[:rank].T / D[:rank]
-    D = D[:rank]
-    y = y[:rank]
+    return Decomposed(order, first, R, D[:rank], Vt[:rank], y[:rank], float(residual))
+
+
+def _triangle(rows: Array) -> Array:
+    """The triangular factor of rows, which are that already or not: (n, D) -> (D, D)."""
+    n, D = rows.shape
+    if n == D and not np.tril(rows, -1).any():
+        return rows
+    R = np.zeros((D, D))
+    triangle = np.linalg.qr(rows, mode="r")
+    R[: len(triangle)] = triangle
+    return R
+
+
+def _basis(rows: Array, flat: int | None) -> Basis:
+    """The coordinates in which all rows together are orthonormal."""
+    of = _decomposed(rows, flat)
+    first = of.first
+    d = len(of.R) - 1
+    T = np.zeros((d + 1, first + len(of.D)))
+    T[first:d, first:] = of.Vt.T / of.D
     if first:
-        c = R[0, 0]
+        c = of.R[0, 0]
         T[0, 0] = 1 / c
-        T[0, 1:] = -R[0, 1:d] @ T[1:d, 1:] / c
-        D = np.append(np.inf, D)
-        y = np.append(R[0, d], y)
-    last = np.append(-T[:d] @ y, 1.0)
-    back = np.argsort(order)
-    return Basis(np.column_stack([T, last])[back], D, y, float(residual))
+        T[0, 1:] = -of.R[0, 1:d] @ T[1:d, 1:] / c
+    axes = of.axes
+    last = np.append(-T[:d] @ axes.y, 1.0)
+    back = np.argsort(of.order)
+    return Basis(np.column_stack([T, last])[back], axes)
 
 
 def log_evidence(summary: Summary, scales: Array) -> tuple[float, Array]:

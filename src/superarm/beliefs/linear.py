@@ -6,6 +6,7 @@ paper     code
 γ         forgetting, what an episode leaves of all that was learned before
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -108,9 +109,15 @@ def with_block(belief: Factored, block: Block, sigma: Array | float) -> Gaussian
     return after._replace(log_scale=after.log_scale + block.log_v)
 
 
+def only_counted(belief: Factored, block: Block, sigma: Array | float) -> Gaussian:
+    """`with_block` but for the factor, which is left as it was."""
+    noise = block.rows * log(sigma * math.sqrt(2 * math.pi))
+    return Gaussian(belief.factor, belief.log_scale - noise + block.log_v)
+
+
 def observed(belief: Factored, feedback: Feedback, sigma: float) -> Gaussian:
     """The belief with the rows of the feedback."""
-    if is_block(feedback):
+    if feedback.is_summed:
         return with_block(belief, block_of(feedback), sigma)
     return gaussian.condition(
         belief,

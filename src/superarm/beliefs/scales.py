@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array, as_like, to_numpy
+from superarm.beliefs.descent import Weights, best_of_grid, descend
 from superarm.beliefs.evidence import (
     LARGEST,
     Squares,
     Summary,
     log_evidence,
     no_scales,
-    rows_evidence,
     says_nothing,
     summary_of_items,
     summary_of_rows,
@@ -184,6 +184,15 @@ class _Search:
         self.units = np.array([size / length, size, size])
         self.known = np.array([known.get(name, np.nan) for name in NAMES]) / self.units
         self.free = np.isnan(self.known)
+        shrunk = np.isfinite(self.summary.D)
+        self.weights = Weights(
+            self.summary.D[shrunk] ** 2,
+            self.summary.y[shrunk] ** 2,
+            free=float(summary.rows) - len(summary.D),
+            rows=float(summary.rows),
+            residual=float(self.summary.residual),
+            wide=2 * WEAK**2,
+        )
 
     def relative(self, x: Array) -> Array:
         """λ, σ and τ in their units."""
@@ -207,10 +216,13 @@ class _Search:
 
     def best(self) -> Array:
         """The x of the largest marginal likelihood."""
-        from scipy.optimize import minimize
-
         if not self.free.any():
             return np.empty(0)
+        if not self.free[2]:
+            of_rows: Array = self._of_rows(best_of_grid, descend)[self.free[:2]]
+            return of_rows
+        from scipy.optimize import minimize
+
         start = min(self.starts(), key=lambda x: self.descend(x)[0])
         found = minimize(
             self.descend,
@@ -223,34 +235,27 @@ class _Search:
         return x
 
     def starts(self) -> list[Array]:
-        """Where to begin: at the best λ and σ without deviations, of all on a grid; and with some
-        of that noise taken as the items' own.
+        """Where to begin: at the best λ and σ without deviations, of all on a grid, with some of
+        that noise taken as the items' own.
         """
-        lam, sigma = self._grid()
-        value = rows_evidence(self.summary, lam**2, sigma**2)[0] / 2
-        for scale, free in zip((lam, sigma), self.free[:2], strict=True):
-            value += free * np.log(1 + np.log(scale) ** 2 / (2 * WEAK**2))
-        best = np.argmin(value)
+        lam, sigma = np.exp(self._of_rows(best_of_grid))
         starts = []
         for share in SPLITS:
-            noise = sigma[best] * math.sqrt(1 - share)
-            own = sigma[best] * math.sqrt(share)
-            starts.append(np.log([lam[best], noise, own])[self.free])
-        return starts if self.free[2] else [np.log([lam[best], sigma[best], 1.0])[self.free]]
+            noise = sigma * math.sqrt(1 - share)
+            own = sigma * math.sqrt(share)
+            starts.append(np.log([lam, noise, own])[self.free])
+        return starts
 
-    def _grid(self) -> tuple[Array, Array]:
-        """Pairs of λ and σ; where both are free, the best σ for each ratio of the two."""
-        low, high = np.exp(np.array(RANGES)[:2]).T
-        steps = np.exp(np.arange(-50.0, 50.0, 0.5))
-        lam = steps if self.free[0] else np.full(len(steps), self.known[0])
-        sigma = steps if self.free[1] else np.full(len(steps), self.known[1])
-        if self.free[:2].all():
-            D = self.summary.D
-            misfit = self.summary.y**2 / (1 + np.multiply.outer(steps**2, D**2))
-            unexplained = self.summary.residual + misfit.sum(-1)
-            sigma = np.sqrt(unexplained / self.summary.rows)
-            lam = steps * sigma
-        return lam.clip(low[0], high[0]), sigma.clip(low[1], high[1])
+    def _of_rows(self, *searches: Callable[..., None]) -> Array:
+        """What searches find one after the other, without deviations: log λ and log σ."""
+        free = self.free[:2]
+        low, high = np.array(RANGES)[:2].T
+        least = np.where(free, low, -np.inf)
+        most = np.where(free, high, np.inf)
+        x = np.log(np.where(free, 1.0, self.known[:2]))
+        for search in searches:
+            search(x, free, least, most, self.weights)
+        return x
 
     def errors(self, x: Array) -> Array:
         """Relative standard errors, from the curvature at x by differences of the gradient;

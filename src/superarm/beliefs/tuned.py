@@ -29,7 +29,15 @@ from superarm.arrays import (
 from superarm.beliefs.changes import last_rows
 from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
 from superarm.beliefs.evidence import pooled, says_nothing, summary_of_rows
-from superarm.beliefs.linear import FactoredModel, block_of, faded, is_block, observed, with_block
+from superarm.beliefs.linear import (
+    FactoredModel,
+    block_of,
+    faded,
+    is_block,
+    observed,
+    only_counted,
+    with_block,
+)
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Block, Gaussian
@@ -135,13 +143,17 @@ class TunedModel(FactoredModel):
         """The belief with the feedback, and at times at new scales."""
         present = nonzero_rows(feedback.rows)
         t = past.t + feedback.episodes * present.any(-1)
-        require_squares(feedback.rows, where(present, feedback.w, 0.0))
+        due = doubled(past.t, t)
         if is_block(feedback):
             of = block_of(feedback)
-            after = with_block(past, of, past.sigma)
+            require_squares(of.data)
+            # where scales are chosen anew, so is the factor
+            absorbed = only_counted if due.all() else with_block
+            after = absorbed(past, of, past.sigma)
             data = stacked_rows(past.data, of.data)
             more = of.rows
         else:
+            require_squares(feedback.rows, where(present, feedback.w, 0.0))
             noise = past.sigma[..., None]
             after = gaussian.condition(past, feedback.rows, feedback.w, noise, feedback.importance)
             data = with_rows(past.data, feedback)
@@ -154,7 +166,7 @@ class TunedModel(FactoredModel):
             columns=with_rows_counted(past.columns, feedback.rows, where(present, times, 0.0)),
             t=t,
         )
-        return refit_where(doubled(past.t, t), grown, lambda entry, _: self._refitted(entry))
+        return refit_where(due, grown, lambda entry, _: self._refitted(entry))
 
     def absorb(self, belief: Any, problem: Problem, block: Block, columns: Array) -> Any:
         """The belief after all rows of a block, whose columns hold this (4, d), as one episode; at
@@ -195,8 +207,9 @@ class TunedModel(FactoredModel):
         flat = None
         if "lam" in self.known:
             unit = full(unit.shape, 1.0)
-        elif is_level(belief.columns).any():
-            flat = int(is_level(belief.columns).argmax())
+        else:
+            constant = is_level(belief.columns)
+            flat = int(constant.argmax()) if constant.any() else None
         lam = belief.lam
         sigma = belief.sigma
         columns = np.append(unit, 1.0)
