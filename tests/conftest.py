@@ -44,13 +44,15 @@ if (
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
-gc.disable()  # while modules are imported, which stay
-
-
-def pytest_collection_finish():
-    """What was imported and collected stays to the end: no search for garbage need look at it."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported and collected stays to the end: no search for garbage need look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
