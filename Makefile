@@ -23,11 +23,10 @@ test-torch: .venv/installed
 	$(INSTALL) "$(TORCH)" --editable ".[dev,torch]"
 	$(BIN)/pytest --numprocesses 2 tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
 
-# the tests on a real Ray and a real Dask, which `test` skips where they are not installed
-CLUSTER := --editable ".[dev,cluster]" "distributed>=2025.1"
-cluster: .venv/installed
-	$(INSTALL) $(CLUSTER)
-	$(BIN)/pytest tests/cluster
+# the tests on a real Ray and a real Dask, which `test` skips where they are not installed; those of tests/cluster that
+# need neither are run by `test`
+cluster: .venv/cluster
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m cluster tests/cluster
 
 # the page of the service in a real Chromium: Debian's package chromium, or one that playwright installs
 browser: .venv/browser
@@ -75,7 +74,7 @@ dist: .venv/installed
 # for each oracle, all pairs of kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000
 # damaged files; 100,000 requests to a service, of which none may be answered with 5xx; 50 kills of shards, 50 of workers
 # on Ray and 50 of workers here
-endurance: .venv/installed
+endurance: .venv/cluster
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
 	SUPERARM_PEOPLE=32561 SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_beyond.py
@@ -90,7 +89,6 @@ endurance: .venv/installed
 	SUPERARM_FUZZ=20000 $(BIN)/pytest tests/oracles/test_fuzzed_oracles.py
 	SUPERARM_SERVER_KILLS=1000 SUPERARM_POWER_CUTS=1000 SUPERARM_FLIPS=1000 \
 		$(BIN)/pytest -s tests/service/test_kills.py tests/service/test_power_cuts.py tests/service/test_opening.py
-	$(INSTALL) $(CLUSTER)
 	SUPERARM_SHARD_KILLS=50 SUPERARM_WORKER_KILLS=50 SUPERARM_DECISIONS=1000 $(BIN)/pytest tests/cluster
 	$(BIN)/pytest tests/endurance
 
@@ -109,6 +107,10 @@ gallery: .venv/installed
 
 .venv/documents: .venv/installed
 	$(INSTALL) --editable ".[docs]"
+	touch $@
+
+.venv/cluster: .venv/installed
+	$(INSTALL) --editable ".[dev,cluster]" "distributed>=2025.1"
 	touch $@
 
 .venv/browser: .venv/installed

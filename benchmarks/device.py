@@ -18,8 +18,8 @@ from superarm.errors import ParameterError
 from superarm.gaussian import sample
 from superarm.learners import CombLinTS
 from superarm.simulation import lockstep
-from superarm.simulation.engine import versions
 from superarm.simulation.games import Game, play
+from superarm.simulation.nodes import versions
 from superarm.simulation.replicates import seeds_of
 from superarm.simulation.tables import aligned
 from superarm.simulation.trace import ARRAYS

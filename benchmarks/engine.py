@@ -5,7 +5,8 @@
 CPU time of the driver, of which nothing is the replicate's; and CPU time of the workers between the
 end of one replicate and the start of the next, which is all they do beside: receive and unpack what
 to play, check versions, hold BLAS to one thread, pack and send what was earned. Starting workers is
-not counted.
+not counted. On Ray, short replicates are played several per task: `--episodes 400` measures those
+that are long enough to be played alone.
 """
 
 import argparse
@@ -80,11 +81,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replicates", type=int, default=400)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--episodes", type=int, default=20)
     given = parser.parse_args()
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where workers find `timed`
     learners = {"CombLinTS": CombLinTS(lam=10.0, sigma=1.0)}
-    game = Game(LongestPath(), learners, episodes=20, exact=None)
+    game = Game(LongestPath(), learners, episodes=given.episodes, exact=None)
     print(f"milliseconds of CPU time per replicate (asked: at most {ASKED:g} in all)")
     print("engine    driver    worker    in all    beside a replicate of")
     for name, cluster in (("joblib", None), ("Ray", "ray")):

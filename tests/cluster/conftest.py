@@ -5,6 +5,17 @@ import pytest
 
 CORES = 2
 MEMORY = 200 * 2**20
+CLUSTERS = {"ray", "dask"}
+"""Fixtures, or parameters that ask for them."""
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what needs a cluster: `make test` runs everything else."""
+    for item in items:
+        given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        words = [each for each in given if isinstance(each, str)]
+        if CLUSTERS & {*getattr(item, "fixturenames", ()), *words}:
+            item.add_marker("cluster")
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +27,7 @@ def workers_find_tests():
 
 @pytest.fixture(scope="session")
 def ray(workers_find_tests):
-    """A real Ray on this machine, one for all tests."""
+    """A real Ray on this machine, one for all tests of a process."""
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'superarm[cluster]'")
     ray.init(
         address="local",  # not one that happens to run here

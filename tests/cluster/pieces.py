@@ -1,10 +1,11 @@
-"""What workers run in tests."""
+"""What workers run in tests, and how to wait for those that were killed."""
 
 import os
 import signal
+import time
 from pathlib import Path
 
-from superarm.errors import InfeasibleError
+from superarm.errors import ClusterError, InfeasibleError
 from superarm.studies.longest_path import LongestPath
 
 
@@ -20,7 +21,12 @@ def refuse(x):
 
 def killed_once(x, path):
     """One of them kills its own worker, as the system does where memory is short."""
-    if x == 3:
+    return killed_each_once(x, path, [3])
+
+
+def killed_each_once(x, path, kills):
+    """Each of those in `kills` kills its own worker, but not once the path exists."""
+    if x in kills:
         try:
             Path(path).touch(exist_ok=False)
         except FileExistsError:
@@ -48,3 +54,13 @@ class Fragile:
         if path.name in self.kills:
             killed_once(3, path)
         return problem, world
+
+
+def insist(call, *arguments):
+    """Call until the shards are there again."""
+    for _ in range(600):
+        try:
+            return call(*arguments)
+        except ClusterError:
+            time.sleep(0.1)
+    raise TimeoutError("the shards have not come back")

@@ -8,8 +8,9 @@ import pieces
 import pytest
 
 from superarm.errors import ClusterError, InfeasibleError, ParameterError
-from superarm.simulation import engine as module
-from superarm.simulation.engine import engine, versions
+from superarm.simulation import nodes
+from superarm.simulation.engine import engine
+from superarm.simulation.nodes import versions
 
 CALLS = [(x,) for x in range(10)]
 
@@ -43,6 +44,17 @@ def test_a_killed_worker_costs_a_retry(where, tmp_path):
     assert (tmp_path / "killed").exists()
 
 
+def test_kills_in_tasks_of_many_pieces(ray, tmp_path, monkeypatch):
+    """More of them than one piece would survive."""
+    monkeypatch.setattr(nodes, "RETRIES", 1)
+    kills = (20, 21)
+    calls = [(x, tmp_path / str(x), kills) for x in range(60)]
+    with engine("ray") as where:
+        found = list(where.map(pieces.killed_each_once, calls))
+    assert sorted(found) == [(x, x * x) for x in range(60)]
+    assert len(list(tmp_path.iterdir())) == len(kills)
+
+
 def test_an_error_is_raised_as_it_was(where):
     with pytest.raises(InfeasibleError, match="no set for 3"):
         dict(where.map(pieces.refuse, CALLS))
@@ -50,8 +62,8 @@ def test_an_error_is_raised_as_it_was(where):
 
 
 def test_a_piece_that_always_kills_its_worker_ends_the_run(where, monkeypatch):
-    monkeypatch.setattr(module, "RETRIES", 1)
-    with pytest.raises(ClusterError, match=r"killed 2 times|gave up on a piece of work"):
+    monkeypatch.setattr(nodes, "RETRIES", 0)
+    with pytest.raises(ClusterError, match=r"killed 1 times|gave up on a piece of work"):
         dict(where.map(pieces.killed_always, CALLS))
 
 
@@ -85,7 +97,7 @@ def test_all_nodes_have_the_same_versions(ray, monkeypatch):
         (found,) = where.settings["cluster"]["nodes"].values()
         assert found == versions()
         # as if this machine had another version from the one on the node
-        monkeypatch.setattr(module, "__version__", "0.0.1")
+        monkeypatch.setattr(nodes, "__version__", "0.0.1")
         with pytest.raises(ClusterError, match=r"superarm .* and this machine 0\.0\.1"):
             dict(where.map(pieces.square, CALLS))
     with pytest.raises(ClusterError, match=r"node [0-9.]+ \(.*\) has superarm .* 0\.0\.1"):
@@ -111,6 +123,7 @@ for address in sys.argv[1:]:
 """
 
 
+@pytest.mark.cluster
 def test_an_address_where_nothing_answers():
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'superarm[cluster]'")
     addresses = ["127.0.0.1:9", "ray://127.0.0.1:9", "no.such.host.invalid:1"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pieces import insist
 
 from superarm import CombLinTS, CombLinUCB, Greedy, Population, TopK
 from superarm.arrays import item_normal
@@ -18,6 +19,7 @@ from superarm.cluster import population as population_module
 from superarm.cluster import users as users_module
 from superarm.cluster.users import Users, keys_of
 from superarm.errors import ClusterError, ItemsError, ParameterError
+from superarm.simulation import nodes
 
 L, D, K = 40, 5, 4
 FEATURES = np.random.default_rng(0).standard_normal((L, D))
@@ -171,6 +173,19 @@ def test_an_update_that_fails_halfway_is_not_forgotten(monkeypatch):
         population.choose(["a", "b", "c"])
 
 
+def test_a_choice_that_fails_draws_nothing(monkeypatch):
+    one, other = make(shards=2), make(shards=2)
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Users, "choose", fail)
+        with pytest.raises(MemoryError):
+            one.choose(["a", "b", "c"])
+    np.testing.assert_array_equal(one.choose(["a", "b", "c"]), other.choose(["a", "b", "c"]))
+
+
 # --- on Ray ---------------------------------------------------------------------------------------
 
 
@@ -195,3 +210,22 @@ def test_killed_shards_lose_nothing(ray, monkeypatch, tmp_path):
         for a, b in zip(there._known(), here._known(), strict=True):
             assert a.users == b.users
             np.testing.assert_array_equal(a.data, b.data)  # the same to the bit
+
+
+def test_what_a_lost_shard_refused_is_not_counted(ray, monkeypatch):
+    """And can be said again: a shard is killed that is given no further try."""
+    here = make(CombLinTS(), seed=4)
+    monkeypatch.setattr(nodes, "RETRIES", 0)
+    with make(CombLinTS(), seed=4, cluster="ray") as there:
+        for t, (_, names, noise) in enumerate(batches(3)):
+            chosen = there.choose(names)
+            np.testing.assert_array_equal(chosen, here.choose(names))
+            if t == 1:
+                os.kill(there._shards.processes()[0], signal.SIGKILL)
+                with pytest.raises(ClusterError):
+                    there.observe(names, chosen, noise)
+            insist(there.observe, names, chosen, noise)
+            here.observe(names, chosen, noise)
+        assert there._all.t == here._all.t
+        assert there.sigma == here.sigma
+        np.testing.assert_array_equal(there._all.data, here._all.data)

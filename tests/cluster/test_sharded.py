@@ -4,6 +4,7 @@ import signal
 
 import numpy as np
 import pytest
+from pieces import insist
 
 from superarm import (
     Agent,
@@ -29,6 +30,7 @@ from superarm.cluster import shards
 from superarm.contexts import Concatenated, Outer
 from superarm.decide import decide
 from superarm.errors import (
+    ClusterError,
     DecisionError,
     FeaturesError,
     FileError,
@@ -39,6 +41,7 @@ from superarm.errors import (
     ParameterError,
     WeightsError,
 )
+from superarm.simulation import nodes
 
 L = 900
 CUTS = (0, 200, 650, L)
@@ -481,27 +484,72 @@ class Kills:
 
 def test_killed_shards_change_no_decision(ray):
     kills = Kills(every=4)
-    cycle = int(os.environ.get("SUPERARM_SHARD_KILLS", "2"))
+    cycle = int(os.environ.get("SUPERARM_SHARD_KILLS", "1"))
     assert_same_decisions(MIX, TopK(5), 4 * cycle + 3, cluster="ray", disturb=kills)
     assert kills.done == cycle
 
 
-def test_a_killed_shard_knows_what_came_and_went(ray, tmp_path):
-    twin = sharded.Agent(two_parts(), TS, TopK(3), seed=1)
-    twin.add_items(50 * np.ones((3, 4)))
+def test_what_a_lost_shard_refused_is_not_counted(ray, monkeypatch, tmp_path):
+    """A shard is killed that is given no further try; it comes back, knows what came and went, and
+    is told again what it did not hear."""
+    twin = sharded.Agent(two_parts(), MIX, TopK(5), seed=1)
+    numbers = twin.add_items(50 * np.ones((3, 4)))
     twin.save(tmp_path / "agent")
-    options = {"oracle": TopK(3), "seed": "saved", "cluster": "ray"}
+    monkeypatch.setattr(nodes, "RETRIES", 0)
+    options = {"oracle": TopK(5), "seed": "saved", "cluster": "ray"}
     with sharded.Agent.load(tmp_path / "agent", two_parts(), **options) as agent:
         for one in (agent, twin):
-            one.remove_items([901, *range(50)])
-        os.kill(process_of(agent, 0), signal.SIGKILL)
+            one.remove_items([numbers[1], *range(50)])
+        chosen = agent.choose()
+        np.testing.assert_array_equal(chosen.items, twin.choose().items)
+        shard = int(agent._owners(chosen.items)[0])
+        os.kill(process_of(agent, shard), signal.SIGKILL)
+        shown = chosen.rows.sum(1)
+        with pytest.raises(ClusterError):
+            agent.observe(chosen, shown)
+        insist(agent.observe, chosen, shown)
+        twin.observe(chosen, shown)
         for _ in range(3):
             np.testing.assert_array_equal(agent.choose().items, twin.choose().items)
+        np.testing.assert_array_equal(agent.belief.factor, twin.belief.factor)
 
 
 def test_an_error_in_a_shard_names_the_node(ray, tmp_path):
-    files = saved(tmp_path, two_parts())
-    damaged("nan", files[1])
-    with pytest.raises(FileError, match=r"items-1\.npy") as caught:
+    files = saved(tmp_path, [ROWS])
+    damaged("nan", files[0])
+    with pytest.raises(FileError, match=r"items-0\.npy") as caught:
         sharded.Agent(files, TS, TopK(5), cluster="ray")
     assert "of the Ray cluster" in caught.value.__notes__[0]
+
+
+class Failing:
+    """A shard that fails where others have changed already."""
+
+    def __init__(self, shard):
+        self.shard = shard
+
+    def __getattr__(self, name):
+        raise MemoryError
+
+
+@pytest.mark.parametrize("change", ["observe", "add", "remove"])
+def test_a_change_that_fails_in_one_shard_is_undone_in_the_others(monkeypatch, change):
+    agent, twin = (sharded.Agent(parts(), MIX, TopK(5), seed=1) for _ in range(2))
+    chosen = agent.choose()
+    twin.choose()
+    changes = {
+        "observe": lambda one: one.observe(chosen, chosen.rows.sum(1)),
+        "add": lambda one: one.add_items(9 * np.ones((6, 4))),
+        "remove": lambda one: one.remove_items(chosen.items),
+    }
+    last = agent._shards._things[int(agent._owners(chosen.items).max())]
+    with monkeypatch.context() as patch:
+        patch.setattr(last, "thing", Failing(last.thing))
+        with pytest.raises(MemoryError):
+            changes[change](agent)
+    np.testing.assert_array_equal(agent.choose().items, twin.choose().items)
+    for one in (agent, twin):
+        changes[change](one)
+    for _ in range(5):
+        np.testing.assert_array_equal(agent.choose().items, twin.choose().items)
+    np.testing.assert_array_equal(agent.belief.factor, twin.belief.factor)

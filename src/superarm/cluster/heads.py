@@ -1,16 +1,17 @@
 """What the head of a catalogue in shards notes, and what it refuses."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_numbers, check_features, find_fault, require_count
-from superarm.cluster.shards import Found
-from superarm.contracts import Learner, Problem, features_stay, require_learner
+from superarm.cluster.shards import Fields, Found
+from superarm.contracts import Learner, Model, Problem, features_stay, require_learner
 from superarm.errors import FeaturesError, ItemsError, MaskError, OracleError, ParameterError
 from superarm.oracles.base import BaseOracle
+from superarm.oracles.parts import Part
 
 
 class Choice(NamedTuple):
@@ -59,6 +60,20 @@ def rows_at(A: Array, items: Array, rows: Array) -> Array:
     with_padding = np.vstack([rows, np.zeros((1, rows.shape[1]))])
     found: Array = with_padding[np.where(A < 0, len(items), places)]
     return found
+
+
+def fields_of(model: Model, belief: Any, known: Array, which: Array) -> Fields:
+    """What is believed of some of the known items."""
+    per_item = model.per_item if belief is not None else ()
+    values = {name: getattr(belief, name)[..., which] for name in per_item}
+    return Fields(known[which], values)
+
+
+def part_of(oracle: BaseOracle, ends: Array, added: Array) -> Part:
+    """What the oracle knows of the items of a shard, without their numbers."""
+    items = np.append(np.arange(*ends), added) if oracle.L else added
+    part = cast(Part, oracle.part(items))
+    return part._replace(items=np.empty(0, np.int64))
 
 
 def require_by_features(learner: Learner) -> None:

@@ -1,13 +1,20 @@
 """Lists of many users: ids, and what each of them was shown."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_numbers
 from superarm.errors import ItemsError, WeightsError
+
+
+class Lists(NamedTuple):
+    """Items and weights of many users, -1 pads."""
+
+    A: Array  # (n, K) positions
+    w: Array  # (n, K)
 
 
 def listed_users(users: Any) -> list[Any]:

@@ -1,11 +1,12 @@
 """Things that live on the nodes of a cluster, or in this process, and change.
 
 Each counts its changes. One whose worker was killed is made again from its arguments and has seen
-no change: it is known by that, and brought to where it was before anything else is asked of it.
+no change: it is known by that, and brought to where it was before anything else is asked of it. So
+is each that may have seen a change which failed in another.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from superarm.simulation.engine import engine
@@ -39,11 +40,10 @@ class Counted:
             self.version += 1
         return found
 
-    def restore(self, version: int, *state: Any) -> Any:
+    def restore(self, version: int, *state: Any) -> None:
         """Be as in the state, which is that after all changes of the version."""
-        found = self.thing.restore(*state)
+        self.thing.restore(*state)
         self.version = version
-        return found
 
     def process(self) -> int:
         """The process it lives in."""
@@ -57,7 +57,7 @@ class Places:
         cluster: the address of a Ray cluster, "ray" for one on this machine; None for this process.
         make: the class of the things.
         arguments: what each of them is made from.
-        state: a function that tells what thing i needs for `restore`, all changes included.
+        state: a function that tells what thing i needs for `restore`: all changes that were made.
 
     >>> from superarm.cluster.places import Places
     >>> class Sum:
@@ -103,39 +103,39 @@ class Places:
 
     def ask(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
         """What a method of some of the things returns, each for its own call."""
-        answers = self._sent("ask", self._named(method, calls))
-        behind = [i for i, answer in answers.items() if isinstance(answer, Behind)]
-        if behind:
-            for i in behind:
-                self._restored(i)
-            answers |= self.ask(method, {i: calls[i] for i in behind})
-        return answers
+        return self._asked("ask", method, calls)
 
     def change(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
-        """What a method returns that changes things, as their states tell already; of a thing that
-        was made again, what its `restore` returns.
+        """What a method returns that changes things; then it is time for their states to tell. If
+        this raises, none has changed, and states must stay as they were.
         """
-        named = self._named(method, calls)
-        for i in calls:
-            self._versions[i] += 1
-        answers = self._sent("change", named)
-        for i, answer in answers.items():
-            if isinstance(answer, Behind):
-                answers[i] = self._restored(i)
+        try:
+            answers = self._asked("change", method, calls)
+        except BaseException:
+            self._count(calls, 2)  # some may have seen one change: they too are to be restored
+            raise
+        self._count(calls, 1)
         return answers
+
+    def _count(self, which: Iterable[int], changes: int) -> None:
+        for i in which:
+            self._versions[i] += changes
 
     def processes(self) -> list[int]:
         """The processes that the things live in."""
         return list(self._sent("process", dict.fromkeys(range(len(self)), ())).values())
 
-    def _named(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Sequence[Any]]:
-        return {i: (self._versions[i], method, *call) for i, call in calls.items()}
+    def _asked(self, how: str, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+        named = {i: (self._versions[i], method, *call) for i, call in calls.items()}
+        answers = self._sent(how, named)
+        behind = [i for i, answer in answers.items() if isinstance(answer, Behind)]
+        if behind:
+            for i in behind:
+                self._sent("restore", {i: (self._versions[i], *self._state(i))})
+            answers |= self._asked(how, method, {i: calls[i] for i in behind})
+        return answers
 
     def _sent(self, how: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
         things = [self._things[i] for i in calls]
         answers = self._engine.ask(things, how, list(calls.values()))
         return dict(zip(calls, answers, strict=True))
-
-    def _restored(self, i: int) -> Any:
-        call = (self._versions[i], *self._state(i))
-        return self._sent("restore", {i: call})[i]

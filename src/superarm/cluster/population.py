@@ -20,8 +20,9 @@ a θ of their own: log p(w) = Σ_u log p(w_u).
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,14 +32,11 @@ from superarm.agent.ids import objects
 from superarm.arrays import Array, normal
 from superarm.arrays.packed import packed_size
 from superarm.beliefs.deviations import repeats
-from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.logit import LogitModel, TunedLogitModel
 from superarm.beliefs.scales import require_squares
 from superarm.beliefs.tuned import TunedModel, doubled
-from superarm.beliefs.widths import WidthsModel
 from superarm.checks import check_features, is_real, require_count
 from superarm.cluster import saving
-from superarm.cluster.lists import as_matrix, joined_weights, listed_users
+from superarm.cluster.lists import Lists, as_matrix, joined_weights, listed_users
 from superarm.cluster.places import Places
 from superarm.cluster.users import (
     FITTED,
@@ -52,6 +50,7 @@ from superarm.cluster.users import (
     Users,
     draws_normals,
     keys_of,
+    require_linear,
     total_of,
 )
 from superarm.contexts import as_table
@@ -64,13 +63,6 @@ from superarm.oracles.base import as_oracle, is_full, padded
 NOTHING = np.empty(0, np.int64)
 LOGGED = 2**20
 """Numbers to keep of what was observed in a shard before all that it knows is kept in its place."""
-
-
-class Lists(NamedTuple):
-    """Items and weights of many users, -1 pads."""
-
-    A: Array  # (n, K) positions
-    w: Array  # (n, K)
 
 
 class Population:
@@ -120,7 +112,7 @@ class Population:
         cluster: str | None = None,
     ) -> None:
         require_learner(learner)
-        _require_linear(learner)
+        require_linear(learner)
         table = as_table(features)
         Phi = np.ascontiguousarray(check_features(table.values), np.float64)
         worth = Phi.shape[1] if worth is None else worth
@@ -135,6 +127,7 @@ class Population:
         self.problem = Problem(Phi, as_oracle(oracle))
         self._Phi = Phi
         self._scales = self._first_scales()
+        self._due = False  # whether there is enough more than before to choose scales anew
         self._started: Array | None = None
         nothing = np.zeros((self.problem.d + 1, self.problem.d + 1))
         self._totals = [Total(0, nothing, 0.0, 0) for _ in range(shards)]
@@ -173,11 +166,13 @@ class Population:
     @property
     def sigma(self) -> float:
         """The noise std that all users share."""
+        self._choose_scales()
         return self._scales.sigma
 
     @property
     def lam(self) -> float:
         """The prior std that all users share."""
+        self._choose_scales()
         return self._scales.lam
 
     @property
@@ -212,15 +207,21 @@ class Population:
         listed = objects(listed_users(users))
         n = len(listed)
         mask = None if available is None else self._mask(available, n)
-        draws = self._draws(n)
         of = self._everybody()
+        state = self.rng.bit_generator.state
+        draws = self._draws(n)
         calls = {}
         dealt = self._dealt(listed)
         for i, mine in dealt.items():
             own = mask[mine] if mask is not None and mask.ndim > 1 else mask
             calls[i] = (Asked(listed[mine].tolist(), draws[mine], own), of)
         chosen = [NOTHING] * n
-        for i, found in self._shards.ask("choose", calls).items():
+        try:
+            answers = self._shards.ask("choose", calls)
+        except BaseException:
+            self.rng.bit_generator.state = state  # a call that raises changes nothing
+            raise
+        for i, found in answers.items():
             sets = chain(*map(self._named, found))
             for at, items in zip(dealt[i].tolist(), sets, strict=True):
                 chosen[at] = items
@@ -273,23 +274,31 @@ class Population:
         every = objects(listed)
         calls = {}
         for i, mine in self._dealt(every).items():
-            seen = Seen(every[mine].tolist(), A[mine], w[mine])
-            calls[i] = (seen,)
-            if self._kept is not None:
-                self._kept[i].add(seen)
+            calls[i] = (Seen(every[mine].tolist(), A[mine], w[mine]),)
+        self._choose_scales()
         for i, total in self._shards.change("observe", calls).items():
             self._totals[i] = total
+            if self._kept is not None:
+                self._kept[i].add(*calls[i])
         self._count()
-        self._keep_less()
+        with suppress(ClusterError):  # it was observed, and to do this in the next call will do
+            self._choose_scales()
+            self._keep_less()
 
     def _count(self) -> None:
-        """Add up the rows of everybody, and choose scales anew where it is due."""
+        """Add up the rows of everybody."""
         before = self._all.t
         self._all = total_of(self._totals)
         self._started = None
         tuned = isinstance(self.learner.model, TunedModel)
-        if tuned and doubled(np.asarray(before), np.asarray(self._all.t)).any():
+        more = doubled(np.asarray(before), np.asarray(self._all.t)).any()
+        self._due = self._due or bool(tuned and more)
+
+    def _choose_scales(self) -> None:
+        """Choose scales anew where it is due."""
+        if self._due:
             self._scales = self._fitted()
+            self._due = False
 
     def _keep_less(self) -> None:
         """Where more has been seen in a shard than it knows, keep what it knows instead."""
@@ -309,7 +318,8 @@ class Population:
         lowest = np.argsort(keys, kind="stable")[:FITTED]  # the same users in any shards
         start = model.prior(self.problem)
         pool = start._replace(data=self._all.data, rows=np.asarray(self._all.rows))
-        pool = pool._replace(lam=np.asarray(self.lam), sigma=np.asarray(self.sigma))
+        before = self._scales
+        pool = pool._replace(lam=np.asarray(before.lam), sigma=np.asarray(before.sigma))
         found = model.pooled(pool, list(data[lowest]), rows[lowest].tolist())
         return Scales(found.spread, float(found.lam), float(found.sigma))
 
@@ -322,6 +332,7 @@ class Population:
 
     def _everybody(self) -> Everybody:
         """What a user starts from of whom nothing is known but the population."""
+        self._choose_scales()
         if self._started is None:
             of = self._all
             start = gaussian.prior(self.problem.d, self._scales.spread)
@@ -437,14 +448,3 @@ class Population:
         """
         given = {"oracle": oracle, "seed": seed, "shards": shards, "cluster": cluster}
         return saving.load_population(cls, path, given)
-
-
-def _require_linear(learner: Any) -> None:
-    """Refuse what is not a linear learner of weights themselves."""
-    model = learner.model
-    linear = isinstance(model, LinearModel | WidthsModel | TunedModel)
-    if not linear or isinstance(model, LogitModel | TunedLogitModel):
-        raise ParameterError(
-            "a population needs a linear learner without a link, as CombLinTS(), CombLinUCB(c=1.0) "
-            f"or Greedy(), got {learner!r:.100}"
-        )

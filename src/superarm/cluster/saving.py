@@ -31,6 +31,7 @@ def save_population(population: "Population", path: files.PathLike) -> None:
     learner: Any = population.learner
     if type(learner).__name__ not in learners.__all__:
         raise ParameterError(f"{type(learner).__name__} is not a learner of superarm's own")
+    lam = population.lam
     known = population._known()
     total = population._all
     listed = [user for each in known for user in each.users]
@@ -53,7 +54,7 @@ def save_population(population: "Population", path: files.PathLike) -> None:
         "worth": population.worth,
         "users": total.users,
         "rows": total.rows,
-        "lam": population.lam,
+        "lam": lam,
         "sigma": population.sigma,
         "t": total.t,
     }

@@ -14,7 +14,7 @@ items that were observed.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -31,7 +31,9 @@ from superarm.cluster.heads import (
     as_contexts,
     as_items,
     as_later,
+    fields_of,
     number_of_calls,
+    part_of,
     problem_of,
     require_by_features,
     require_parts,
@@ -40,14 +42,13 @@ from superarm.cluster.heads import (
 )
 from superarm.cluster.places import Places
 from superarm.cluster.saving import Saved
-from superarm.cluster.shards import Added, Fields, Found, Question, Shard, State
+from superarm.cluster.shards import Added, Found, Question, Shard, State
 from superarm.contexts import Concatenated, Outer
 from superarm.contracts import Feedback, Learner, Problem, defines_both
 from superarm.errors import DecisionError, FeaturesError, ParameterError
 from superarm.files import PathLike
 from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
-from superarm.oracles.parts import Part
 
 __all__ = ["Agent", "Choice"]
 
@@ -116,10 +117,10 @@ class Agent:
         self._names = tuple(columns or {})
         self._removed = NOBODY
         require_parts(oracle, self.L)
-        made = [
-            (source, by_shard[i], int(self._starts[i]), self._part(i, NOBODY), LIKE, contexts)
-            for i, source in enumerate(sources)
-        ]
+        made = []
+        for i, source in enumerate(sources):
+            part = part_of(oracle, self._starts[i : i + 2], NOBODY)
+            made.append((source, by_shard[i], int(self._starts[i]), part, LIKE, contexts))
         self._shards = Places(cluster, Shard, made, self._state)
         try:
             sizes = self._shards.ask("check", dict.fromkeys(range(len(sources)), ()))
@@ -283,10 +284,10 @@ class Agent:
         feedback = Feedback(about.places, chosen.rows[there], w)
         model = self.learner.model
         belief = model.learn(about.belief, self._problem(about.held), feedback)
+        self._tell(about, belief)
         self.belief = belief
         self._known = about.known
         self._held = about.held
-        self._tell(about.belief)
 
     def _about(self, items: Array) -> About:
         """The belief, with a place for each of these items if it has fields per item."""
@@ -305,22 +306,18 @@ class Agent:
         places = order[np.searchsorted(known, items, sorter=order)]
         return About(belief, known, held, places)
 
-    def _tell(self, before: Any) -> None:
-        """Send what is believed of items to their shards, as far as it has changed."""
-        changed = np.zeros(len(self._known), bool)
-        for name in self.learner.model.per_item:
-            differs = getattr(self.belief, name) != getattr(before, name)
+    def _tell(self, before: About, belief: Any) -> None:
+        """Send what is believed of items from now on to their shards, as far as it has changed."""
+        known = before.known
+        changed = np.zeros(len(known), bool)
+        model = self.learner.model
+        for name in model.per_item:
+            differs = getattr(belief, name) != getattr(before.belief, name)
             changed |= differs.reshape(-1, len(changed)).any(0)
-        owner = self._owners(self._known)
+        owner = self._owners(known)
         shards = np.unique(owner[changed]).tolist()
-        calls = {i: (self._fields(changed & (owner == i)),) for i in shards}
+        calls = {i: (fields_of(model, belief, known, changed & (owner == i)),) for i in shards}
         self._shards.change("learn", calls)
-
-    def _fields(self, which: Array) -> Fields:
-        """What is believed of some of the known items."""
-        per_item = self.learner.model.per_item if self.belief is not None else ()
-        values = {name: getattr(self.belief, name)[..., which] for name in per_item}
-        return Fields(self._known[which], values)
 
     # --- changes of the catalogue -------------------------------------------------------------
 
@@ -345,44 +342,43 @@ class Agent:
         new = as_later(features, columns or {}, self._width, self._names)
         end = self._next + len(new.rows)
         require_parts(oracle or self.oracle, end)
-        self.oracle = oracle or self.oracle
         numbers = np.arange(self._next, end)
-        self._next = end
-        self._added = self._added.and_then(new)
         owner = self._owners(numbers)
         every = range(len(self._shards)) if oracle else np.unique(owner).tolist()
-        calls = {i: (self._of_shard(i, numbers, new),) for i in every}
+        oracle = oracle or self.oracle
+        calls = {i: (self._of_shard(i, numbers, new, oracle),) for i in every}
+        added = self._added.and_then(new)
         self._shards.change("extend", calls)
+        self.oracle = oracle
+        self._next = end
+        self._added = added
         return numbers
 
     def remove_items(self, items: Sequence[int] | Array) -> None:
         """Choose these no more; what was learned from them stays."""
         numbers = as_items(items, self._next)
-        self._removed = np.append(self._removed, numbers)
         owner = self._owners(numbers)
         calls = {i: (numbers[owner == i],) for i in np.unique(owner).tolist()}
+        removed = np.append(self._removed, numbers)
         self._shards.change("remove", calls)
+        self._removed = removed
 
     def _state(self, i: int) -> tuple[State]:
         """What has changed in a shard since its files were written."""
         numbers = np.arange(self.L, self._next)
         removed = self._removed[self._owners(self._removed) == i]
-        fields = self._fields(self._owners(self._known) == i)
-        return (State(self._of_shard(i, numbers, self._added), removed, fields),)
+        own = self._owners(self._known) == i
+        fields = fields_of(self.learner.model, self.belief, self._known, own)
+        return (State(self._of_shard(i, numbers, self._added, self.oracle), removed, fields),)
 
-    def _of_shard(self, i: int, numbers: Array, later: Later) -> Added:
-        """Those of the items, which were added, that a shard holds."""
+    def _of_shard(self, i: int, numbers: Array, later: Later, oracle: BaseOracle) -> Added:
+        """Those of the items, the last that were added, that a shard holds."""
         mine = self._owners(numbers) == i
         columns = {name: values[mine] for name, values in later.columns.items()}
-        every = np.arange(self.L, self._next)
-        part = self._part(i, every[self._owners(every) == i])
+        every = np.arange(self.L, numbers[-1] + 1 if len(numbers) else self._next)
+        added = every[self._owners(every) == i]
+        part = part_of(oracle, self._starts[i : i + 2], added)
         return Added(later.rows[mine], numbers[mine], columns, part)
-
-    def _part(self, i: int, added: Array) -> Part:
-        """What the oracle knows of the items of a shard, without their numbers."""
-        items = np.arange(*self._starts[i : i + 2])
-        part = self.oracle.part(np.append(items, added) if self.oracle.L else added)
-        return cast(Part, part)._replace(items=NOBODY)
 
     # --- files --------------------------------------------------------------------------------
 

@@ -14,10 +14,13 @@ import numpy as np
 
 from superarm.arrays import Array, factor_of_rows, hashed_uniform, repeated, stacked_rows
 from superarm.arrays.packed import absorb_rows, fill_factors, fill_thetas, packed_size, unpacked
+from superarm.beliefs.linear import LinearModel
+from superarm.beliefs.logit import LogitModel, TunedLogitModel
 from superarm.beliefs.tuned import Tuned, TunedModel
-from superarm.beliefs.widths import with_widths
+from superarm.beliefs.widths import WidthsModel, with_widths
 from superarm.cluster.lists import turns
 from superarm.contracts import Learner, Oracle, Problem
+from superarm.errors import ParameterError
 from superarm.gaussian import Gaussian
 from superarm.learners import CombLinTS, CombLinUCB, Greedy
 from superarm.oracles.base import Masked
@@ -144,6 +147,17 @@ def _code(user: Any) -> int:
 def draws_normals(learner: Learner) -> bool:
     """Whether a learner draws θ itself, from standard normals."""
     return type(learner) in (CombLinTS, Greedy)
+
+
+def require_linear(learner: Any) -> None:
+    """Refuse what is not a linear learner of weights themselves."""
+    model = learner.model
+    linear = isinstance(model, LinearModel | WidthsModel | TunedModel)
+    if not linear or isinstance(model, LogitModel | TunedLogitModel):
+        raise ParameterError(
+            "a population needs a linear learner without a link, as CombLinTS(), CombLinUCB(c=1.0) "
+            f"or Greedy(), got {learner!r:.100}"
+        )
 
 
 class Users:

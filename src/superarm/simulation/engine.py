@@ -10,49 +10,23 @@ cores, and rounding is the same on any number of them.
             ...
 """
 
-import importlib.metadata
 import math
 import os
-import platform
-import socket
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import islice
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, closing
 from typing import Any, Protocol, Self, TypeAlias
 
-import numpy as np
-import scipy
 from threadpoolctl import threadpool_limits
 
 from superarm.arrays.pools import one_blas_thread
 from superarm.errors import ClusterError, ParameterError
-from superarm.version import __version__
+from superarm.simulation import nodes
+from superarm.simulation.tasks import Piece, Played, Shared, Tasks, play
 
-RETRIES = 5
-"""How often a piece may lose its worker; locally, how often all workers may be lost before one
-piece is done."""
-PATIENCE = 5.0
-"""Seconds to wait for an address to answer."""
-ANSWER = 120.0
-"""Seconds to wait for all nodes to say what they have installed."""
 FRESH = 1.0
 """Seconds for which a look at how many cores the cluster has is good enough."""
-
-
-def versions(device: str | None = None) -> dict[str, str]:
-    """The versions of superarm and of what its numbers depend on."""
-    found = {
-        "superarm": __version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "python": platform.python_version(),
-    }
-    if device is not None:
-        found["torch"] = importlib.metadata.version("torch")
-    return found
-
 
 Results: TypeAlias = Generator[tuple[int, Any], None, None]
 """The place of each call among all, and its result, as they come; to close them ends the rest."""
@@ -153,7 +127,7 @@ class Local:
                         yield i, result
             except TerminatedWorkerError as error:
                 lost += 1
-                if lost > RETRIES:
+                if lost > nodes.RETRIES:
                     raise ClusterError(
                         f"workers were killed {lost} times, and nothing was done in between: "
                         f"is there enough memory for them? ({error})"
@@ -201,7 +175,7 @@ class Ray:
         self.address = address
         self.workers = None if workers is None or workers < 0 else workers
         self.pieces = pieces
-        self.ray = _import_ray()
+        self.ray = nodes.import_ray()
         self.settings: dict[str, Any] = {}
         self.kept: list[Any] = []
         self.cores = 1
@@ -214,11 +188,11 @@ class Ray:
         else:
             self._require_connected()
         try:
-            nodes = _checked_nodes(self.ray)
+            found = nodes.checked_nodes(self.ray)
         except BaseException:
             self.__exit__(None, None, None)
             raise
-        self.settings = {"cluster": {"ray": self.ray.__version__, "nodes": nodes}}
+        self.settings = {"cluster": {"ray": self.ray.__version__, "nodes": found}}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -231,7 +205,7 @@ class Ray:
             wanted = [self.workers or os.cpu_count() or 1, self.pieces or math.inf]
             options |= {"address": "local", "num_cpus": min(wanted), "include_dashboard": False}
         else:
-            _require_reachable(self.address)
+            nodes.require_reachable(self.address)
             options |= {"address": self.address}
         try:
             self.ray.init(**options)
@@ -247,10 +221,10 @@ class Ray:
         """Refuse an address of another cluster than the one this process is connected to."""
         if self.address in ("ray", "auto") or self.address.startswith("ray://"):
             return
-        _require_reachable(self.address)
+        nodes.require_reachable(self.address)
         connected = self.ray.get_runtime_context().gcs_address
         here = self.ray.util.get_node_ip_address()
-        if _resolved(self.address, here) != _resolved(connected, here):
+        if nodes.resolved(self.address, here) != nodes.resolved(connected, here):
             raise ClusterError(
                 f"this process is connected to the Ray at {connected}, not to {self.address}: call "
                 "ray.shutdown() first, or give cluster='ray' to use the one it is connected to"
@@ -263,7 +237,7 @@ class Ray:
     def place(self, make: Callable[..., Any], *arguments: Any) -> Any:
         """An actor that has made the thing for itself."""
         actor = self.ray.remote(
-            max_restarts=-1, max_task_retries=RETRIES, scheduling_strategy="SPREAD"
+            max_restarts=-1, max_task_retries=nodes.RETRIES, scheduling_strategy="SPREAD"
         )(_Placed)
         kept = [self.share(one) for one in arguments]
         self.kept.append(kept)  # as long as the actor may be made again
@@ -272,49 +246,74 @@ class Ray:
     def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
         """What a method of each of the things returns, all at the same time."""
         pairs = zip(places, calls, strict=True)
-        found: list[Any] = fetched(self.ray, [one.ask.remote(method, *call) for one, call in pairs])
+        asked = [one.ask.remote(method, *call) for one, call in pairs]
+        found: list[Any] = nodes.fetched(self.ray, asked)
         return found
 
     def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
-        """The place of each call among all, and its result, as they come."""
-        remote = self.ray.remote(max_retries=RETRIES)(_on_nodes(function, versions()))
-        waiting = enumerate(calls)
-        running: dict[Any, int] = {}
-        while True:
-            for i, call in islice(waiting, max(0, self._ahead() - len(running))):
-                running[remote.remote(*call)] = i
-            if not running:
-                return
+        """The place of each call among all, and its result, as they come; short ones several at a
+        time.
+        """
+        several = self.ray.remote(max_retries=0)(_on_nodes(function, nodes.versions()))
+        alone = several.options(max_retries=nodes.RETRIES)
+        tasks = Tasks(calls)
+        running: dict[Any, list[Piece]] = {}
+        while tasks or running:
+            while tasks and len(running) < self._ahead():
+                task = tasks.take()
+                remote = alone if len(task) == 1 else several
+                running[self._sent(remote, task)] = task
             self.ray.wait(list(running), num_returns=1)
             done, _ = self.ray.wait(list(running), num_returns=len(running), timeout=0)
             for reference in done:
-                result = fetched(self.ray, reference)
-                yield running.pop(reference), result
+                task = running.pop(reference)
+                try:
+                    played = nodes.fetched(self.ray, reference)
+                except ClusterError:
+                    if len(task) == 1:
+                        raise
+                    tasks.lose(task)
+                else:
+                    yield from tasks.done(task, played)
+
+    def _sent(self, remote: Any, task: Sequence[Piece]) -> Any:
+        """A reference to what will come of a task. What its calls share goes beside them, once."""
+        shared: dict[Any, Shared] = {}
+        calls = []
+        for _, call in task:
+            arguments = list(call)
+            for at, x in enumerate(call):
+                if isinstance(x, self.ray.ObjectRef):
+                    arguments[at] = shared.setdefault(x, Shared(len(shared)))
+            calls.append(arguments)
+        return remote.remote(calls, *shared)
 
     def _ahead(self) -> int:
-        """How many pieces to hand to the cluster before the first is done: twice as many as it has
-        cores at the moment. Those are left to end by themselves where results are not wanted any
-        more, as to cancel them may end this process too (a bug of Ray 2.60).
+        """How many tasks to hand to the cluster before the first is done: twice as many as it has
+        cores at the moment, so that a worker keeps its core from one piece to the next. Those are
+        left to end by themselves where results are not wanted any more, as to cancel them may end
+        this process too (a bug of Ray 2.60).
         """
-        if self.workers:
-            return self.workers
         now = time.monotonic()
         if now >= self.looked + FRESH:
             self.cores = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
             self.looked = now
+        if self.workers is not None and self.workers < self.cores:
+            return self.workers
         return 2 * self.cores
 
 
 def _on_nodes(function: Callable[..., Any], expected: dict[str, str]) -> Callable[..., Any]:
     """The function as nodes run it. They keep it, where an argument would be unpacked each time."""
 
-    def piece(*call: Any) -> Any:
-        with naming_the_node():
-            _require_same(versions(), expected, "this node")  # it may have joined after the check
+    def task(calls: Sequence[Sequence[Any]], *shared: Any) -> Played:
+        with nodes.naming_the_node():
+            # it may have joined after the check
+            nodes.require_same(nodes.versions(), expected, "this node")
             with one_blas_thread():
-                return function(*call)
+                return play(function, calls, shared)
 
-    return piece
+    return task
 
 
 class _Placed:
@@ -325,123 +324,5 @@ class _Placed:
         self.thing = make(*arguments)
 
     def ask(self, method: str, *call: Any) -> Any:
-        with naming_the_node():
+        with nodes.naming_the_node():
             return getattr(self.thing, method)(*call)
-
-
-@contextmanager
-def naming_the_node() -> Iterator[None]:
-    """On a node: errors go back with a note that says where they come from."""
-    try:
-        yield
-    except Exception as error:
-        from ray.util import get_node_ip_address
-
-        where = f"{get_node_ip_address()} ({platform.node()})"
-        error.add_note(f"on node {where} of the Ray cluster, in process {os.getpid()}")
-        raise
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ClusterError(
-            "work on a cluster needs Ray: pip install 'superarm[cluster]'"
-        ) from error
-    return ray
-
-
-def _require_reachable(address: str) -> None:
-    """Refuse an address that nothing answers at: Ray would try for minutes."""
-    if address == "auto":  # the cluster that this machine is a node of
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdecimal()):
-        raise ParameterError(
-            f"cluster must be 'ray', 'auto' or an address such as '10.0.0.1:6379', got {address!r}"
-        )
-    try:
-        socket.create_connection((host, int(port)), PATIENCE).close()
-    except OSError as error:
-        raise ClusterError(
-            f"nothing answers at {address} ({error}): is Ray started there, with "
-            "`ray start --head --port=...`, and may this machine reach it?"
-        ) from error
-
-
-def _resolved(address: str, here: str) -> tuple[str, str]:
-    """The number of a machine, this one's own if it is the loopback's, and the port."""
-    host, _, port = address.rpartition(":")
-    number = socket.gethostbyname(host)
-    return here if number.startswith("127.") else number, port
-
-
-def _checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
-    """The versions on each node by its address; refused if one differs from this machine."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    look = ray.remote(num_cpus=0, max_retries=RETRIES)(_installed())
-    asked = {}
-    for node in ray.nodes():
-        if node["Alive"]:
-            here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            name = f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']})"
-            asked[look.options(scheduling_strategy=here).remote()] = name
-    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)
-    if silent:
-        raise ClusterError(f"node {asked[silent[0]]} of the Ray cluster does not answer")
-    found = {}
-    for reference in answered:
-        name = asked[reference]
-        found[name] = fetched(ray, reference)
-        _require_same(found[name], versions(), f"node {name}")
-    return found
-
-
-def _installed() -> Callable[[], dict[str, str]]:
-    """A function that says what is installed where it runs; it travels as code, as a node without
-    superarm could not find it.
-    """
-
-    def installed() -> dict[str, str]:
-        import importlib
-        import platform
-
-        found = {"python": platform.python_version()}
-        for name, module in (
-            ("superarm", "superarm.version"),
-            ("numpy", "numpy"),
-            ("scipy", "scipy"),
-        ):
-            try:
-                found[name] = importlib.import_module(module).__version__
-            except ImportError as error:
-                found[name] = f"cannot be imported: {error}"
-        return found
-
-    return installed
-
-
-def _require_same(found: dict[str, str], expected: dict[str, str], where: str) -> None:
-    for name, version in expected.items():
-        if found.get(name) != version:
-            raise ClusterError(
-                f"{where} has {name} {found.get(name)} and this machine {version}: results would "
-                "not be the same; install the same versions on all nodes"
-            )
-
-
-def fetched(ray: Any, references: Any) -> Any:
-    """What references stand for. An error in a piece of work is raised as it was on its node."""
-    try:
-        return ray.get(references)
-    except ray.exceptions.RayTaskError as error:
-        cause = error.cause
-        if not isinstance(cause, Exception) or isinstance(cause, ray.exceptions.RayError):
-            raise ClusterError(str(error)) from error
-        raise cause from None
-    except ray.exceptions.RayError as error:
-        raise ClusterError(
-            f"the Ray cluster gave up on a piece of work, after {RETRIES} retries: {error}"
-        ) from error

@@ -12,9 +12,10 @@ from superarm.contracts import Learner, Oracle, require_learner
 from superarm.errors import ParameterError
 from superarm.oracles.base import as_oracle
 from superarm.simulation import lockstep
-from superarm.simulation.engine import Engine, engine, versions
+from superarm.simulation.engine import Engine, engine
 from superarm.simulation.games import Game, Result, play, replicate
 from superarm.simulation.lockstep import Instance
+from superarm.simulation.nodes import versions
 from superarm.simulation.progress import Progress, reporting
 from superarm.simulation.trace import ARRAYS, Trace
 

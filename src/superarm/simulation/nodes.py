@@ -1,0 +1,156 @@
+"""What the nodes of a Ray cluster must have, how they are asked, and how their errors come back."""
+
+import importlib.metadata
+import os
+import platform
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy
+
+from superarm.errors import ClusterError, ParameterError
+from superarm.version import __version__
+
+RETRIES = 5
+"""How often a piece of work may lose its worker; on one machine, how often all workers may be lost
+before one piece is done."""
+PATIENCE = 5.0
+"""Seconds to wait for an address to answer."""
+ANSWER = 120.0
+"""Seconds to wait for all nodes to say what they have installed."""
+
+
+def versions(device: str | None = None) -> dict[str, str]:
+    """The versions of superarm and of what its numbers depend on."""
+    found = {
+        "superarm": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+    if device is not None:
+        found["torch"] = importlib.metadata.version("torch")
+    return found
+
+
+@contextmanager
+def naming_the_node() -> Iterator[None]:
+    """On a node: errors go back with a note that says where they come from."""
+    try:
+        yield
+    except Exception as error:
+        from ray.util import get_node_ip_address
+
+        where = f"{get_node_ip_address()} ({platform.node()})"
+        error.add_note(f"on node {where} of the Ray cluster, in process {os.getpid()}")
+        raise
+
+
+def import_ray() -> Any:
+    """Ray, if it is installed."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ClusterError(
+            "work on a cluster needs Ray: pip install 'superarm[cluster]'"
+        ) from error
+    return ray
+
+
+def require_reachable(address: str) -> None:
+    """Refuse an address that nothing answers at: Ray would try for minutes."""
+    if address == "auto":  # the cluster that this machine is a node of
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        raise ParameterError(
+            f"cluster must be 'ray', 'auto' or an address such as '10.0.0.1:6379', got {address!r}"
+        )
+    try:
+        socket.create_connection((host, int(port)), PATIENCE).close()
+    except OSError as error:
+        raise ClusterError(
+            f"nothing answers at {address} ({error}): is Ray started there, with "
+            "`ray start --head --port=...`, and may this machine reach it?"
+        ) from error
+
+
+def resolved(address: str, here: str) -> tuple[str, str]:
+    """The number of a machine, this one's own if it is the loopback's, and the port."""
+    host, _, port = address.rpartition(":")
+    number = socket.gethostbyname(host)
+    return here if number.startswith("127.") else number, port
+
+
+def checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
+    """The versions on each node by its address; refused if one differs from this machine."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    look = ray.remote(num_cpus=0, max_retries=RETRIES)(_installed())
+    asked = {}
+    for node in ray.nodes():
+        if node["Alive"]:
+            here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            name = f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']})"
+            asked[look.options(scheduling_strategy=here).remote()] = name
+    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)
+    if silent:
+        raise ClusterError(f"node {asked[silent[0]]} of the Ray cluster does not answer")
+    found = {}
+    for reference in answered:
+        name = asked[reference]
+        found[name] = fetched(ray, reference)
+        require_same(found[name], versions(), f"node {name}")
+    return found
+
+
+def _installed() -> Callable[[], dict[str, str]]:
+    """A function that says what is installed where it runs; it travels as code, as a node without
+    superarm could not find it.
+    """
+
+    def installed() -> dict[str, str]:
+        import importlib
+        import platform
+
+        found = {"python": platform.python_version()}
+        for name, module in (
+            ("superarm", "superarm.version"),
+            ("numpy", "numpy"),
+            ("scipy", "scipy"),
+        ):
+            try:
+                found[name] = importlib.import_module(module).__version__
+            except ImportError as error:
+                found[name] = f"cannot be imported: {error}"
+        return found
+
+    return installed
+
+
+def require_same(found: dict[str, str], expected: dict[str, str], where: str) -> None:
+    """Refuse versions that differ from those of this machine."""
+    for name, version in expected.items():
+        if found.get(name) != version:
+            raise ClusterError(
+                f"{where} has {name} {found.get(name)} and this machine {version}: results would "
+                "not be the same; install the same versions on all nodes"
+            )
+
+
+def fetched(ray: Any, references: Any) -> Any:
+    """What references stand for. An error in a piece of work is raised as it was on its node."""
+    try:
+        return ray.get(references)
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause
+        if not isinstance(cause, Exception) or isinstance(cause, ray.exceptions.RayError):
+            raise ClusterError(str(error)) from error
+        raise cause from None
+    except ray.exceptions.RayError as error:
+        raise ClusterError(
+            f"the Ray cluster gave up on a piece of work, after {RETRIES} retries: {error}"
+        ) from error
