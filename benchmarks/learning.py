@@ -3,7 +3,7 @@
     python benchmarks/learning.py
 
 The earlier revision is checked out into a folder of its own and runs in a process of its own. Both
-take turns at the same rows, and the medians of their CPU times are compared. The floor is LAPACK's
+take turns at the same rows, and the medians of their CPU times are compared. LAPACK's is that of
 `tpqrt` of the same rows in blocks that stay in the cache, with nothing checked or kept.
 """
 
@@ -124,7 +124,7 @@ class Taken(NamedTuple):
 
     before: float
     now: float
-    floor: float
+    lapack: float
 
 
 def measured(before: Contestant, now: Contestant, name: str, log: Log) -> Taken:
@@ -154,13 +154,13 @@ def main() -> None:
         with revision(given.against) as earlier:
             before = Contestant(earlier, most)
             now = Contestant(HERE / "src", most)
-            print("learner            rows     before        now  before/now  now/floor")
+            print("learner            rows     before        now  before/now now/LAPACK")
             for name in LEARNERS:
                 n = 100
                 while n <= most:
                     taken = measured(before, now, name, log.first(n))
                     each = [f"{1e9 * seconds / n:8.0f} ns" for seconds in taken[:2]]
-                    ratios = f"{taken.before / taken.now:12.1f}{taken.now / taken.floor:11.1f}"
+                    ratios = f"{taken.before / taken.now:12.1f}{taken.now / taken.lapack:11.1f}"
                     print(f"{name:12}{n:11,}{''.join(each)}{ratios}", flush=True)
                     n *= 10
             for contestant in (before, now):

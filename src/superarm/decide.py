@@ -115,8 +115,7 @@ def _let_memory_be_reused() -> None:
 def _decide_some(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
     """The sets for as many users as are looked at together."""
     n = problem.batch[0]
-    each = type(belief)(*(repeated(np.asarray(field), n) for field in belief))
-    weights = learner.weights(each, problem, rng)
+    weights = learner.weights(for_each(belief, n), problem, rng)
     if weights.shape != (n, problem.L):
         raise WeightsError(
             f"{type(learner).__name__}.weights must return weights of shape {(n, problem.L)} for "
@@ -125,6 +124,11 @@ def _decide_some(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> A
     if not (_show_in_weights(learner.model) and all_finite(weights)):
         as_features(problem.Phi)  # which names the first that is not finite
     return problem.oracle(weights)
+
+
+def for_each(belief: Any, n: int) -> Any:
+    """One belief as that of each of n users, who share it: no field is copied."""
+    return type(belief)(*(repeated(np.asarray(field), n) for field in belief))
 
 
 def _show_in_weights(model: Any) -> bool:

@@ -89,6 +89,8 @@ def test_any_kind_of_rows_is_taken():
     locked = Phi.copy()
     locked.flags.writeable = False
     twice = np.repeat(Phi, 2, axis=0)[::2]
-    for given_rows in (np.asfortranarray(Phi), locked, twice, Phi.astype(np.float32)):
+    for given_rows in (locked, Phi.astype(np.float32)):
         found = arrays.factor_of_rows(given_rows, w, 1.0, present)
         np.testing.assert_array_equal(found, expected)
+    for given_rows in (np.asfortranarray(Phi), twice):
+        assert_same(arrays.factor_of_rows(given_rows, w, 1.0, present), expected)

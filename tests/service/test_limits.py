@@ -122,7 +122,7 @@ def test_quick_decisions_do_not_wait_for_slow_ones(host, monkeypatch):
         return plain(name)
 
     monkeypatch.setattr(host.service, "ready", ready)
-    host.service.took("slow None", 0.5)
+    host.service.took("slow", 0.5)
     begun = host.together(*[("POST", "/v1/agents/news/decisions", {})] * 2)
     assert {reply.status_code for reply in begun} == {201}
 
@@ -142,13 +142,13 @@ def test_quick_decisions_do_not_wait_for_slow_ones(host, monkeypatch):
 def test_slow_decisions_are_known_by_how_long_they_took(host):
     taken = []
     workers = host.service.slow_deciders
-    host.service.took("news None", 1.0)
+    host.service.took("news", 1.0)
     plain = workers[0].ask
     workers[0].ask = lambda work: (taken.append(time.monotonic()), plain(work))[1]
     host.decide()
     assert len(taken) == 1
     host.decide()  # the first one was quick
     assert len(taken) == 1
-    host.service.took("news None", 1e-3)
+    host.service.took("news", 1e-3)
     host.decide(draws=50)
     assert len(taken) == 2

@@ -298,20 +298,10 @@ class Some(NamedTuple):
     present: Array  # (K,) bool
 
     def part(self, first: int, stop: int) -> "Some":
-        """Those from the first to before the last, in float64."""
+        """Those from the first to before the last."""
         of = slice(first, stop)
         scale = self.scale if len(self.scale) == 1 else self.scale[of]
-        return Some(
-            _for_reflections(self.rows[of]),
-            _for_reflections(self.w[of]),
-            _for_reflections(scale),
-            for_kernels(self.present[of]),
-        )
-
-
-def _for_reflections(x: Array) -> Array:
-    array: Array = for_kernels(x.astype(np.float64, copy=False))
-    return array
+        return Some(self.rows[of], self.w[of], scale, self.present[of])
 
 
 def _reflect_many(F: Array, some: Some, block: Array) -> None:
@@ -319,21 +309,35 @@ def _reflect_many(F: Array, some: Some, block: Array) -> None:
     those that are present.
     """
     D = len(F)
+    in_blocks = D <= WIDEST and some.rows.flags.c_contiguous  # LAPACK wants columns
     step = max(ROWS, PART // D)
     for first in range(0, len(some.rows), step):
         part = some.part(first, first + step)
         before = F.copy()
-        if D <= WIDEST and reflect_rows(F, part.rows, part.w, part.scale, part.present, block):
+        if in_blocks and _reflect_blocks(F, part, block):
             continue
         F[:] = before
         _reflect(F, _joined(part), 8)
 
 
+def _reflect_blocks(F: Array, some: Some, block: Array) -> bool:
+    """The same by a kernel, which returns False, with F half done, where it cannot."""
+    numbers = (some.rows, some.w, some.scale)
+    rows, w, scale = (for_kernels(x.astype(np.float64, copy=False)) for x in numbers)
+    return reflect_rows(F, rows, w, scale, for_kernels(some.present), block)
+
+
 def _joined(some: Some) -> Array:
     """The rows [φ w] times their scale, of those that are present, in Fortran order."""
-    joined = np.column_stack([some.rows, some.w])
-    with np.errstate(over="ignore"):  # which shows in the factor
-        joined *= some.scale[:, None]
+    K, d = some.rows.shape
+    joined = np.empty((K, d + 1), order="F")
+    joined[:, :d] = some.rows
+    joined[:, d] = some.w
+    if len(some.scale) > 1 or some.scale[0] != 1:
+        with np.errstate(over="ignore"):  # which shows in the factor
+            joined *= some.scale[:, None]
+    if some.present.all():
+        return joined
     return np.asfortranarray(joined[some.present])
 
 

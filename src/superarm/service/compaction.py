@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from superarm.agent.decisions import as_time, now
 from superarm.errors import ParameterError
 from superarm.service import log, snapshots
-from superarm.service.database import Connection
+from superarm.service.database import Connection, Transaction
 from superarm.service.durations import seconds_of
 from superarm.service.events import Observed, decoded
 from superarm.service.fold import fold
@@ -108,7 +108,7 @@ def _agents(tx: Connection, upto: int) -> list[tuple[int, Any, int]]:
     return found
 
 
-def _shorten(tx: Connection, base: int) -> int:
+def _shorten(tx: Transaction, base: int) -> int:
     """Let the log begin after a position; returns how many events were dropped."""
     agents = _agents(tx, base)
     needed = json.dumps(sorted(_needed(tx, base)))

@@ -6,10 +6,12 @@ Both speak the same SQL here, with `?` for what is given.
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Row = tuple[Any, ...]
 
+TOGETHER = 64
+"""Rows that are written, or asked for, in one statement."""
 SCHEMA = 1
 """The version of the tables; a database of a newer one is not opened."""
 
@@ -96,14 +98,58 @@ class Connection(Protocol):
         """The rows of the answer, one after the other."""
 
 
+class Head(NamedTuple):
+    """Where a log ends."""
+
+    position: int
+    time: str
+    chain: bytes  # the hash of all events
+
+
+class Transaction(Connection, Protocol):
+    """What SQL is said to while nobody else writes."""
+
+    def head(self) -> Head:
+        """Where the log ends."""
+
+    def append(self, rows: Sequence[Row], head: Head) -> None:
+        """Write events, and where the log ends with them."""
+
+
+def head(connection: Connection) -> Head:
+    """Where the log ends."""
+    (found,) = connection.execute("SELECT position, time, chain FROM head")
+    return Head(*found)
+
+
+def append(tx: Connection, rows: Sequence[Row], head: Head) -> None:
+    """Write events, and where the log ends with them."""
+    insert(tx, "events", rows)
+    tx.execute("UPDATE head SET position = ?, time = ?, chain = ?", head)
+
+
+def insert(tx: Connection, table: str, rows: Sequence[Row], end: str = "") -> None:
+    """Write rows, many in one statement: between statements other threads may take over."""
+    for start in range(0, len(rows), TOGETHER):
+        some = rows[start : start + TOGETHER]
+        marks = ", ".join("?" * len(some[0]))
+        values = ", ".join([f"({marks})"] * len(some))
+        flat = [value for row in some for value in row]
+        tx.execute(f"INSERT INTO {table} VALUES {values} {end}", flat)
+
+
 class Database(Protocol):
     """A database with one writer at a time."""
 
     shared: bool
     """Whether other servers may work on it too, and follow what one of them learns."""
 
-    def transaction(self) -> AbstractContextManager[Connection]:
-        """Everything in it happens, and is on disk, or nothing does. No other writer is between."""
+    def transaction(self, *, alone: bool = False) -> AbstractContextManager[Transaction]:
+        """Everything in it happens, and is on disk, or nothing does. No other writer is between.
+
+        Args:
+            alone: whether no other process should write to the log, as where it is not shared.
+        """
 
     def read(self) -> Connection:
         """A connection of this thread's own, to read by."""

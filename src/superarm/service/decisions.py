@@ -86,8 +86,9 @@ class Wanted(NamedTuple):
     @property
     def whose(self) -> str:
         """Of what decisions take about as long: an agent, with its oracle or one of today."""
-        kind = None if self.body.oracle is None else self.body.oracle.get("kind")
-        return f"{self.name} {kind!r:.60}"
+        if self.body.oracle is None:
+            return self.name
+        return f"{self.name} {self.body.oracle.get('kind')!r:.60}"
 
 
 def decide_all(service: Service, wanted: list[Wanted]) -> list[Work | Exception]:
@@ -131,7 +132,7 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
         rngs = Streams(seeds)
         start = time.perf_counter()
         call = asked(state, _shared(state, contexts), None, None)
-        chosen = call.decided(rngs)
+        chosen = service.screens.decided(name, state, call, rngs)
         service.took(wanted[0].whose, (time.perf_counter() - start) / len(wanted))
         made = chosen_each(call, chosen)
         explored: list[bool | None] = [None] * len(wanted)

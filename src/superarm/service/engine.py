@@ -14,7 +14,7 @@ from superarm.agent.state import State
 from superarm.arrays.streams import Streams
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
-from superarm.service import log
+from superarm.service import log, screens
 from superarm.service.commits import Work
 from superarm.service.dashboard.exploring import Looks
 from superarm.service.dashboard.following import Follower
@@ -23,6 +23,7 @@ from superarm.service.fold import Folded
 from superarm.service.learning import Learner
 from superarm.service.log import Tail
 from superarm.service.problems import Busy, NotFound, Refused, TooLarge, Unavailable, Unfit
+from superarm.service.screens import Screens
 from superarm.service.worker import Job, Worker
 
 
@@ -113,6 +114,7 @@ class Service:
         )
         self.tallies.start()
         self.looks = Looks()
+        self.screens = Screens()
         self._seconds: dict[str, float] = {}  # that the last decision took, by whose
         self.deciders = self._workers("decider", limits.deciders)
         self.slow_deciders = self._workers("slow-decider", limits.slow_deciders)
@@ -136,6 +138,7 @@ class Service:
             state = folded.state
             if state is not None:
                 Streams([0]).normal((1,))
+                screens.warm_up()
                 warm_up(state.learner, state.belief, state.problem)
 
     @property
@@ -166,7 +169,7 @@ class Service:
             job.error = error
 
     def _attempt(self, jobs: list[Job]) -> None:
-        with self.database.transaction() as tx:
+        with self.database.transaction(alone=not self.database.shared) as tx:
             tail = Tail(tx, now())
             for job in jobs:
                 job.result = None

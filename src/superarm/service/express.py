@@ -26,6 +26,7 @@ ADDRESS = re.compile("/v1/agents/([^/]+)/([^/]+)")
 """The addresses of agents, and what of them is asked for."""
 SMALL = 2**15
 """Bytes of a body that is waited for: of larger ones uvicorn stops reading."""
+IS_JSON = (b"content-type", JSON.encode())
 _encoder = msgspec.json.Encoder()
 
 
@@ -139,7 +140,7 @@ class Connection(HttpToolsProtocol):
             return
         route = wanted.way.route
         body = _encoder.encode(answer.result())
-        headers = ((b"content-length", b"%d" % len(body)), (b"content-type", JSON.encode()))
+        headers = ((b"content-length", b"%d" % len(body)), IS_JSON)
         self._write(cycle, route.status, headers, body)
         self._express.door.count(route, route.status, start)
 

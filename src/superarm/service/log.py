@@ -14,13 +14,13 @@ import msgspec
 
 from superarm.agent.decisions import as_time
 from superarm.service import events
-from superarm.service.database import Connection, Row
+from superarm.service.database import TOGETHER, Connection, Head, Row, Transaction, insert
 from superarm.service.problems import Gone, NotFound, Unavailable
 
 HASH = 16
 """Bytes of a hash."""
-TOGETHER = 64
-"""Rows that are asked for, or written, in one statement."""
+PIECE = 2000
+"""Bytes to hash at a time: of more, Python lets other threads go first."""
 WHOLE = 2**62
 """A position beyond all others."""
 
@@ -77,9 +77,9 @@ class Tail:
     back.
     """
 
-    def __init__(self, tx: Connection, now: datetime) -> None:
+    def __init__(self, tx: Transaction, now: datetime) -> None:
         self._tx = tx
-        ((position, time, chain),) = tx.execute("SELECT position, time, chain FROM head")
+        position, time, chain = tx.head()
         self.position: int = position
         self.time = max(as_time(now), _next(time))
         self.to_learn = False
@@ -91,7 +91,9 @@ class Tail:
     @property
     def tx(self) -> Connection:
         """The transaction, in which all that was appended can be seen."""
-        self._write()
+        if self._appended:
+            insert(self._tx, "events", self._appended)
+            self._appended = []
         return self._tx
 
     @functools.cached_property
@@ -111,11 +113,6 @@ class Tail:
         self.to_learn |= kind != "decided"
         return self.position
 
-    def _write(self) -> None:
-        if self._appended:
-            _insert(self._tx, "events", self._appended)
-            self._appended = []
-
     @property
     def appended(self) -> bool:
         """Whether there is anything new."""
@@ -124,10 +121,8 @@ class Tail:
     def finish(self) -> None:
         """Note where the log ends, before the transaction does."""
         if self.appended:
-            self.tx.execute(
-                "UPDATE head SET position = ?, time = ?, chain = ?",
-                (self.position, self.time, self._chain),
-            )
+            self._tx.append(self._appended, Head(self.position, self.time, self._chain))
+            self._appended = []
 
 
 def _next(time: str) -> str:
@@ -139,7 +134,10 @@ def _next(time: str) -> str:
 
 def hashed(body: bytes) -> bytes:
     """What tells a body from others."""
-    return hashlib.blake2b(body, digest_size=HASH).digest()
+    found = hashlib.blake2b(digest_size=HASH)
+    for start in range(0, len(body), PIECE):
+        found.update(body[start : start + PIECE])
+    return found.digest()
 
 
 def linked(chain: bytes, row: Sequence[Any], digest: bytes) -> bytes:
@@ -241,22 +239,12 @@ def places(body: bytes) -> dict[int, Place]:
 def note_seen(tx: Connection, known: Mapping[int, Known]) -> None:
     """Remember what was observed of decisions."""
     rows = [(decision, _encoder.encode(seen)) for decision, seen in known.items() if seen]
-    _insert(
+    insert(
         tx,
         "feedback",
         rows,
         "ON CONFLICT (decision) DO UPDATE SET seen = excluded.seen",
     )
-
-
-def _insert(tx: Connection, table: str, rows: Sequence[Row], end: str = "") -> None:
-    """Write rows, many in one statement: between statements other threads may take over."""
-    for start in range(0, len(rows), TOGETHER):
-        some = rows[start : start + TOGETHER]
-        marks = ", ".join("?" * len(some[0]))
-        values = ", ".join([f"({marks})"] * len(some))
-        flat = [value for row in some for value in row]
-        tx.execute(f"INSERT INTO {table} VALUES {values} {end}", flat)
 
 
 def agents(connection: Connection) -> dict[str, int]:

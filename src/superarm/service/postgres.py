@@ -15,7 +15,8 @@ import psycopg
 from psycopg import conninfo, errors
 
 from superarm.errors import FileError, ParameterError
-from superarm.service.database import SCHEMA, TABLES, Row
+from superarm.service import database
+from superarm.service.database import SCHEMA, TABLES, Head, Row
 from superarm.service.database import names as tables_and_indexes
 from superarm.service.problems import Unavailable
 
@@ -121,6 +122,14 @@ class _Session:
                 with suppress(psycopg.Error):  # it is lost, and what it read with it
                     self._psycopg.execute("ROLLBACK")
 
+    def head(self) -> Head:
+        """Where the log ends."""
+        return database.head(self)
+
+    def append(self, rows: Sequence[Row], head: Head) -> None:
+        """Write events, and where the log ends with them."""
+        database.append(self, rows, head)
+
     def begin(self) -> None:
         """Begin to write, alone: all others wait."""
         self.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -190,7 +199,7 @@ class Postgres:
         return found
 
     @contextmanager
-    def transaction(self) -> Iterator[_Session]:
+    def transaction(self, *, alone: bool = False) -> Iterator[_Session]:
         """Everything in it happens, and is on disk, or nothing does."""
         with self._writing:
             writer = self._writer

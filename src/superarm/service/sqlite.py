@@ -14,7 +14,8 @@ import apsw
 
 from superarm.errors import FileError
 from superarm.files.disk import PathLike
-from superarm.service.database import SCHEMA, TABLES, Row
+from superarm.service import database
+from superarm.service.database import SCHEMA, TABLES, TOGETHER, Head, Row
 from superarm.service.database import names as tables_and_indexes
 from superarm.service.problems import Unavailable
 
@@ -25,6 +26,19 @@ MARK = 0x73617231
 PAGE = 8192
 """Bytes of a page of a new file: a decision is often more than half of SQLite's own 4096, and would
 leave the rest of its page empty."""
+APPENDED = """
+PRAGMA temp_store = MEMORY;
+CREATE TEMP VIEW appended AS
+    SELECT position, agent, kind, time, person, digest, body, digest AS chain FROM events;
+CREATE TEMP TRIGGER append INSTEAD OF INSERT ON appended BEGIN
+    SELECT RAISE(ABORT, 'moved') FROM head WHERE position <> NEW.position - 1;
+    INSERT INTO events VALUES (
+        NEW.position, NEW.agent, NEW.kind, NEW.time, NEW.person, NEW.digest, NEW.body
+    );
+    UPDATE head SET position = NEW.position, time = NEW.time, chain = NEW.chain;
+END;
+"""
+"""What writes events and where the log ends in one statement, of one connection alone."""
 _PATIENCE = 5000
 """Milliseconds to wait for another process that writes."""
 
@@ -59,6 +73,13 @@ class _Connection:
         with _EXPLAINED:
             yield from self.apsw.execute(sql, given)
 
+    def append(self, rows: Sequence[Row], head: Head) -> None:
+        """Write a few events, and where the log ends with them, if it ended before them."""
+        try:
+            database.insert(self, "appended", [(*row, head.chain) for row in rows])
+        except apsw.ConstraintError as error:
+            raise Moved from error
+
     def damage(self) -> list[str]:
         """What is wrong with the file itself."""
         try:
@@ -66,6 +87,70 @@ class _Connection:
         except Unavailable as error:
             return [error.detail]
         return [] if found == ["ok"] else found
+
+
+class _Writing:
+    """A transaction that begins with the first statement.
+
+    Events alone are written by one statement, which is a transaction in itself: between statements
+    other threads take over, each of which takes longer than the statement.
+
+    Args:
+        connection: to write by.
+        known: where the log ended when this process wrote last; None if that is not known.
+    """
+
+    def __init__(self, connection: _Connection, known: Head | None) -> None:
+        self._connection = connection
+        self._begun = False
+        self.known = known
+
+    def head(self) -> Head:
+        """Where the log ends."""
+        if self.known is None:
+            self.known = database.head(self)
+        return self.known
+
+    def append(self, rows: Sequence[Row], head: Head) -> None:
+        """Write events, and where the log ends with them."""
+        if self._begun or len(rows) > TOGETHER:
+            database.append(self, rows, head)
+        else:
+            self._connection.append(rows, head)
+        self.known = head
+
+    def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
+        """All rows of the answer."""
+        self._begin()
+        return self._connection.execute(sql, given)
+
+    def rows(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Row]:
+        """The rows of the answer, one after the other."""
+        self._begin()
+        return self._connection.rows(sql, given)
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._begun = True
+        if self.known is not None and self.known != database.head(self._connection):
+            raise Moved
+
+    def commit(self) -> None:
+        """End what was begun: it is on disk."""
+        if self._begun:
+            self._connection.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Undo what was begun."""
+        if self._begun:
+            with suppress(Unavailable, apsw.Error):  # SQLite may have rolled back by itself
+                self._connection.execute("ROLLBACK")
+
+
+class Moved(Exception):
+    """The log does not end where it did: another process has written to it."""
 
 
 class Sqlite:
@@ -102,8 +187,10 @@ class Sqlite:
         self._all: list[_Connection] = []
         self._writing = threading.Lock()
         self._writer = self._connected()
+        self._head: Head | None = None  # where the log ended when this process wrote last
         try:
             _prepare(self._writer, self.path)
+            self._writer.execute(APPENDED)
         except BaseException:
             self.close()
             raise
@@ -115,17 +202,23 @@ class Sqlite:
         return connection
 
     @contextmanager
-    def transaction(self) -> Iterator[_Connection]:
-        """Everything in it happens, and is on disk, or nothing does."""
+    def transaction(self, *, alone: bool = False) -> Iterator[_Writing]:
+        """Everything in it happens, and is on disk, or nothing does.
+
+        Args:
+            alone: whether no other process should write to the log: then where it ends is
+                remembered, and `Moved` is raised if another one did.
+        """
         with self._writing:
-            self._writer.execute("BEGIN IMMEDIATE")
+            writing = _Writing(self._writer, self._head if alone else None)
+            self._head = None
             try:
-                yield self._writer
-                self._writer.execute("COMMIT")
+                yield writing
+                writing.commit()
             except BaseException:
-                with suppress(Unavailable, apsw.Error):  # SQLite may have rolled back by itself
-                    self._writer.execute("ROLLBACK")
+                writing.roll_back()
                 raise
+            self._head = writing.known
 
     def read(self) -> _Connection:
         """A connection of this thread's own, to read by."""
