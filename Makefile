@@ -2,6 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# pip would compile every module of every package, and most are never imported: Python compiles the others when they
+# are, and keeps the results for the many processes that tests start, even where the environment says not to
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-torch cluster browser screenshots lint check docs dist endurance bench gallery clean
 
 demo: .venv/installed
@@ -15,7 +20,7 @@ test: .venv/installed
 # the tests of tensors, which `test` skips where PyTorch is not installed; it is large
 TORCH ?= torch
 test-torch: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" --editable ".[dev,torch]"
+	$(INSTALL) "$(TORCH)" --editable ".[dev,torch]"
 	$(BIN)/pytest --numprocesses 2 tests/arrays tests/oracles tests/simulation tests/benchmarks tests/studies
 
 # the tests on a real Ray and a real Dask, which `test` skips where they are not installed; those of tests/cluster that
@@ -51,7 +56,7 @@ docs: .venv/documents
 # its own, where it runs the first code of the README and the demo; PYTHONS="python3.12 python3.13" tries others too
 PYTHONS ?= $(PYTHON)
 dist: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "build>=1.2" "twine>=6.1"
+	$(INSTALL) "build>=1.2" "twine>=6.1"
 	rm -rf dist build/fresh-*
 	$(BIN)/python -m build --outdir dist . > /dev/null
 	$(BIN)/python -m twine check --strict dist/*
@@ -59,19 +64,23 @@ dist: .venv/installed
 	sed -n '/^```python$$/,/^```$$/{/^```python$$/d;/^```$$/q;p}' README.md > build/first.py
 	set -e; cd build; for python in $(PYTHONS); do \
 		$$python -m venv fresh-$$(basename $$python); \
-		fresh-$$(basename $$python)/bin/python -m pip install --quiet --disable-pip-version-check ../dist/*.whl; \
+		fresh-$$(basename $$python)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile ../dist/*.whl; \
 		fresh-$$(basename $$python)/bin/python first.py; \
 		fresh-$$(basename $$python)/bin/superarm demo --m 3 --d 4 --episodes 20 --replicates 2 --out fresh-demo; \
 	done
 
-# ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval,
-# 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems for each oracle, all pairs of
-# kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000 damaged files; 100,000 requests
-# to a service, of which none may be answered with 5xx; 50 kills of shards, 50 of workers on Ray and 50 of workers here
+# ten times what the tests take: a million forgetting updates and as many idle steps, 3,000 logs for each interval, three
+# times the replicates of learners, 200 kills during save, 10,000 forged records and 2,000 hostile files, 20,000 problems
+# for each oracle, all pairs of kernels over one cache; 1,000 kills of a service under load, 1,000 power cuts and 1,000
+# damaged files; 100,000 requests to a service, of which none may be answered with 5xx; 50 kills of shards, 50 of workers
+# on Ray and 50 of workers here
 endurance: .venv/cluster
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
-	SUPERARM_PEOPLE=32561 $(BIN)/pytest tests/studies/test_beyond.py
+	SUPERARM_PEOPLE=32561 SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_beyond.py
+	SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_artists.py tests/studies/test_drift.py tests/beliefs/test_logit.py \
+		tests/beliefs/test_tuned.py tests/service/dashboard/test_posterior.py tests/simulation/test_episodes.py \
+		tests/test_gaussian.py
 	SUPERARM_KILLS=200 $(BIN)/pytest tests/files/test_disk.py -k kills
 	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
 		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py
@@ -93,19 +102,19 @@ gallery: .venv/installed
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(INSTALL) --editable ".[dev]"
 	touch $@
 
 .venv/documents: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(INSTALL) --editable ".[docs]"
 	touch $@
 
 .venv/cluster: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,cluster]" "distributed>=2025.1"
+	$(INSTALL) --editable ".[dev,cluster]" "distributed>=2025.1"
 	touch $@
 
 .venv/browser: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,browser]"
+	$(INSTALL) --editable ".[dev,browser]"
 	touch $@
 
 clean:

@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -7,31 +8,59 @@ from threadpoolctl import threadpool_limits
 
 LONGEST = (
     "agent/test_agent.py",  # compiles most kernels
-    "test_contributing.py",  # needs none of them meanwhile
-    "studies/test_ads.py",
+    "test_contributing.py",  # this and the next need none of them, or few, meanwhile
+    "cli/test_in_a_terminal.py",
+    "studies/test_artists.py",
+    "studies/test_drift.py",
     "service/test_kills.py",
-    "offline/test_estimates.py",
     "test_readme.py",
-    "studies/test_report.py",
+    "offline/test_estimates.py",
     "studies/test_beyond.py",
-    "simulation/test_episodes.py",
     "cli/test_cli.py",
+    "test_learners.py",
     "beliefs/test_logit.py",
+    "simulation/test_episodes.py",
+    "test_decide.py",
     "beliefs/test_tuned.py",
-    "service/test_service_page.py",
+    "studies/test_report.py",
     "service/test_demo_service.py",
+    "service/test_service_page.py",
     "oracles/test_kernel_cache.py",
     "test_notebooks.py",
-    "test_decide.py",
-    "test_learners.py",
     "beliefs/test_appended.py",
+    "service/dashboard/test_posterior.py",
+    "studies/test_ads.py",
+    "service/test_raw.py",
+    "test_gaussian.py",
+    "service/test_openapi.py",
+    "agent/test_hostile_files.py",
+    "benchmarks/test_speed.py",
 )
-"""The files that take ten seconds or more."""
+"""The files that take five seconds or more."""
 
 if (
     shutil.which("nvidia-smi") is None
 ):  # Triton must know before kernels are defined that they run in its interpreter
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported and collected stays to the end: no search for garbage need look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Tests hold no examples: their modules are not searched for them, and their helpers not
+    imported, which may take long."""
+    collectors = yield
+    return [found for found in collectors if type(found) is pytest.Module]
 
 
 def pytest_collection_modifyitems(items):

@@ -31,6 +31,9 @@ from superarm.arrays import add_at, normal
 from superarm.beliefs.itemwise import CountsModel
 from superarm.studies.longest_path import LongestPath
 
+TIMES = int(os.environ.get("SUPERARM_TIMES", "1"))
+"""How many times as many replicates statistical tests take; `make endurance` takes three times."""
+
 L, D, K = 12, 4, 3
 FEATURES = np.random.default_rng(0).standard_normal((L, D))
 

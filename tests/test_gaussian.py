@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from reference import kalman
 from superarm import gaussian
 from superarm.errors import FeaturesError, NumericalError, ParameterError
-from support import feedback, mpmath_posterior
+from support import TIMES, feedback, mpmath_posterior
 
 
 def covariance(belief):
@@ -29,7 +29,7 @@ def test_posterior_against_80_digits(lam, sigma):
     belief = gaussian.prior(24, lam)
     for t in range(8):
         belief = gaussian.condition(belief, phi[t], w[t], sigma)
-        if 2 < t < 7:
+        if 2 < t < 7 and TIMES == 1:
             continue
         mean, Sigma = mpmath_posterior(phi[: t + 1], w[: t + 1], lam, sigma)
         assert np.linalg.norm(gaussian.mean(belief) - mean) <= 1e-6 * np.linalg.norm(mean)

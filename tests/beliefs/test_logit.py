@@ -18,6 +18,7 @@ from superarm import (
 from superarm.beliefs.logit import MixedLogitModel, TunedLogitModel, condition_logit
 from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.studies.clicks import Clicks
+from support import TIMES
 
 
 def clicks(seed, n, d, lam, size=1.0):
@@ -127,7 +128,7 @@ def test_evidence_is_that_of_the_integral():
 )
 def test_intervals_of_90_percent(lam, blocks):
     """125 problems with θ from the prior and 100 clicks; an interval per coefficient."""
-    n, d, problems = 100, 5, 125
+    n, d, problems = 100, 5, 125 * TIMES
     z = 1.6448536269514722
     covered = []
     for seed in range(problems):
@@ -198,7 +199,9 @@ def test_regret_on_clicks_is_below_the_linear_learners():
         "linear UCB": CombLinUCB(c=1.0),
         "logit UCB": CombLinUCB(lam=1.0, c=1.0, link="logit"),
     }
-    trace = simulate(Clicks(), learners, episodes=100, replicates=10, workers=1, progress=False)
+    trace = simulate(
+        Clicks(), learners, episodes=100 * TIMES, replicates=10 * TIMES, workers=1, progress=False
+    )
     for kind in ("", " UCB"):
         saved, se = mean_se(
             trace.regret(f"linear{kind}")[:, -1] - trace.regret(f"logit{kind}")[:, -1]
@@ -275,7 +278,7 @@ def test_intervals_of_rare_clicks(level):
     Over 200 replicates they cover 93, 88 and 86 % for the constant (standard errors of 2 points)
     and 88, 89 and 88 % for slopes (1 point).
     """
-    replicates = 40
+    replicates = 40 * TIMES
     rng = np.random.default_rng(1)
     Phi = rng.standard_normal((replicates, 2000, 5))
     Phi[..., 0] = 1.0

@@ -12,7 +12,7 @@ from superarm import (
 )
 from superarm.beliefs.scales import fit_scales
 from superarm.studies.calibration import designs
-from support import update
+from support import TIMES, update
 
 
 def run(learner, n, seed=1, d=4):
@@ -142,11 +142,12 @@ def batch_of_rows(replicates, importance, tau):
 @pytest.mark.parametrize(("learner", "tau"), [(CombLinTS(), 0.0), (CombMixTS(), 0.3)])
 def test_intervals_cover_whatever_the_importance(learner, tau, importance):
     """90 % intervals of θ: 560 of them have a standard error of 1.3 points."""
-    Phi, theta, A, w = batch_of_rows(70, importance, tau)
+    replicates = 70 * TIMES
+    Phi, theta, A, w = batch_of_rows(replicates, importance, tau)
     problem = Problem(Phi, TopK(5))
     belief = learner.model.prior(problem)
     for chosen, seen in zip(A, w, strict=True):
         belief = update(learner, belief, problem, chosen, seen, importance)
-    width = gaussian.std(belief, np.broadcast_to(np.eye(8), (70, 8, 8)))
+    width = gaussian.std(belief, np.broadcast_to(np.eye(8), (replicates, 8, 8)))
     off = np.abs(gaussian.mean(belief) - theta)
     assert 0.87 <= np.mean(off < 1.6448536269514722 * width) <= 0.93

@@ -37,7 +37,7 @@ PHI = np.random.default_rng(0).standard_normal((L, d))
 PHI[:, 0] = 1.0
 MEAN = PHI @ THETA
 NOISE = np.random.default_rng(5).standard_normal((L, 2))  # features that explain nothing
-BEST = np.isin(range(L), TopK(K)(MEAN))
+BEST = np.isin(range(L), np.argsort(-MEAN)[:K])
 ORACLES = {"TopK": TopK(K), "Quota": Quota([0, 1] * (L // 2), {0: 1, 1: 2})}
 LEARNER = CombLinTS(lam=1.0, sigma=SIGMA)
 BELIEF = gaussian.condition(gaussian.prior(d, 1.0), PHI[:3], np.array([0.3, 0.2, 0.1]), SIGMA)

@@ -32,7 +32,7 @@ from superarm import (
 from superarm.arrays import Product
 from superarm.contexts import Outer
 from superarm.errors import FeaturesError, ParameterError, WeightsError
-from support import ARRAYS, SMALL, TS, assert_same, run, update
+from support import ARRAYS, SMALL, TIMES, TS, assert_same, run, update
 
 
 def test_episodes_can_be_stepped_through_by_hand():
@@ -340,7 +340,9 @@ def test_learning_goes_from_context_to_context_where_itemwise_learning_does_not(
 
 def test_the_adversary_hurts_and_is_learned_from():
     learners = {name: LINEAR[name] for name in ("ts", "ucb")}
-    exogenous, against = (play(Users(adversary=a), learners, 40, 24) for a in (False, True))
+    replicates = 24 * TIMES
+    exogenous = play(Users(adversary=False), learners, 40, replicates)
+    against = play(Users(adversary=True), learners, 40, replicates)
     for name in learners:
         regret = against.regret(name)
         more, se = mean_se(regret[:, -1] - exogenous.regret(name)[:, -1])

@@ -7,7 +7,7 @@ from superarm.errors import ParameterError
 from superarm.studies.artists import Artists, _liked, _probabilities, catalogue, claims, run
 from superarm.studies.report import AS_SAID, UNLIKE, UNSURE
 from superarm.studies.study import Study
-from support import returned, with_data
+from support import TIMES, returned, with_data
 
 PLAYS = np.array([[1, 7, 10], [1, 8, 1], [2, 7, 4], [2, 9, 1], [2, 8, 1]])
 
@@ -49,7 +49,7 @@ def test_an_instance_keeps_features_and_means_together():
 
 @with_data
 def test_artists_match_the_paper(tmp_path):
-    content = run(Study(out=tmp_path, workers=2, progress=False, replicates=4)).content
+    content = run(Study(out=tmp_path, workers=1, progress=False, replicates=2 * TIMES)).content
     results = content["results"]
     for baseline in ("CombTS", "CombUCB1"):
         lead = results["CombLinTS"]["return_at"]["1000"] - results[baseline]["return_at"]["1000"]

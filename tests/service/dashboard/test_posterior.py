@@ -18,6 +18,7 @@ from superarm import (
 from superarm.agent.asked import Asked
 from superarm.agent.state import started
 from superarm.service.dashboard.posterior import DRAWS, worth
+from support import TIMES
 
 K = 3
 N = 30
@@ -98,7 +99,7 @@ def itemwise(rng):
 )
 def test_the_interval_holds_the_truth(learner_of, world):
     """In 120 worlds drawn from the prior; 95 % has a standard error of 2 % there."""
-    assert abs(covered(learner_of, world, 120, 5) - 0.95) < 2 * 0.02
+    assert abs(covered(learner_of, world, 120 * TIMES, 5) - 0.95) < 2 * 0.02
 
 
 def test_contexts_are_part_of_the_error():
