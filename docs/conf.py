@@ -1,6 +1,7 @@
 """The documentation site: `make docs`. It needs no network, neither to be built nor to be read."""
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from superarm import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
 import commands
+import signatures
 from guides import guides_for
 from returned import returned
 
@@ -112,22 +114,17 @@ def _from_init(
     return str(inspect.Signature(plain)), None
 
 
-GENERATOR = "~numpy.random._generator.Generator"
-ALIASES = {
-    "~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~typing.Any]]": "Array",
-    f"{GENERATOR} | ~collections.abc.Sequence[{GENERATOR}]": "Rng",
-    "Array | ~superarm.arrays.kinds.Product": "Features",
-}
-"""How types are called in the source."""
+WITH_UNIT = re.compile(r"(?<=\d) (?=(%|[mnµ]?s|[kMG]i?B)(\W|$))|(?<=[\d%]) (?=±)|(?<=±) ")
+"""The spaces between a number and its unit or error."""
 
 
-def _shorten_types(app: Any, domain: str, kind: str, content: object) -> None:
-    """Types by the names they have in the source, before they are written into descriptions."""
-    for types in app.env.current_document.autodoc_annotations.values():
-        for parameter, text in types.items():
-            for long, short in ALIASES.items():
-                text = text.replace(long, short)
-            types[parameter] = text
+def _keep_units(app: Any, doctree: nodes.document) -> None:
+    """Let no line break between a number and its unit, or its error."""
+    for text in list(doctree.findall(nodes.Text)):
+        if not isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.math)):
+            kept = WITH_UNIT.sub("\u00a0", text)
+            if kept != text:
+                text.parent.replace(text, nodes.Text(kept))
 
 
 def _write_commands(app: Any) -> None:
@@ -152,9 +149,11 @@ def setup(app: Any) -> None:
     """
     app.add_html_math_renderer("mathml", (_formula, None), (_displayed_formula, None))
     app.connect("builder-inited", _write_commands)
+    app.connect("doctree-read", _keep_units)
     app.connect("autodoc-process-docstring", _say_what_is_returned, priority=300)  # as written
     app.connect("autodoc-process-docstring", _escape_batches)
     app.connect("autodoc-process-docstring", _link_guides)
     app.connect("autodoc-process-signature", _from_init)
     app.connect("autodoc-skip-member", _leave_out)
-    app.connect("object-description-transform", _shorten_types, priority=400)
+    app.connect("object-description-transform", signatures.shorten_types, priority=400)
+    app.connect("object-description-transform", signatures.tidy, priority=600)

@@ -10,6 +10,7 @@ import io
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -125,8 +126,13 @@ def _save(content: bytes, path: Path) -> None:
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """Run the demo, look at it, write the pictures."""
+    signal.signal(signal.SIGTERM, _leave)  # so that the demo ends too
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="that the demo runs before")
     parser.add_argument("--only", nargs="*", default=[shot.name for shot in SHOTS])

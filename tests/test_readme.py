@@ -58,6 +58,12 @@ def test_every_link_between_pages_leads_somewhere():
             assert (path.parent / target).exists(), f"{page} links to {target}"
 
 
+def test_no_merge_left_its_marks():
+    for page in (*PAGES, "CHANGELOG"):
+        lines = (ROOT / f"{page}.md").read_text(encoding="utf-8").splitlines()
+        assert not [line for line in lines if line.startswith(("<<<<<<<", ">>>>>>>"))], page
+
+
 def test_the_two_commands_are_there():
     assert "make demo" in README
     assert "make test" in README

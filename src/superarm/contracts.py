@@ -36,7 +36,9 @@ class Oracle(Protocol):
 
     @property
     def gap(self) -> float | None:
-        """γ of the paper, where it reaches (1 - γ) of the maximum; 0 if exact, None if unknown."""
+        """The paper's γ, with which its sets reach (1 - γ) of the maximum; 0 if exact, None if
+        unknown.
+        """
 
     def __call__(self, w: Array, /) -> Array:
         """The best set for the weights (*B, L).

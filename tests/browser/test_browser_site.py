@@ -38,6 +38,11 @@ WITHOUT_WORDS = r"""
     .filter(image => !image.alt.trim() || /\.(svg|png)$/.test(image.alt))
     .map(image => image.src)
 """
+BROKEN = r"""
+[...document.querySelectorAll("article td code")]
+    .filter(code => /^\w+$/.test(code.textContent) && code.getClientRects().length > 1)
+    .map(code => code.textContent)
+"""
 
 
 GUIDES = [path for path in PAGES if path.parent.name != "api"]
@@ -73,6 +78,7 @@ def test_every_page_fits(width, scheme, chromium):
             wrong.append(f"{name} scrolls sideways")
         wrong += [f"{name}: {text!r} is too small" for text in page.evaluate(SMALL)]
         wrong += [f"{name}: {image} has no words" for image in page.evaluate(WITHOUT_WORDS)]
+        wrong += [f"{name}: {word} is broken in a table" for word in page.evaluate(BROKEN)]
         if width == 1400:
             wrong += [f"{name}: {block}" for block in page.evaluate(CUT_OFF)]
         if scheme == "dark":

@@ -19,7 +19,25 @@ SMALL = ["--m", "2", "--d", "3", "--episodes", "5", "--replicates", "2", "--work
 UNWANTED = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
 
 
-def seen(*arguments, columns=80, stdout=None, **environment):
+COMPILING = """
+import time
+from superarm.arrays import compiled
+from superarm.simulation.engine import engine
+from superarm.simulation.progress import reporting
+
+def piece(x):
+    compiled.SLOW = 0.01
+    with compiled._telling_if_slow():
+        time.sleep(0.6)
+
+with engine(None, workers=2) as local, reporting(True, 4) as finished:
+    for _ in local.map(piece, [(x,) for x in range(4)]):
+        finished(1)
+"""
+"""Workers that wait as if they compiled, below a bar."""
+
+
+def seen(*arguments, columns=80, stdout=None, start=("-m", "superarm"), **environment):
     """All that a command writes to a terminal so many letters wide; its standard output may go
     elsewhere.
     """
@@ -27,7 +45,7 @@ def seen(*arguments, columns=80, stdout=None, **environment):
     termios.tcsetwinsize(there, (24, columns))
     plain = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     process = subprocess.Popen(
-        [sys.executable, "-m", "superarm", *arguments],
+        [sys.executable, *start, *arguments],
         stdin=there,
         stdout=stdout or there,
         stderr=there,
@@ -112,3 +130,13 @@ def test_standard_output_in_a_file_holds_no_frame(tmp_path):
     printed = path.read_text(encoding="utf-8")
     assert "RandomChoice" in printed
     assert "\x1b" not in printed
+
+
+def test_what_a_worker_says_has_a_line_of_its_own():
+    """It takes the place of the bar, and is said once, whatever the number of workers."""
+    shown = seen(start=("-c", COMPILING), columns=300)
+    (line,) = [line for line in shown.split("\r\n") if "superarm compiles" in line]
+    after = line.rpartition("\x1b[2K")[2]
+    assert after.startswith("superarm compiles")
+    assert after.endswith("does it ahead.")
+    assert "100 %" in shown

@@ -47,12 +47,13 @@ class BaseOracle:
     """The ids of those items, in their order, if its constraints were given by id. An agent then
     aligns it with its own items."""
     items: Any = None
-    """What its items are, where they are something, as the edges of a graph. An agent whose items
-    have these as ids is aligned by them."""
+    """What its items stand for, such as the edges of a graph; None if they are only numbered. An
+    agent that has these as ids is aligned by them."""
     K: Any = None
     """The most items it returns; None if unknown."""
     gap: Any = None
-    """γ of the paper, where it reaches (1 - γ) of the maximum; 0 if exact, None if unknown."""
+    """The paper's γ, with which its sets reach (1 - γ) of the maximum; 0 if exact, None if
+    unknown."""
 
     exchanges: Any = False
     """Whether a set can be improved by exchanging items one by one, as in a matroid."""

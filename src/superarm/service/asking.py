@@ -88,7 +88,7 @@ def checked_ids(items: list[Id], folded: Folded, field: str = "/items") -> list[
     if len(kinds) > 1:
         raise Unfit("ids must be all whole numbers, or all text", field)
     if len(set(items)) < len(items):
-        raise Unfit("an id is there twice", field)
+        raise Unfit("an id is given twice", field)
     if folded.state is not None and items and isinstance(items[0], int) != folded.numbers:
         wanted = folded.state.catalogue.kind
         raise Unfit(f"the ids of this agent are {wanted}, not such as {items[0]!r:.60}", field)

@@ -360,7 +360,7 @@ def _decoded(route: Route, decoder: Any, asking: Asking, content: bytes) -> Any:
     except msgspec.ValidationError as error:
         raise _invalid(error) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(f"the body is no JSON ({str(error)[:200]})") from error
+        raise Refused(f"the body is not JSON ({str(error)[:200]})") from error
 
 
 def _invalid(error: msgspec.ValidationError) -> Unfit:

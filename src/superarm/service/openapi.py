@@ -17,7 +17,7 @@ JSON = "application/json"
 PROBLEM = "application/problem+json"
 EVENTS = "text/event-stream"
 WHY = {
-    "400": "The body is no JSON",
+    "400": "The body is not JSON",
     "401": "No key, or one that is not known",
     "403": "The key is not for this",
     "404": "There is no such agent or decision",

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from superarm.arrays.pools import one_blas_thread
 from superarm.errors import ClusterError, ParameterError
 from superarm.simulation import nodes
+from superarm.simulation.progress import speaking
 from superarm.simulation.tasks import Piece, Played, Shared, Tasks, play
 
 FRESH = 1.0
@@ -145,7 +146,7 @@ class Local:
             return_as="generator_unordered" if as_they_come else "list",
         )
         piece = joblib.delayed(_piece)
-        pieces = [piece(i, function, call) for i, call in calls.items()]
+        pieces = [piece(os.getpid(), i, function, call) for i, call in calls.items()]
         with one_blas_thread():
             results = parallel(pieces)
             try:
@@ -157,9 +158,9 @@ class Local:
                         results.close()
 
 
-def _piece(i: int, function: Callable[..., Any], call: Sequence[Any]) -> tuple[int, Any]:
-    """The place and the result of a call."""
-    with one_blas_thread():
+def _piece(home: int, i: int, function: Callable[..., Any], call: Sequence[Any]) -> tuple[int, Any]:
+    """The place and the result of a call, for the process that asks for it."""
+    with one_blas_thread(), speaking(for_another=os.getpid() != home, first=i == 0):
         return i, function(*call)
 
 

@@ -1,10 +1,13 @@
 """How far a long computation is, for a person who waits."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
+
+from superarm.arrays.compiled import ahead
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -70,3 +73,39 @@ def reporting(progress: Progress, total: int) -> Iterator[Callable[[int], object
     with bar(shown=bool(progress)) as line:
         task = line.add_task(text, total=total)
         yield partial(line.advance, task)
+
+
+WIPE = "\r\x1b[2K"
+"""Takes what is on the line of a terminal away."""
+
+
+class _OwnLine(logging.StreamHandler):  # type: ignore[type-arg]  # of which sys.stderr is at the time
+    """Messages of a worker, where the process it works for may show a bar: they take the bar's
+    place, and the bar is drawn again below them.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.stream.isatty():
+            self.stream.write(WIPE)
+        super().emit(record)
+
+
+@contextmanager
+def speaking(*, for_another: bool, first: bool) -> Iterator[None]:
+    """Within, a worker says that it compiles only if it is the first: all compile the same.
+
+    Args:
+        for_another: whether it works for another process, which may show a bar.
+        first: whether it has the first piece of the work.
+    """
+    if not for_another:
+        yield
+        return
+    logger = logging.getLogger("superarm")
+    if not logger.hasHandlers():
+        logger.addHandler(_OwnLine())
+    if first:
+        yield
+        return
+    with ahead():
+        yield

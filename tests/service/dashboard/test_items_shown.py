@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hosted import ROWS
 from shown import counting, settle, visit
@@ -42,6 +43,22 @@ def test_items_with_what_came_back(host):
         if weights:
             assert line["mean"] == pytest.approx(np.mean(weights))
             assert line["deviation"] == pytest.approx(np.mean(weights) - predicted)
+
+
+def test_shares_of_clicks_stay_between_0_and_1(host):
+    """Items that were never clicked, or always, have an interval too, once both were seen."""
+    host.create()
+    clicks = {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0, "e": 0.0}
+    for _ in range(12):
+        made = host.decide()
+        host.observe(made, [clicks[item] for item in made["items"]])
+    settle(host)
+    shown = [line for line in ask(host)["items"] if line["weights"]]
+    assert {line["mean"] for line in shown} == {0.0, 1.0}
+    for line in shown:
+        clicked = int(line["mean"] * line["weights"])
+        expected = stats.binomtest(clicked, line["weights"]).proportion_ci(0.95, "wilson")
+        assert (line["low"], line["high"]) == pytest.approx((expected.low, expected.high))
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])

@@ -10,6 +10,7 @@ from scipy import stats
 from counted import ITEMS, Book, Recount
 from shown import counting, settle, visit
 from superarm.service.dashboard.history import steps
+from superarm.service.dashboard.overview import small_curve
 from superarm.service.dashboard.ranges import Range, moment, range_of
 from superarm.service.dashboard.spread import interval
 from superarm.service.problems import Unfit
@@ -181,6 +182,41 @@ def test_intervals():
     assert interval(7, alike.sum(), (alike**2).sum()).low is None
     assert interval(3, math.inf, math.inf) is None
     assert interval(3, 1.0, math.nan).high is None
+
+
+def test_intervals_of_shares():
+    """Wilson's, against SciPy; of zeros alone where nothing else can come."""
+    for n, ones in ((2, 1), (3, 2), (10, 1), (1000, 3), (100_000, 99_999)):
+        found = interval(n, float(ones), float(ones))
+        expected = stats.binomtest(ones, n).proportion_ci(0.95, method="wilson")
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+        assert 0 <= found.low < found.value < found.high <= 1
+    for ones in (0, 20):
+        assert interval(20, float(ones), float(ones)).low is None
+        found = interval(20, float(ones), float(ones), binary=True)
+        expected = stats.binomtest(ones, 20).proportion_ci(0.95, method="wilson")
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert interval(2, 1.5, 1.25, binary=True).high > 1  # it was not so after all
+
+
+def test_a_small_curve_ends_with_the_last_full_step(tmp_path):
+    """The step that goes on is left out, unless it is the only one with feedback."""
+    book = Book(Sqlite(tmp_path / "superarm.db"))
+    start = book.clock.timestamp()
+    curves = []
+    try:
+        for i in range(3):
+            made = book.decide("one", ITEMS[:2])
+            book.observe("one", (made, {made.items[0]: float(i)}))
+            book.wait(60)
+            book.count()
+            for seconds in (60 * i + 30.0, 60 * i + 60.0):
+                wanted = Range(start, start + seconds)
+                found = steps(book.database.read(), book.agents["one"], wanted, 60)
+                curves.append(small_curve(found, wanted.until))
+    finally:
+        book.close()
+    assert curves == [[0.0], [0.0], [0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0, 2.0]]
 
 
 def test_the_interval_covers():

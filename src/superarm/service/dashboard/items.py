@@ -92,6 +92,14 @@ class Aligned:
         found[order] = np.arange(len(order))
         return found
 
+    @functools.cached_property
+    def binary(self) -> bool:
+        """Whether all weights of all items are 0 or 1, as far as is known: w² = w, and both were
+        seen.
+        """
+        total = float(self.sums.sum())
+        return total == float(self.squares.sum()) and 0 < total < int(self.weights.sum())
+
     @property
     def mean(self) -> Array:
         """The mean weight of each item; NaN where there was no feedback."""
@@ -207,7 +215,8 @@ def _beliefs(state: State) -> _Beliefs:
 
 def _line(counts: Aligned, beliefs: _Beliefs, deviation: Array, place: int) -> ItemTally:
     n = int(counts.weights[place])
-    mean = interval(n, float(counts.sums[place]), float(counts.squares[place]))
+    total = float(counts.sums[place])
+    mean = interval(n, total, float(counts.squares[place]), binary=counts.binary)
     predicted = beliefs.predicted[place] if beliefs.predicted.ndim else beliefs.predicted
     return ItemTally(
         item=counts.ids[place : place + 1].tolist()[0],

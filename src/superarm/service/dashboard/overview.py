@@ -7,7 +7,7 @@ from superarm.agent.decisions import now
 from superarm.service import log
 from superarm.service.dashboard import tallies
 from superarm.service.dashboard.counting import seconds_of
-from superarm.service.dashboard.history import steps
+from superarm.service.dashboard.history import Steps, steps
 from superarm.service.dashboard.ranges import Range, iso
 from superarm.service.dashboard.shapes import AgentLine, Overview
 from superarm.service.dashboard.spread import interval
@@ -54,7 +54,6 @@ def _behind(connection: Connection, learned: int, moment: float) -> float:
 def _line(connection: Connection, name: str, folded: Folded, wanted: Range) -> AgentLine:
     found = steps(connection, folded.created_at, wanted, POINTS)
     total = found.total
-    curve = [interval(x.answered, x.earned, x.squares) for x in found.tallies]
     n = 0 if folded.state is None else folded.state.catalogue.n
     since = max(found.start[0], seconds_of(folded.began))
     minutes = max(1.0, wanted.until - since) / 60
@@ -70,8 +69,20 @@ def _line(connection: Connection, name: str, folded: Folded, wanted: Range) -> A
         answered=total.answered / total.decisions if total.decisions else None,
         delay=total.median_delay,
         earned=interval(total.answered, total.earned, total.squares),
-        curve=[None if x is None else x.value for x in curve],
+        curve=small_curve(found, wanted.until),
     )
+
+
+def small_curve(found: Steps, until: float) -> list[float | None]:
+    """Return per decision in each step. A last step that goes on is left out where others say
+    something: few decisions are in it, and part of their feedback has yet to come.
+    """
+    means = [interval(x.answered, x.earned, x.squares) for x in found.tallies]
+    values = [None if x is None else x.value for x in means]
+    goes_on = found.start[-1] + found.step > until
+    earlier = values[:-1]
+    is_enough = any(value is not None for value in earlier)
+    return earlier if goes_on and is_enough else values
 
 
 class Shared:

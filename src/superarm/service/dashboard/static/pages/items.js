@@ -13,7 +13,11 @@ const COLUMNS = [
   { sort: "item", words: "Item", first: "asc" },
   { sort: "chosen", words: "Chosen", first: "desc" },
   { sort: "mean", words: "Mean weight", first: "desc" },
-  { sort: null, words: "95 % interval" },
+  {
+    sort: null,
+    words: "95 % interval",
+    title: "of the mean: Wilson's where all weights are 0 or 1, else Student's",
+  },
   { sort: "predicted", words: "Believed", first: "desc" },
   { sort: "deviation", words: "Differs from features", first: "desc" },
 ];
@@ -133,7 +137,7 @@ function tableOf(items, asked, order) {
 function headOf(column, asked, order) {
   const isNumber = column.sort !== "item";
   if (column.sort === null) {
-    return { words: column.words, isNumber };
+    return { words: column.words, title: column.title, isNumber };
   }
   const directions = { asc: "ascending", desc: "descending" };
   return {

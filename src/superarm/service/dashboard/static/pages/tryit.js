@@ -134,7 +134,7 @@ function bodyOf({ names, numbers, available, oracle, draws, user }, about) {
   try {
     body.oracle = JSON.parse(oracle.value);
   } catch (error) {
-    return { body, problem: `the constraint is no JSON: ${error.message}` };
+    return { body, problem: `the constraint is not JSON: ${error.message}` };
   }
   return { body, problem: null };
 }

@@ -152,7 +152,7 @@ function readJson(input) {
     return JSON.parse(input.value);
   } catch (error) {
     input.closest("details").open = true;
-    throw new Error(`the constraint is no JSON: ${error.message}`);
+    throw new Error(`the constraint is not JSON: ${error.message}`);
   }
 }
 
