@@ -20,7 +20,7 @@ from superarm.service.dashboard import tallies
 from superarm.service.fold import fold
 from superarm.service.server import opened
 
-KILLS = int(os.environ.get("SUPERARM_SERVER_KILLS", "15"))
+KILLS = int(os.environ.get("SUPERARM_SERVER_KILLS", "25"))
 VISITORS = 4  # per agent
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="of systems with kill -9")

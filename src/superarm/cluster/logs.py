@@ -26,7 +26,7 @@ from superarm.contracts import Feedback, Learner, Problem, require_learner
 from superarm.errors import DataError, ItemsError, NumericalError, ParameterError
 from superarm.gaussian import Block, Gaussian
 from superarm.oracles import TopK
-from superarm.simulation.engine import engine
+from superarm.simulation.engine import Engine, engine
 from superarm.simulation.progress import Progress, reporting
 
 STEPS = 50
@@ -209,9 +209,8 @@ def learn_from(
     """
     require_learner(learner)
     model: Any = learner.model
-    per_item = bool(model.per_item)
     _require_known(learner, item)
-    columns = require_names(features, weight, item if per_item else None)
+    columns = require_names(features, weight, item if model.per_item else None)
     if not columns.features and model.uses_features:
         raise ParameterError(f"{type(learner).__name__} learns from features: name some columns")
     parts = []
@@ -220,22 +219,27 @@ def learn_from(
     rows = sum(part.rows for part in parts)
     if not rows:
         raise DataError(f"the files {paths!s:.200} hold no rows")
-    log = _Log(parts, columns, cluster, workers, progress)
-    of: Rows | Clicks | Items
-    if per_item:
-        of = log.read(pieces.read_items, pieces.merged_items)
-    elif isinstance(model, LogitModel | TunedLogitModel):
-        of = _newton(model, log)
-    else:
-        of = log.read(pieces.read_rows, pieces.merged_rows)
+    with engine(cluster, workers, len(parts)) as readers:
+        of = _read(model, _Log(parts, columns, readers, progress))
     return Learned(learner, columns.features, rows, of)
+
+
+def _read(model: Any, log: "_Log") -> Rows | Clicks | Items:
+    """What a model needs to know of a log."""
+    found: Rows | Clicks | Items
+    if model.per_item:
+        found = log.read(pieces.read_items, pieces.merged_items)
+    elif isinstance(model, LogitModel | TunedLogitModel):
+        found = _newton(model, log)
+    else:
+        found = log.read(pieces.read_rows, pieces.merged_rows)
+    return found
 
 
 class _Log(NamedTuple):
     parts: list[Part]
     columns: Columns
-    cluster: str | None
-    workers: int | None
+    readers: Engine
     progress: Progress
 
     def read(self, read: Callable[..., Any], merge: Callable[..., Any], *more: Any) -> Any:
@@ -243,9 +247,8 @@ class _Log(NamedTuple):
         tree = Tree(merge)
         total = sum(part.rows for part in self.parts)
         calls = [(part, self.columns, *more) for part in self.parts]
-        running = engine(self.cluster, self.workers, len(calls))
-        with reporting(self.progress, total) as report, running as pool:
-            for i, piece in pool.map(read, calls):
+        with reporting(self.progress, total) as report:
+            for i, piece in self.readers.map(read, calls):
                 tree.put(i, piece)
                 report(self.parts[i].rows)
         return tree.merged()
