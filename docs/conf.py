@@ -81,7 +81,8 @@ def _say_what_is_returned(
     """Below a method that fulfils a contract and says no more, what the contract says."""
     docstring = "\n".join(lines)
     method = name.rsplit(".", 1)[-1]
-    if what == "method" and not returned("", docstring):
+    returns = getattr(obj, "__annotations__", {}).get("return", "something")
+    if what == "method" and returns not in (None, "None") and not returned("", docstring):
         lines.extend(["", *returned(method, docstring).splitlines(), ""])
 
 

@@ -18,7 +18,7 @@ ALIASES = {
     "Array | superarm.arrays.kinds.Product": "Features",
     "Array | Product": "Features",
 }
-ANYTHING = ("Any", "~typing.Any")
+SAY_NOTHING = ("Any", "~typing.Any", "None")
 ORACLE = {
     "L": "int | None",
     "K": "int | None",
@@ -44,7 +44,7 @@ def tidy(app: Any, domain: str, kind: str, content: Any) -> None:
         kind_of_field = name.astext().split()[0]
         if kind_of_field not in ("type", "vartype", "rtype"):
             continue
-        if body.astext() in ANYTHING:
+        if body.astext() in SAY_NOTHING:
             field.parent.remove(field)
         else:
             _write(body, shortened(body.astext()))
