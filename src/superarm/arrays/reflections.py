@@ -118,7 +118,9 @@ def _reflection(F: Array, block: Array, m: int, j: int) -> Reflection:
     if squares == 0.0:
         for i in range(m):
             largest = max(largest, abs(block[j, i]))
-        return Reflection(0.0, -1.0 if largest > 0 else 0.0)
+        if largest > 0:
+            return Reflection(0.0, -1.0)
+        return Reflection(0.0, 0.0)
     f = F[j, j]
     total = f * f + squares
     if not (squares > LEAST and total < LARGEST):

@@ -81,7 +81,8 @@ def _unexplained(ratio: float, of: Weights) -> float:
     """What is left of the squares of the weights where (λ/σ)² is this."""
     left = of.residual
     for k in range(len(of.D2)):
-        left += of.y2[k] / (1 + ratio * of.D2[k])
+        shrunk = 1 + ratio * of.D2[k]
+        left += of.y2[k] / shrunk
     return left
 
 

@@ -146,9 +146,11 @@ def summary_of_items(
         loose: more rows [φ w], each of an item of its own, or their triangular factor.
         loose_rows: how many those are.
     """
-    loose = np.zeros((1, means.shape[1])) if loose is None else loose
+    if loose is None:
+        loose = np.zeros((1, means.shape[1]))
     weighted = np.sqrt(n)[:, None] * means
-    basis = _basis(np.concatenate([weighted, within, loose]), flat)
+    every_row = np.concatenate([weighted, within, loose])
+    basis = _basis(every_row, flat)
     order = np.argsort(n, kind="stable")
     count, first, items = np.unique(
         n[order],
@@ -191,9 +193,10 @@ def _triangle(rows: Array) -> Array:
     n, D = rows.shape
     if n == D and not np.tril(rows, -1).any():
         return rows
-    R = np.zeros((D, D))
     triangle = np.linalg.qr(rows, mode="r")
-    R[: len(triangle)] = triangle
+    known = len(triangle)
+    R = np.zeros((D, D))
+    R[:known] = triangle
     return R
 
 

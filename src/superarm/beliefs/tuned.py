@@ -209,12 +209,15 @@ class TunedModel(FactoredModel):
             unit = full(unit.shape, 1.0)
         else:
             constant = is_level(belief.columns)
-            flat = int(constant.argmax()) if constant.any() else None
+            if constant.any():
+                flat = int(constant.argmax())
         lam = belief.lam
         sigma = belief.sigma
         columns = np.append(unit, 1.0)
-        each = zip(data, rows, strict=True)
-        summary = pooled([summary_of_rows(one * columns, n, flat) for one, n in each])
+        summaries = [
+            summary_of_rows(one * columns, n, flat) for one, n in zip(data, rows, strict=True)
+        ]
+        summary = pooled(summaries)
         if not says_nothing(summary):
             found = best_scales(summary, self.size, **self.known, tau=0.0)
             lam, sigma, _ = map(np.asarray, found)

@@ -16,7 +16,7 @@ import numpy as np
 
 from superarm.arrays import Array, row_norms
 from superarm.arrays.compiled import compiled
-from superarm.oracles.selection import BLOCK, replace_top
+from superarm.oracles.selection import BLOCK, replace_top, sort_heap
 
 TOGETHER = 4 * BLOCK
 """Items that are multiplied at a time, few enough for BLAS to do without a copy of them."""
@@ -117,9 +117,8 @@ def _any_from(block: Array, bar: Any) -> bool:
 @compiled
 def _best_from(scores: Array, u: int, bar: Any, Phi: Array, theta: Array, item: Array) -> None:
     """Fill in the best items of those whose score is not below the bar."""
-    L, d = Phi.shape
-    k = len(item)
-    value = np.full(k, -np.inf)
+    L = len(Phi)
+    value = np.full(len(item), -np.inf)
     item[:] = L
     for i in range(len(scores)):
         for begin in range(0, TOGETHER, BLOCK):
@@ -130,14 +129,16 @@ def _best_from(scores: Array, u: int, bar: Any, Phi: Array, theta: Array, item: 
             for e in range(first, min(first + BLOCK, L)):
                 if block[e - first] < bar:
                     continue
-                x = 0.0
-                for c in range(d):
-                    x += Phi[e, c] * theta[c]
+                x = _score(Phi[e], theta)
                 if x > value[0] or item[0] == L:
                     replace_top(value, item, x, e)
-    for last in range(k - 1, 0, -1):  # heapsort: the worst goes last
-        x = value[last]
-        e = item[last]
-        value[last] = value[0]
-        item[last] = item[0]
-        replace_top(value[:last], item[:last], x, e)
+    sort_heap(value, item)
+
+
+@compiled
+def _score(row: Array, theta: Array) -> float:
+    """φ·θ in float64."""
+    total = 0.0
+    for j in range(len(row)):
+        total += row[j] * theta[j]
+    return total

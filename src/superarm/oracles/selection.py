@@ -43,6 +43,22 @@ def replace_top(value: Array, item: Array, x: float, e: int) -> None:
 
 
 @compiled
+def sort_heap(value: Array, item: Array) -> None:
+    """Put the best of a heap first: its top is the worst, and goes last."""
+    for last in range(len(value) - 1, 0, -1):
+        x = value[last]
+        e = item[last]
+        value[last] = value[0]
+        item[last] = item[0]
+        replace_top(
+            value[:last],
+            item[:last],
+            x,
+            e,
+        )
+
+
+@compiled
 def _any_above(block: Array, bar: float) -> bool:
     """Whether one of the BLOCK weights exceeds the bar, or is NaN."""
     above = 0  # a count without branches over a fixed length, so that it runs in vector registers
@@ -123,14 +139,10 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
         if G <= FEW:
             lowest = _least(bar)
 
-    for g in range(G):  # heapsort: the worst goes last
+    for g in range(G):
         lo = start[g]
-        for last in range(start[g + 1] - 1, lo, -1):
-            x = value[last]
-            e = item[last]
-            value[last] = value[lo]
-            item[last] = item[lo]
-            replace_top(value[lo:last], item[lo:last], x, e)
+        hi = start[g + 1]
+        sort_heap(value[lo:hi], item[lo:hi])
     return True
 
 

@@ -37,13 +37,14 @@ class Screens:
         """
         if not fits(state, call):
             return call.decided(rngs)
-        n = len(rngs)
-        theta = gaussian.sample(for_each(call.belief, n), rngs)
+        beliefs = for_each(call.belief, len(rngs))
+        theta = gaussian.sample(beliefs, rngs)
         if not all_finite(theta):
             return call.decided(rngs)  # which says why
         Phi: Any = state.problem.Phi
         oracle: Any = call.problem.oracle
-        return self._of(name, Phi).best(theta, oracle.k)
+        screen = self._of(name, Phi)
+        return screen.best(theta, oracle.k)
 
     def _of(self, name: str, Phi: Array) -> Screen:
         found = self._by_name.get(name)
@@ -67,6 +68,14 @@ def fits(state: State, call: Asked) -> bool:
     if type(oracle) is not TopK or oracle.at_most:
         return False
     Phi = state.problem.Phi
-    if type(Phi) is not np.ndarray or Phi.dtype != np.float64 or not Phi.flags.c_contiguous:
+    if not _can_be_copied(Phi):
         return False
-    return FEWEST <= Phi.size <= MOST and oracle.k <= min(TOGETHER, len(Phi))
+    return oracle.k <= min(TOGETHER, state.problem.L)
+
+
+def _can_be_copied(Phi: Any) -> bool:
+    """Whether features are such as a `Screen` takes, and many but not too many."""
+    if type(Phi) is not np.ndarray or Phi.dtype != np.float64:
+        return False
+    in_order: bool = Phi.flags.c_contiguous
+    return in_order and FEWEST <= Phi.size <= MOST

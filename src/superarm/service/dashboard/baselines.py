@@ -146,13 +146,13 @@ def _words(by: str, then: first_day.Policy | None, n: int) -> list[str]:
     found = [f"both were asked what they would choose in {n:,} of the decisions, drawn at random"]
     if by == "model":
         found.append(
-            "what that would have earned is estimated by the agent's own model of now: the "
-            "intervals say how sure the model is, and are wrong where it is wrong"
+            "what that would have earned is estimated by what the agent believes now: the "
+            "intervals say how sure it is, and hold only as far as its model does"
         )
     else:
         found.append(
             "what that would have earned is estimated from decisions with propensities, doubly "
-            "robust: it holds even if the model is wrong"
+            "robust, which holds even if the model is wrong"
         )
     if then is None:
         found.append("there are too few decisions for a policy of the first day")

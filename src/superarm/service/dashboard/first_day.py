@@ -67,8 +67,8 @@ def policy(service: Service, folded: Folded, state: State, moment: float) -> Pol
         if n < FEWEST:
             return None
         k = 2 ** ((n // 10).bit_length() - 1)  # so that it is not another one every second
-        words = f"the log is younger than a day: in its place stands what was believed after {k:,} "
-        words += "decisions, about a tenth of them"
+        words = "the agent is younger than a day: its first day's policy is what it believed "
+        words += f"after {k:,} decisions, about a tenth of all"
         position = connection.execute(NTH, (agent, k))[0][0]
         then = _folded(service, agent, position)
     if then is None or then.state is None:
