@@ -138,6 +138,8 @@ def test_ctrl_c_ends_a_run_at_an_address(ray, tmp_path):
     address = ray.get_runtime_context().gcs_address
     command = [sys.executable, "-m", "superarm", "reproduce", "longest-path", "--m", "5"]
     options = ["--cluster", address, "--out", str(tmp_path), "--replicates", "300"]
+    # what is started by a shell in the background would ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     while not is_idle(ray):
         time.sleep(0.05)  # until what other tests have left there is done
     with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
