@@ -3,6 +3,7 @@
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hosted import ITEMS, NEWS, ROWS, Hosted, require_same
-from superarm.service import fold, learning, tables
+from superarm.service import fold, learning, log, metrics, tables
 
 
 @pytest.fixture
@@ -402,16 +403,17 @@ def test_weights_that_are_no_shares_are_refused_where_shares_are_learned(host, l
     assert host.ask("PATCH", "/v1/agents/news", late).status_code == 422
 
 
-def test_how_far_learning_is_behind_can_be_seen(host):
+def test_how_far_learning_is_behind_can_be_seen(host, monkeypatch):
     host.create()
     host.observe(host.decide(), [1.0, 0.0])
     host.settle()
     text = host.ask("GET", "/metrics").text
     assert 'superarm_learned{agent="news"} 2.0' in text
     assert "superarm_behind 0.0" in text
-    host.service.learner.position -= 3
+    end, chain = log.head(host.database.read())
+    later = SimpleNamespace(head=lambda connection: (end + 3, chain))
+    monkeypatch.setattr(metrics, "log", later)
     assert "superarm_behind 3.0" in host.ask("GET", "/metrics").text
-    host.service.learner.position += 3
 
 
 def test_feedback_that_cannot_be_computed_with_is_counted_and_left_out(monkeypatch, host):

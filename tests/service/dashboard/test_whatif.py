@@ -8,7 +8,7 @@ from superarm import offline
 from superarm.learners import Greedy
 from superarm.offline import Estimate
 from superarm.oracles import TopK
-from superarm.service import evaluation
+from superarm.service import decisions, evaluation
 from superarm.service.dashboard.whatif import ENOUGH, LITTLE, TOO_LITTLE, support_of
 
 ASK = "/v1/agents/news/whatif"
@@ -17,16 +17,19 @@ TRUTH = dict(zip("abcde", [0.9, 0.1, 0.6, 0.3, 0.2], strict=True))
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
+    """A service whose decisions have seeds that are known."""
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(decisions, "_seeds", lambda n: rng.integers(2**32, size=n).tolist())
     with counting(tmp_path, monkeypatch) as found:
         yield found
 
 
 def click(host, n, seed=0, draws=200):
-    """Decisions with clicks as likely as in truth."""
+    """Decisions with clicks as likely as in truth, of which all are learned before the next n."""
     rng = np.random.default_rng(seed)
-    for _ in range(n):
-        made = host.decide(draws=draws)
+    for made in [host.decide(draws=draws) for _ in range(n)]:
         host.observe(made, [float(rng.random() < TRUTH[item]) for item in made["items"]])
+    host.settle()
 
 
 def test_nothing_can_be_said_without_propensities(host):
@@ -82,7 +85,8 @@ def test_the_truth_is_within(host):
             "features": np.eye(5).tolist(),
         },
     )
-    click(host, 250, seed=1, draws=100)
+    for seed in range(5):
+        click(host, 50, seed, draws=100)
     found = host.done("POST", ASK, {"oracle": {"kind": "TopK", "k": 1}})
     assert found["constraint"] == "1 of 5 items"
     for one in found["verdicts"]:
