@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 LONGEST = (
@@ -69,6 +70,10 @@ def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     place = {here / name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+settings.register_profile("fixed", derandomize=True)
+settings.load_profile("fixed")  # --hypothesis-profile default tries other examples at each run
 
 
 @pytest.fixture(scope="session", autouse=True)
