@@ -104,15 +104,25 @@ def _leave_out(
     return True if is_field or name in INSIDE else None
 
 
-def _from_init(
-    app: object, what: str, name: str, obj: Any, options: object, args: str, returns: str
-) -> tuple[str, None] | None:
-    """Oracles are made by their `__init__`; their `__new__`, which only takes notes, says less."""
-    if what != "class" or not (args or "").startswith("(*given"):
+FUNCTION = re.compile(r"<(?:built-in )?function (\w+)>")
+"""A function that is the default of an argument."""
+
+
+def _plain_signature(
+    app: object, what: str, name: str, obj: Any, options: object, args: str | None, returns: str
+) -> tuple[str, str | None] | None:
+    """Signatures as a caller needs them: oracles by their `__init__`, as their `__new__` only takes
+    notes; contracts without one, as nobody calls them; functions by their names.
+    """
+    if args is None:
         return None
-    signature = inspect.signature(obj)
-    plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
-    return str(inspect.Signature(plain)), None
+    if what == "class" and args.startswith("(*given"):
+        signature = inspect.signature(obj)
+        plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+        args = str(inspect.Signature(plain))
+    if what == "class" and args in ("(*args, **kwargs)", "(*given, **named)"):
+        return "", None
+    return FUNCTION.sub(r"\1", args), returns
 
 
 WITH_UNIT = re.compile(r"(?<=\d) (?=(%|[mnµ]?s|[kMG]i?B)(\W|$))|(?<=[\d%]) (?=±)|(?<=±) ")
@@ -154,7 +164,7 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", _say_what_is_returned, priority=300)  # as written
     app.connect("autodoc-process-docstring", _escape_batches)
     app.connect("autodoc-process-docstring", _link_guides)
-    app.connect("autodoc-process-signature", _from_init)
+    app.connect("autodoc-process-signature", _plain_signature)
     app.connect("autodoc-skip-member", _leave_out)
     app.connect("object-description-transform", signatures.shorten_types, priority=400)
     app.connect("object-description-transform", signatures.tidy, priority=600)

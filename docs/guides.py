@@ -4,6 +4,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import superarm
+
 GUIDES = (
     *("tutorial", "choosing", "learners", "oracles", "recipes", "agent", "slates", "offline"),
     *("service", "cluster", "simulation", "paper", "extending", "faq"),
@@ -24,7 +26,17 @@ def guides_for(name: str) -> list[str]:
 
     >>> guides_for("superarm.Knapsack")[:1]
     ['oracles']
+
+    A word such as `mean` has to be imported, or to stand behind its module:
+
+    >>> guides_for("superarm.gaussian.mean")
+    ['paper']
     """
-    short = name.rsplit(".", 1)[-1]
-    named = [page for page in GUIDES if re.search(rf"\b{short}\b", _code_of(page))]
+    *path, module, short = name.split(".")
+    is_word = short.islower() and "_" not in short
+    is_taken = bool(path) and hasattr(superarm, short)
+    wanted = rf"\b{short}\b"
+    if is_word or is_taken:
+        wanted = rf"\b{module}\.{short}\b|{module} import [^\n]*\b{short}\b"
+    named = [page for page in GUIDES if re.search(wanted, _code_of(page))]
     return named[:3]

@@ -1,5 +1,6 @@
 """How types are shown in the reference: by the names they have in the source."""
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -17,7 +18,10 @@ ALIASES = {
     "Array | ~superarm.arrays.kinds.Product": "Features",
     "Array | superarm.arrays.kinds.Product": "Features",
     "Array | Product": "Features",
+    "superarm.oracles.brute_force._BruteForce": "superarm.contracts.Oracle",
 }
+QUALIFIED = re.compile(r"(?<![~.\w])((?:\w+\.)+[A-Z]\w*)")
+"""A class with its module, which "~" lets Sphinx show without it."""
 SAY_NOTHING = ("Any", "~typing.Any", "None")
 ORACLE = {
     "L": "int | None",
@@ -44,10 +48,11 @@ def tidy(app: Any, domain: str, kind: str, content: Any) -> None:
         kind_of_field = name.astext().split()[0]
         if kind_of_field not in ("type", "vartype", "rtype"):
             continue
-        if body.astext() in SAY_NOTHING:
+        made = kind == "class" and kind_of_field == "rtype"  # what a class makes is that class
+        if made or body.astext() in SAY_NOTHING:
             field.parent.remove(field)
         else:
-            _write(body, shortened(body.astext()))
+            _write(body, QUALIFIED.sub(r"~\1", shortened(body.astext())))
     for signature in content.parent.findall(addnodes.desc_signature):
         if signature.parent is content.parent:
             for part in list(signature.findall(addnodes.desc_annotation)):

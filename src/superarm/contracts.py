@@ -154,8 +154,8 @@ def reduced(statistics: Statistics) -> Reduced:
 class Feedback(NamedTuple):
     """What came back: which items showed which weights, and what their features were then.
 
-    An item of -1 has no place in the catalogue. If its row is not zero, it was an item of another
-    time, and says what it can about features; a zero row is padding and says nothing.
+    An item of -1 is not in the catalogue. If its row is not zero, the item was there once, and its
+    weight still tells about features; a row of zeros is padding and tells nothing.
 
     Attributes:
         A: the items, (*B, K); -1 for one that is not in the catalogue.
@@ -203,7 +203,7 @@ class Feedback(NamedTuple):
 
     @property
     def is_summed(self) -> bool:
-        """Whether it is of statistics, where weights are means, with what is around them beside."""
+        """Whether weights are means of many observations, as `Statistics` are."""
         return not is_real(self.times)
 
 
@@ -227,24 +227,23 @@ class Model(Protocol):
     """What is believed about the weights. A belief is a NamedTuple of arrays.
 
     These two attributes and two functions are all that choosing, observing, saving and simulation
-    need. More is possible with more methods; where one is missing, an error names it::
+    need. More is possible with more methods; where one is missing, an error names it.
 
-        mean(belief, problem)                       expected score of each item, (*B, L)
-        std(belief, problem)                        its standard deviation, (*B, L): `Agent.explain`
-        coefficients(belief)                        what a feature adds, (*B, d): `Agent.explain`
-        deviation(belief, problem)                  what an item adds to what its features say,
-                                                    (*B, L): `Agent.explain`, with `per_item`
-        sample(belief, problem, rng)                scores drawn from the posterior, (*B, L)
-        response(score)                             the weight that a score stands for
-        merge(belief, other, problem)               both at once, each from the prior: `Agent.merge`
-        fade(belief, problem, keep)                 the belief to which all of the past counts
-                                                    `keep` times what it did, in (0, 1], and the
-                                                    prior as much as ever
-        move(belief, problem, to, source)           for another catalogue, where gathering the
-                                                    `per_item` fields is not enough
-        append(belief, to, n)                       the same for a catalogue whose last n items are
-                                                    new, without a look at the others
-        completed(fields, problem)                  fields of a belief from an older file
+    - `mean(belief, problem)`: the expected score of each item, (*B, L).
+    - `std(belief, problem)`: its standard deviation, (*B, L), for `Agent.explain`.
+    - `coefficients(belief)`: what a feature adds, (*B, d), for `Agent.explain`.
+    - `deviation(belief, problem)`: what an item adds to what its features say, (*B, L), for
+      `Agent.explain` where there are fields `per_item`.
+    - `sample(belief, problem, rng)`: scores drawn from the posterior, (*B, L).
+    - `response(score)`: the weight that a score stands for.
+    - `merge(belief, other, problem)`: both at once, each from the prior, for `Agent.merge`.
+    - `fade(belief, problem, keep)`: the belief to which all of the past counts `keep` times what it
+      did, in (0, 1], and the prior as much as ever.
+    - `move(belief, problem, to, source)`: the belief for another catalogue, where gathering the
+      `per_item` fields is not enough.
+    - `append(belief, to, n)`: the belief for a catalogue whose last n items are new, without a look
+      at the others.
+    - `completed(fields, problem)`: the fields of a belief from an older file.
 
     An attribute `statistics` that is true says that `learn` reads the fields `times` and `within`
     of feedback; without it `Statistics` are refused.

@@ -317,8 +317,8 @@ class Agent(Kept):
     def update_items(self, features: Any, items: Any = None) -> None:
         """Give items other features from now on; what was learned from the old ones stays.
 
-        What is known of an item itself stays too, unless the learner knows how items deviate from
-        their features: that was of the old ones.
+        What is known of an item itself stays too, but not how it deviates from its features: that
+        was learned with the old ones.
 
         Args:
             features: one row per item, as in `add_items`.

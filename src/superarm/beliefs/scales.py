@@ -72,13 +72,13 @@ class Scales(NamedTuple):
 def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
     """The scales of the largest marginal likelihood: λ and σ, and τ if items are given.
 
+    A weak prior, a factor of twenty around the size of the weights, keeps the answer finite where
+    the data is silent; the errors say when that is so.
+
     Args:
         rows: one feature row per observation, (n, d).
         weights: one number per row.
         items: the item of each row, any labels. Without it τ is taken as 0.
-
-    A weak prior, a factor of twenty around the size of the weights, keeps the answer finite where
-    the data is silent; the errors say when that is so.
 
     Returns:
         the scales with their relative errors; printed, a table with intervals.

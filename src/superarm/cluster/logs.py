@@ -173,6 +173,10 @@ def learn_from(
 ) -> Learned:
     """Learn from Parquet files, a row group at a time: they need not fit into memory.
 
+    What comes back is the same to the bit however many workers there are. A file that is missing or
+    truncated, lacks a column, or holds nulls, text or numbers that are not finite is named in a
+    `DataError`, and nothing is learned.
+
     Args:
         paths: a file, a pattern such as "logs/*.parquet", or a list of them; read in the order of
             their names.
@@ -188,10 +192,6 @@ def learn_from(
 
     Returns:
         the belief, its scales, and a way to an `Agent`.
-
-    What comes back is the same to the bit however many workers there are. A file that is missing or
-    truncated, lacks a column, or holds nulls, text or numbers that are not finite is named in a
-    `DataError`, and nothing is learned.
 
     >>> import numpy as np, pyarrow as pa, pyarrow.parquet as pq, tempfile
     >>> from superarm import CombLinTS, TopK, learn_from

@@ -85,6 +85,12 @@ def network_flow(
 ) -> Milp:
     """Sets of arcs that can carry what nodes supply to where it is asked for.
 
+    What an arc is worth does not depend on how much it carries: a cost is that of using it. Where
+    each carries a unit or nothing, as with `capacity=1` and whole supplies, that is the minimum
+    cost flow; with two units from one node to another, it is two ways that share no arc. Those take
+    HiGHS hundredths of a second for 300 arcs; where arcs are worth sharing, a second and sometimes
+    ten.
+
     Args:
         arcs: pairs (from, to) of nodes of any kind, as `graph.edges` of a networkx DiGraph. They
             are the items, in the given order; `items` lists them.
@@ -94,12 +100,6 @@ def network_flow(
             None for any amount.
         gap: as in `Milp`.
         time_limit: as in `Milp`.
-
-    What an arc is worth does not depend on how much it carries: a cost is that of using it. Where
-    each carries a unit or nothing, as with `capacity=1` and whole supplies, that is the minimum
-    cost flow; with two units from one node to another, it is two ways that share no arc. Those take
-    HiGHS hundredths of a second for 300 arcs; where arcs are worth sharing, a second and sometimes
-    ten.
 
     Returns:
         an oracle over the arcs.

@@ -20,9 +20,9 @@ from superarm.slates.feedback import as_examination
 class Slate(BaseOracle):
     """Ordered slates of exactly k items: item A[j] goes to position j.
 
-    It maximizes Σ_j examination[j] w(A[j]): the k largest weights, the larger the more a position
-    is looked at. So these are also the items of `TopK(k)`, which is the slate for positions that
-    are looked at the less the further down they are. Ties go to the lowest index.
+    It maximizes Σ_j examination[j] w(A[j]): it takes the k largest weights, and puts the larger of
+    them where users look more. The items are those of `TopK(k)`, and so is their order if users
+    look less and less from the first position to the last. Ties go to the lowest index.
 
     Args:
         k: items, and positions.

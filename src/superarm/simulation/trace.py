@@ -221,7 +221,7 @@ class Trace:
 
     def to_latex(self) -> str:
         r"""Regret at the end and the share of the optimum by learner as a LaTeX tabular, least
-        regret first and in bold. It needs `\usepackage{booktabs}`.
+        regret first and in bold. It needs the LaTeX package booktabs.
 
         Returns:
             the lines of the table, as one text.
