@@ -298,7 +298,7 @@ class Some(NamedTuple):
     present: Array  # (K,) bool
 
     def part(self, first: int, stop: int) -> "Some":
-        """Those from the first to before the last."""
+        """Those at the places from `first` up to but not including `stop`."""
         of = slice(first, stop)
         scale = self.scale if len(self.scale) == 1 else self.scale[of]
         return Some(self.rows[of], self.w[of], scale, self.present[of])

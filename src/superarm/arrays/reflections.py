@@ -200,6 +200,7 @@ def _shares(
     """
     c = one.b * (one.u * F[k, j] + p)
     F[k, j] -= c * one.u
-    e = two.b * (two.u * F[k, j + 1] + (q - c * dot))
+    left = q - c * dot  # of q, after the first reflection
+    e = two.b * (two.u * F[k, j + 1] + left)
     F[k, j + 1] -= e * two.u
     return c, e

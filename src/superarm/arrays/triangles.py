@@ -77,8 +77,10 @@ def factor_of_rows(
     scales = torch.as_tensor(root, dtype=rows.dtype, device=rows.device)
     kept = torch.where(present[..., None], rows * scales[..., None], 0)
     D = rows.shape[-1]
-    above = rows.new_zeros((*rows.shape[:-2], D, D)) if start is None else start
-    return triangle(torch.cat([above, kept], -2))
+    if start is None:
+        start = rows.new_zeros((*rows.shape[:-2], D, D))
+    every_row = torch.cat([start, kept], -2)
+    return triangle(every_row)
 
 
 def triangle(A: Tensor) -> Tensor:

@@ -122,6 +122,7 @@ async def remove(service: Service, name: str) -> None:
     folded = service.view(name)
     position = await service.written(commits.remove(name, folded.created_at))
     await service.published(position, name)
+    service.screens.forget(name)
 
 
 def trial_of(limits: Limits, folded: Folded | None, event: Event) -> Folded:

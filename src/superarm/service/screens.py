@@ -46,6 +46,10 @@ class Screens:
         screen = self._of(name, Phi)
         return screen.best(theta, oracle.k)
 
+    def forget(self, name: str) -> None:
+        """Let go of the copy of an agent that is no longer there."""
+        self._by_name.pop(name, None)
+
     def _of(self, name: str, Phi: Array) -> Screen:
         found = self._by_name.get(name)
         if found is None or found.Phi is not Phi:

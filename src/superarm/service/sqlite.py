@@ -73,13 +73,6 @@ class _Connection:
         with _EXPLAINED:
             yield from self.apsw.execute(sql, given)
 
-    def append(self, rows: Sequence[Row], head: Head) -> None:
-        """Write a few events, and where the log ends with them, if it ended before them."""
-        try:
-            database.insert(self, "appended", [(*row, head.chain) for row in rows])
-        except apsw.ConstraintError as error:
-            raise Moved from error
-
     def damage(self) -> list[str]:
         """What is wrong with the file itself."""
         try:
@@ -116,8 +109,16 @@ class _Writing:
         if self._begun or len(rows) > TOGETHER:
             database.append(self, rows, head)
         else:
-            self._connection.append(rows, head)
+            self._append_at_once(rows, head)
         self.known = head
+
+    def _append_at_once(self, rows: Sequence[Row], head: Head) -> None:
+        """Write a few events by a transaction of one statement, if the log ends before them."""
+        with_chain = [(*row, head.chain) for row in rows]
+        try:
+            database.insert(self._connection, "appended", with_chain)
+        except apsw.ConstraintError as error:
+            raise Moved from error
 
     def execute(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
         """All rows of the answer."""

@@ -69,7 +69,6 @@ class Worker:
         self._limit = limit
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._asked: dict[asyncio.AbstractEventLoop, list[Job]] = {}
-        self._n_asked = 0
         self._busy_since = math.inf
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -97,7 +96,7 @@ class Worker:
     @property
     def waiting(self) -> int:
         """How many jobs wait."""
-        return self._queue.qsize() + self._n_asked
+        return self._queue.qsize() + sum(map(len, self._asked.values()))
 
     def submit(self, work: Any) -> "Future[Any]":
         """The result, when it is there: for callers that are threads."""
@@ -114,7 +113,6 @@ class Worker:
         job.loop = loop
         waiting: asyncio.Future[Any] = loop.create_future()
         job.waiting = waiting
-        self._n_asked += 1
         if loop in self._asked:
             self._asked[loop].append(job)
         else:  # all that is asked for in one turn of the loop is put together, which wakes once
@@ -123,9 +121,7 @@ class Worker:
         return waiting
 
     def _put(self, loop: asyncio.AbstractEventLoop) -> None:
-        jobs = self._asked.pop(loop, [])
-        self._n_asked -= len(jobs)
-        self.take(jobs)
+        self.take(self._asked.pop(loop, []))
 
     def take(self, jobs: Sequence[Job]) -> None:
         """Do jobs, also such as another worker has begun, and deliver what comes of them."""
