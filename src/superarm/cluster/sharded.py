@@ -375,7 +375,8 @@ class Agent:
         """Those of the items, the last that were added, that a shard holds."""
         mine = self._owners(numbers) == i
         columns = {name: values[mine] for name, values in later.columns.items()}
-        every = np.arange(self.L, numbers[-1] + 1 if len(numbers) else self._next)
+        end = numbers[-1] + 1 if len(numbers) else self._next
+        every = np.arange(self.L, end)
         added = every[self._owners(every) == i]
         part = part_of(oracle, self._starts[i : i + 2], added)
         return Added(later.rows[mine], numbers[mine], columns, part)
