@@ -37,7 +37,7 @@ def test_it_is_the_papers_recursion_and_where_stable_the_same_posterior():
 
 def test_it_falls_off_the_cliff_at_tiny_sigma_and_the_square_root_belief_does_not():
     learners = [CombLinTS(lam=10.0, sigma=1e-7), LiteralCombLinTS(lam=10.0, sigma=1e-7)]
-    trace = simulate(LongestPath(m=10, d=50), learners, episodes=60, replicates=4, progress=False)
+    trace = simulate(LongestPath(m=10, d=50), learners, episodes=60, replicates=16, progress=False)
     stable, se = mean_se(trace.regret("CombLinTS")[:, -1])
     literal, literal_se = mean_se(trace.regret("LiteralCombLinTS")[:, -1])
     assert literal - stable > 5 * np.hypot(se, literal_se)
