@@ -36,7 +36,9 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def compared(learner: Any, oracle: Any, Phi: Any, shards: int, n: int, contexts: Any) -> str:
     """One line: how many of n decisions are the same, and the ratio of CPU time."""
-    agent = sharded.Agent(Phi, learner, oracle, shards=shards, contexts=contexts, seed=1)
+    agent = sharded.Agent(
+        learner, features=Phi, oracle=oracle, shards=shards, contexts=contexts, seed=1
+    )
     rng = np.random.default_rng(1)
     users = np.random.default_rng(2).standard_normal((n, 3))
     made = None if contexts is None else contexts(Phi)
@@ -72,7 +74,7 @@ def head_on_ray(Phi: Any, n: int) -> str:
         logging_level="error",
     )
     try:
-        with sharded.Agent(Phi, TS, TopK(10), shards=8, cluster="ray") as agent:
+        with sharded.Agent(TS, features=Phi, oracle=TopK(10), shards=8, cluster="ray") as agent:
             agent.choose()
             costs = [seconds(agent.choose)[0] for _ in range(n)]
         return f"{1e3 * np.median(costs) / 8:.2f} ms per shard"

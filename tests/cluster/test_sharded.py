@@ -90,7 +90,9 @@ def assert_same_decisions(learner, oracle, n, contexts=None, cluster=None, distu
     one = OneProcess(learner, oracle, contexts)
     rng = np.random.default_rng(2)
     own = 0.3 * rng.standard_normal(L)
-    with sharded.Agent(cut, learner, oracle, contexts=contexts, seed=5, cluster=cluster) as agent:
+    with sharded.Agent(
+        learner, features=cut, oracle=oracle, contexts=contexts, seed=5, cluster=cluster
+    ) as agent:
         for t in range(n):
             if disturb is not None:
                 disturb(agent, t)
@@ -146,7 +148,7 @@ def test_clicks_and_scales_in_contexts(learner, contexts):
     ones = ROWS if contexts is None else contexts(ROWS)(np.ones(3))
     one.belief = learner.model.prior(Problem(ones, TopK(4)))
     rng = np.random.default_rng(2)
-    agent = sharded.Agent(parts(), learner, TopK(4), contexts=contexts, seed=5)
+    agent = sharded.Agent(learner, features=parts(), oracle=TopK(4), contexts=contexts, seed=5)
     for _ in range(30):
         x = None if contexts is None else rng.standard_normal(3)
         chosen = agent.choose(x)
@@ -173,8 +175,8 @@ def test_rows_are_looked_at_in_parts(monkeypatch):
 
 @pytest.mark.parametrize("learner", [TS, MIX, CombLinUCB(lam=1.0, sigma=0.5, c=1.0)])
 def test_many_at_once_are_as_one_after_the_other(learner):
-    together = sharded.Agent(parts(), learner, TopK(5), seed=1)
-    alone = sharded.Agent(parts(), learner, TopK(5), seed=1)
+    together = sharded.Agent(learner, features=parts(), oracle=TopK(5), seed=1)
+    alone = sharded.Agent(learner, features=parts(), oracle=TopK(5), seed=1)
     for _ in range(3):
         many = together.choose_many(n=40)
         for chosen in many:
@@ -193,8 +195,8 @@ def test_large_rows_are_asked_for(monkeypatch):
 
 def test_many_contexts_at_once():
     x = np.random.default_rng(3).standard_normal((30, 3))
-    together = sharded.Agent(parts(), TS, TopK(5), contexts=Outer, seed=1)
-    alone = sharded.Agent(parts(), TS, TopK(5), contexts=Outer, seed=1)
+    together = sharded.Agent(TS, features=parts(), oracle=TopK(5), contexts=Outer, seed=1)
+    alone = sharded.Agent(TS, features=parts(), oracle=TopK(5), contexts=Outer, seed=1)
     exclude = [[i, 899 - i] for i in range(30)]
     for i, chosen in enumerate(together.choose_many(x, exclude=exclude)):
         single = alone.choose(x[i], exclude=exclude[i])
@@ -204,7 +206,7 @@ def test_many_contexts_at_once():
 
 def test_masks_by_column_and_exclusions():
     columns = {"country": parts(np.array(GROUPS)), "stock": parts(np.arange(L) % 2 == 0)}
-    agent = sharded.Agent(parts(), TS, TopK(5), columns=columns)
+    agent = sharded.Agent(TS, features=parts(), oracle=TopK(5), columns=columns)
     for _ in range(20):
         items = agent.choose(where={"country": ["a", "c"], "stock": True}).items
         assert all(GROUPS[e] != "b" and e % 2 == 0 for e in items)
@@ -219,7 +221,9 @@ def test_masks_by_column_and_exclusions():
 
 def test_items_come_and_go():
     columns = {"country": parts(np.array(GROUPS))}
-    agent = sharded.Agent(parts(), Greedy(lam=1.0, sigma=0.1), TopK(3), columns=columns)
+    agent = sharded.Agent(
+        Greedy(lam=1.0, sigma=0.1), features=parts(), oracle=TopK(3), columns=columns
+    )
     theta = np.array([1.0, 2.0, 0.0, -1.0])
     for _ in range(30):
         chosen = agent.choose()
@@ -240,7 +244,7 @@ def test_items_come_and_go():
 
 
 def test_items_may_come_before_the_first_decision():
-    agent = sharded.Agent(parts(), Greedy(lam=1.0, sigma=0.1), TopK(3))
+    agent = sharded.Agent(Greedy(lam=1.0, sigma=0.1), features=parts(), oracle=TopK(3))
     agent.add_items(np.ones((2, 4)))
     agent.remove_items([900])
     for _ in range(5):
@@ -248,7 +252,7 @@ def test_items_may_come_before_the_first_decision():
 
 
 def test_an_oracle_for_all_items_grows_with_them():
-    agent = sharded.Agent(parts(), MIX, Quota(GROUPS, {"a": 1, "b": 1, "c": 1}))
+    agent = sharded.Agent(MIX, features=parts(), oracle=Quota(GROUPS, {"a": 1, "b": 1, "c": 1}))
     with pytest.raises(OracleError, match="is for 900 items, but there are 901"):
         agent.add_items(np.ones((1, 4)))
     more = [*GROUPS, "d"]
@@ -272,10 +276,10 @@ def test_files_are_as_arrays(tmp_path):
     files = saved(tmp_path, parts(small))
     whole = saved(tmp_path, [small], "whole")
     agents = [
-        sharded.Agent(parts(small), MIX, TopK(5)),
-        sharded.Agent(files, MIX, TopK(5)),
-        sharded.Agent(str(whole[0]), MIX, TopK(5), shards=3),
-        sharded.Agent(whole[0], MIX, TopK(5)),
+        sharded.Agent(MIX, features=parts(small), oracle=TopK(5), seed=0),
+        sharded.Agent(MIX, features=files, oracle=TopK(5), seed=0),
+        sharded.Agent(MIX, features=str(whole[0]), oracle=TopK(5), seed=0, shards=3),
+        sharded.Agent(MIX, features=whole[0], oracle=TopK(5), seed=0),
     ]
     for _ in range(5):
         chosen = [agent.choose() for agent in agents]
@@ -298,7 +302,9 @@ def test_loaded_is_as_never_stopped(tmp_path, learner, contexts):
     quota = Quota([*GROUPS, "a", "b"], counts)
     rng = np.random.default_rng(0)
     few = {"shards": 3, "columns": columns, "seed": 4}
-    agent = sharded.Agent(ROWS, learner, Quota(GROUPS, counts), contexts=contexts, **few)
+    agent = sharded.Agent(
+        learner, features=ROWS, oracle=Quota(GROUPS, counts), contexts=contexts, **few
+    )
     new = {"country": ["a", "b"], "stock": [True, False]}
     agent.add_items(9 * np.ones((2, 4)), new, oracle=quota)
     agents = [agent]
@@ -308,7 +314,7 @@ def test_loaded_is_as_never_stopped(tmp_path, learner, contexts):
             agent.save(tmp_path / "agent")
             for shards in (1, 5):
                 options = {"shards": shards, "columns": columns, "oracle": quota, "seed": "saved"}
-                agents.append(sharded.Agent.load(tmp_path / "agent", ROWS, **options))
+                agents.append(sharded.Agent.load(tmp_path / "agent", features=ROWS, **options))
         x = None if contexts is None else rng.standard_normal(3)
         where = {"stock": True} if t % 2 else {"country": ["a", "b", "c"]}
         chosen = [one.choose(x, where=where) for one in agents]
@@ -321,17 +327,17 @@ def test_loaded_is_as_never_stopped(tmp_path, learner, contexts):
 
 
 def test_saved_before_the_first_decision(tmp_path):
-    sharded.Agent(parts(), TS, TopK(3), seed=1).save(tmp_path / "agent")
-    loaded = sharded.Agent.load(tmp_path / "agent", parts(), oracle=TopK(3), seed="saved")
-    agent = sharded.Agent(parts(), TS, TopK(3), seed=1)
+    sharded.Agent(TS, features=parts(), oracle=TopK(3), seed=1).save(tmp_path / "agent")
+    loaded = sharded.Agent.load(tmp_path / "agent", features=parts(), oracle=TopK(3), seed="saved")
+    agent = sharded.Agent(TS, features=parts(), oracle=TopK(3), seed=1)
     np.testing.assert_array_equal(loaded.choose().items, agent.choose().items)
-    other = sharded.Agent.load(tmp_path / "agent", parts(), oracle=TopK(3), seed=2)
-    again = sharded.Agent(parts(), TS, TopK(3), seed=2)
+    other = sharded.Agent.load(tmp_path / "agent", features=parts(), oracle=TopK(3), seed=2)
+    again = sharded.Agent(TS, features=parts(), oracle=TopK(3), seed=2)
     np.testing.assert_array_equal(other.choose().items, again.choose().items)
 
 
 def test_files_of_agents_that_do_not_fit(tmp_path):
-    agent = sharded.Agent(parts(), MIX, TopK(3))
+    agent = sharded.Agent(MIX, features=parts(), oracle=TopK(3))
     agent.observe(agent.choose(), np.ones(3))
     path = tmp_path / "agent"
     agent.save(path)
@@ -341,11 +347,11 @@ def test_files_of_agents_that_do_not_fit(tmp_path):
         (parts(ROWS[::-1].copy()), "or in another order"),
     ):
         with pytest.raises(FeaturesError, match=says):
-            sharded.Agent.load(path, features, oracle=TopK(3))
+            sharded.Agent.load(path, features=features, oracle=TopK(3))
     with pytest.raises(OracleError, match="is for 5 items"):
-        sharded.Agent.load(path, parts(), oracle=Quota(["a"] * 5, {"a": 1}))
+        sharded.Agent.load(path, features=parts(), oracle=Quota(["a"] * 5, {"a": 1}))
     with pytest.raises(FileError, match="was saved with the learner CombMixTS"):
-        sharded.Agent.load(path, parts(), oracle=TopK(3), learner=TS)
+        sharded.Agent.load(path, features=parts(), oracle=TopK(3), learner=TS)
     with pytest.raises(FileError, match="holds a superarm sharded agent, an agent is needed"):
         Agent.load(path, oracle=TopK(3))
     meta, arrays = files.read(path, "sharded agent")
@@ -358,10 +364,10 @@ def test_files_of_agents_that_do_not_fit(tmp_path):
     ):
         files.write(path, "sharded agent", meta, {**arrays, name: value})
         with pytest.raises(FileError, match="damaged or does not fit"):
-            sharded.Agent.load(path, parts(), oracle=TopK(3))
+            sharded.Agent.load(path, features=parts(), oracle=TopK(3))
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(FileError, match="truncated"):
-        sharded.Agent.load(path, parts(), oracle=TopK(3))
+        sharded.Agent.load(path, features=parts(), oracle=TopK(3))
 
 
 def damaged(kind, path):
@@ -395,15 +401,15 @@ def test_a_bad_file_is_named(tmp_path, kind):
     files = saved(tmp_path, parts())
     damaged(kind, files[1])
     with pytest.raises(FileError, match=r"items-1\.npy"):
-        sharded.Agent(files, TS, TopK(5))
+        sharded.Agent(TS, features=files, oracle=TopK(5))
 
 
 def test_bad_columns(tmp_path):
     short = saved(tmp_path, [np.zeros(200), np.zeros(3), np.zeros(250)], "stock")
     with pytest.raises(FileError, match=r"stock-1\.npy has shape \(3,\)"):
-        sharded.Agent(parts(), TS, TopK(5), columns={"stock": short})
+        sharded.Agent(TS, features=parts(), oracle=TopK(5), columns={"stock": short})
     with pytest.raises(FeaturesError, match="one file or array per shard, 3, got 2"):
-        sharded.Agent(parts(), TS, TopK(5), columns={"stock": short[:2]})
+        sharded.Agent(TS, features=parts(), oracle=TopK(5), columns={"stock": short[:2]})
 
 
 @pytest.mark.parametrize(
@@ -418,12 +424,12 @@ def test_bad_columns(tmp_path):
 )
 def test_bad_agents(learner, oracle, options, error, message):
     with pytest.raises(error, match=message):
-        sharded.Agent(parts(), learner, oracle, **options)
+        sharded.Agent(learner, features=parts(), oracle=oracle, **options)
 
 
 def test_bad_calls_change_nothing():
-    agent = sharded.Agent(parts(), TS, TopK(5), seed=3)
-    twin = sharded.Agent(parts(), TS, TopK(5), seed=3)
+    agent = sharded.Agent(TS, features=parts(), oracle=TopK(5), seed=3)
+    twin = sharded.Agent(TS, features=parts(), oracle=TopK(5), seed=3)
     with pytest.raises(DecisionError, match="no decision yet"):
         agent.observe(sharded.Choice(np.array([1]), ROWS[1:2]), [1.0])
     with pytest.raises(ItemsError, match="item 900 is not one of the items"):
@@ -450,13 +456,13 @@ def test_bad_calls_change_nothing():
         with pytest.raises(WeightsError):
             agent.observe(chosen, weights)
     np.testing.assert_array_equal(agent.choose().items, twin.choose().items)
-    contextual = sharded.Agent(parts(), TS, TopK(5), contexts=Outer)
+    contextual = sharded.Agent(TS, features=parts(), oracle=TopK(5), contexts=Outer)
     with pytest.raises(FeaturesError, match="only if"):
         contextual.choose()
     contextual.choose([1.0, 2.0])
     with pytest.raises(FeaturesError, match="a context has 2 features, got 3"):
         contextual.choose([1.0, 2.0, 3.0])
-    fixed = sharded.Agent(parts(), MIX, TopK(5), contexts=Outer)
+    fixed = sharded.Agent(MIX, features=parts(), oracle=TopK(5), contexts=Outer)
     with pytest.raises(FeaturesError, match="needs contexts=True"):
         fixed.choose([1.0])
 
@@ -492,12 +498,12 @@ def test_killed_shards_change_no_decision(ray):
 def test_what_a_lost_shard_refused_is_not_counted(ray, monkeypatch, tmp_path):
     """A shard is killed that is given no further try; it comes back, knows what came and went, and
     is told again what it did not hear."""
-    twin = sharded.Agent(two_parts(), MIX, TopK(5), seed=1)
+    twin = sharded.Agent(MIX, features=two_parts(), oracle=TopK(5), seed=1)
     numbers = twin.add_items(50 * np.ones((3, 4)))
     twin.save(tmp_path / "agent")
     monkeypatch.setattr(nodes, "RETRIES", 0)
     options = {"oracle": TopK(5), "seed": "saved", "cluster": "ray"}
-    with sharded.Agent.load(tmp_path / "agent", two_parts(), **options) as agent:
+    with sharded.Agent.load(tmp_path / "agent", features=two_parts(), **options) as agent:
         for one in (agent, twin):
             one.remove_items([numbers[1], *range(50)])
         chosen = agent.choose()
@@ -518,7 +524,7 @@ def test_an_error_in_a_shard_names_the_node(ray, tmp_path):
     files = saved(tmp_path, [ROWS])
     damaged("nan", files[0])
     with pytest.raises(FileError, match=r"items-0\.npy") as caught:
-        sharded.Agent(files, TS, TopK(5), cluster="ray")
+        sharded.Agent(TS, features=files, oracle=TopK(5), cluster="ray")
     assert "of the Ray cluster" in caught.value.__notes__[0]
 
 
@@ -534,7 +540,7 @@ class Failing:
 
 @pytest.mark.parametrize("change", ["observe", "add", "remove"])
 def test_a_change_that_fails_in_one_shard_is_undone_in_the_others(monkeypatch, change):
-    agent, twin = (sharded.Agent(parts(), MIX, TopK(5), seed=1) for _ in range(2))
+    agent, twin = (sharded.Agent(MIX, features=parts(), oracle=TopK(5), seed=1) for _ in range(2))
     chosen = agent.choose()
     twin.choose()
     changes = {

@@ -169,8 +169,13 @@ def load_agent(
     meta, arrays = files.read(path, "sharded agent")
     with files.blaming(path, _UNFIT):
         saved = _saved(path, meta, arrays, learner)
-    options = {"contexts": saved.contexts, "seed": None if seed == "saved" else seed}
-    agent: sharded.Agent = make(features, saved.learner, TopK(1), **options, **given)
+    options = {
+        "features": features,
+        "oracle": TopK(1),
+        "contexts": saved.contexts,
+        "seed": None if seed == "saved" else seed,
+    }
+    agent: sharded.Agent = make(saved.learner, **options, **given)
     try:
         agent.restore(saved, oracle)
     except BaseException:

@@ -8,7 +8,8 @@ items that were observed.
 
 >>> import numpy as np
 >>> from superarm import CombLinTS, TopK, sharded
->>> agent = sharded.Agent(np.eye(4), CombLinTS(lam=1.0, sigma=1.0), TopK(2), shards=2)
+>>> learner = CombLinTS(lam=1.0, sigma=1.0)
+>>> agent = sharded.Agent(learner, features=np.eye(4), oracle=TopK(2), shards=2)
 >>> len(agent.choose().items)
 2
 """
@@ -66,22 +67,22 @@ class Agent:
     added. A number is never used again.
 
     Args:
-        features: one .npy file or array per shard, in order; or a single one, and `shards`.
         learner: a linear or a mixed learner. Where it finds its own scales, it takes the sizes of
             the features from a sample of items.
+        features: one .npy file or array per shard, in order; or a single one, and `shards`.
         oracle: one that can be solved by parts, as `TopK`, `Quota` or `PartitionMatroid`.
         shards: into how many to cut a single file or array.
         columns: by name, a file or array with an entry per item, cut as the features are: for
             `where`.
         contexts: `Outer` or `Concatenated`, where features of a call go with those of the items.
-        seed: of all decisions.
+        seed: of all decisions; None draws one from the system.
         cluster: the address of a Ray cluster, "ray" for one on this machine; None for this process.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, TopK, sharded
     >>> rng = np.random.default_rng(0)
     >>> shards = [rng.standard_normal((500, 3)), rng.standard_normal((500, 3))]
-    >>> agent = sharded.Agent(shards, CombLinTS(lam=1.0, sigma=0.1), TopK(2))
+    >>> agent = sharded.Agent(CombLinTS(lam=1.0, sigma=0.1), features=shards, oracle=TopK(2))
     >>> theta = np.array([1.0, -1.0, 0.5])
     >>> for _ in range(30):
     ...     chosen = agent.choose()
@@ -93,14 +94,14 @@ class Agent:
 
     def __init__(
         self,
-        features: Any,
         learner: Learner,
-        oracle: BaseOracle,
         *,
+        features: Any,
+        oracle: BaseOracle,
         shards: int | None = None,
         columns: Mapping[str, Any] | None = None,
         contexts: type[Outer | Concatenated] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         cluster: str | None = None,
     ) -> None:
         require_by_features(learner)
@@ -393,8 +394,8 @@ class Agent:
     def load(
         cls,
         path: PathLike,
-        features: Any,
         *,
+        features: Any,
         oracle: BaseOracle,
         learner: Learner | None = None,
         shards: int | None = None,
