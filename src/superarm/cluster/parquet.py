@@ -16,6 +16,8 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.errors import DataError, ParameterError, SuperarmError
 
+BUFFER = 2**20
+"""Bytes of a column that are read at a time."""
 BATCH = 2**16
 """Rows to hold at a time."""
 
@@ -109,7 +111,7 @@ def batches(part: Part, columns: Columns) -> Iterator[Batch]:
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
     pa = pyarrow()
-    file = pa.parquet.ParquetFile(path, memory_map=True, pre_buffer=False)
+    file = pa.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
     with file:
         yield file
 

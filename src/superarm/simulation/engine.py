@@ -205,6 +205,7 @@ class Ray:
         if self.address == "ray":
             wanted = [self.workers or os.cpu_count() or 1, self.pieces or math.inf]
             options |= {"address": "local", "num_cpus": min(wanted), "include_dashboard": False}
+            options |= {"logging_level": "error"}  # it warns of how it was started
         else:
             nodes.require_reachable(self.address)
             options |= {"address": self.address}
