@@ -3,8 +3,10 @@
     python benchmarks/learning.py
 
 The earlier revision is checked out into a folder of its own and runs in a process of its own. Both
-take turns at the same rows, and the medians of their CPU times are compared. LAPACK's is that of
-`tpqrt` of the same rows in blocks that stay in the cache, with nothing checked or kept.
+take turns at the same rows, and the medians of their CPU times are compared. A turn is one call of
+`learn` for many rows, and as many calls as take about that long for few, each of a new agent.
+LAPACK's is that of `tpqrt` of the same rows in blocks that stay in the cache, with nothing checked
+or kept.
 """
 
 import argparse
@@ -26,6 +28,8 @@ from threadpoolctl import threadpool_limits
 from superarm import Agent, CombLinTS, TopK
 
 D = 20
+ROWS = 10_000
+"""About as many rows are learned in a turn, if there are fewer in the log."""
 HERE = Path(__file__).parents[1]
 EARLIER = "9fbfdba~1"
 """Where one call of LAPACK took all rows, once for the belief and once for its scales."""
@@ -53,26 +57,37 @@ def log_of(n: int) -> Log:
     return Log(rows, rows @ rng.standard_normal(D) + rng.standard_normal(n))
 
 
-def learned(name: str, log: Log) -> float:
+def calls(n: int) -> int:
+    """How many calls with so many rows a turn is."""
+    return max(1, ROWS // (n + 100))
+
+
+def learned(name: str, features: Any, log: Log) -> float:
     """Seconds of CPU time that a new agent takes for the log."""
-    agent = Agent(LEARNERS[name](), features=log.rows[:100], oracle=TopK(5), seed=0)
+    agents = [
+        Agent(LEARNERS[name](), features=features, oracle=TopK(5), seed=0)
+        for _ in range(calls(len(log.w)))
+    ]
     start = time.process_time()
-    agent.learn(log.rows, log.w)
-    return time.process_time() - start
+    for agent in agents:
+        agent.learn(log.rows, log.w)
+    return (time.process_time() - start) / len(agents)
 
 
 def reflected(log: Log) -> float:
     """Seconds of CPU time that LAPACK takes to make the rows of the log a triangle."""
+    n = calls(len(log.w))
     start = time.process_time()
-    factor = np.zeros((D + 1, D + 1), order="F")
-    step = 3000
-    for first in range(0, len(log.w), step):
-        part = slice(first, first + step)
-        block = np.empty((len(log.w[part]), D + 1), order="F")
-        block[:, :D] = log.rows[part]
-        block[:, D] = log.w[part]
-        dtpqrt(0, 8, factor, block, overwrite_a=1, overwrite_b=1)
-    return time.process_time() - start
+    for _ in range(n):
+        factor = np.zeros((D + 1, D + 1), order="F")
+        step = 3000
+        for first in range(0, len(log.w), step):
+            part = slice(first, first + step)
+            block = np.empty((len(log.w[part]), D + 1), order="F")
+            block[:, :D] = log.rows[part]
+            block[:, D] = log.w[part]
+            dtpqrt(0, 8, factor, block, overwrite_a=1, overwrite_b=1)
+    return (time.process_time() - start) / n
 
 
 # --- processes that take turns --------------------------------------------------------------------
@@ -83,7 +98,7 @@ def answer(most: int) -> None:
     log = log_of(most)
     for line in sys.stdin:
         n, name = line.strip().split(" ", 1)
-        print(learned(name, log.first(int(n))), flush=True)
+        print(learned(name, log.rows[:100], log.first(int(n))), flush=True)
 
 
 @contextlib.contextmanager
@@ -130,7 +145,7 @@ class Taken(NamedTuple):
 def measured(before: Contestant, now: Contestant, name: str, log: Log) -> Taken:
     """What the contestants take, turn by turn; a first turn is not counted."""
     n = len(log.w)
-    repeats = max(3, min(101, 10**6 // n))
+    repeats = max(5, min(25, 10**6 // n))
     turns = [
         Taken(before.turn(name, n), now.turn(name, n), reflected(log)) for _ in range(repeats + 1)
     ]
@@ -156,7 +171,7 @@ def main() -> None:
             now = Contestant(HERE / "src", most)
             print("learner            rows     before        now  before/now now/LAPACK")
             for name in LEARNERS:
-                n = 100
+                n = 1
                 while n <= most:
                     taken = measured(before, now, name, log.first(n))
                     each = [f"{1e9 * seconds / n:8.0f} ns" for seconds in taken[:2]]

@@ -204,7 +204,7 @@ class Feedback(NamedTuple):
     @property
     def is_summed(self) -> bool:
         """Whether weights are means of many observations, as `Statistics` are."""
-        return not is_real(self.times)
+        return type(self.times) is not float and not is_real(self.times)
 
 
 def require_unit(feedback: Feedback, present: Array) -> None:

@@ -23,30 +23,23 @@ from superarm.arrays import (
     Array,
     Features,
     Rng,
+    added_rows,
     diagonal,
-    factor_of_rows,
     full,
     log,
     log_det,
-    nonzero_rows,
     normal,
     qr_downdate,
-    qr_update,
     solve,
     solved_row_norms,
     stacked_rows,
-    where,
-    with_column,
 )
 from superarm.checks import is_real, require_positive
 from superarm.errors import FeaturesError, ParameterError
 
 FAINTEST = 1e-100
 """The least that the past may count at once; what has faded further counts nothing."""
-
-
-MANY = 512
-"""Rows from which on a kernel is worth being compiled for them."""
+LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 
 
 class Factored(Protocol):
@@ -106,7 +99,8 @@ def prior(
     stds = full((*batch, d), lam, like)
     inverse = full((*batch, d + 1), 0.0, like)
     inverse[..., :d] = 1 / stds
-    return Gaussian(diagonal(inverse), -log(stds).sum(-1))
+    factor = diagonal(inverse).mT  # as all factors, whose transposes are kept in C order
+    return Gaussian(factor, -log(stds).sum(-1))
 
 
 def mean(belief: Factored) -> Array:
@@ -134,10 +128,10 @@ def std(belief: Factored, Phi: Features) -> Array:
 
 
 def _check_rows(belief: Factored, phi: Features) -> None:
-    *batch, d = belief.factor.shape[:-1]
-    if phi.shape[-1] != d - 1 or phi.shape[:-2] != tuple(batch):
+    *batch, D = belief.factor.shape[:-1]
+    if phi.shape[-1] != D - 1 or phi.shape[:-2] != tuple(batch):
         raise FeaturesError(
-            f"the belief asks for feature rows of shape {(*batch, 'n', d - 1)}, got {phi.shape}"
+            f"the belief asks for feature rows of shape {(*batch, 'n', D - 1)}, got {phi.shape}"
         )
 
 
@@ -145,6 +139,10 @@ def _check_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
     """Refuse a scale that is not positive and finite, or an array of them that does not fit the
     shape.
     """
+    if (
+        type(value) is float and 0 < value < math.inf
+    ):  # first, as this is on the way of all feedback
+        return
     if is_real(value) or not hasattr(value, "shape"):
         require_positive(**{name: value})
         return
@@ -201,20 +199,8 @@ def condition(
     _check_scale("sigma", sigma, w.shape)
     _check_scale("importance", importance, w.shape)
     _check_rows(belief, phi)
-    present = nonzero_rows(phi)
-    noise = sigma / importance**0.5
-    if phi.shape[-2] < MANY:
-        factor = qr_update(belief.factor, with_column(phi, w, noise), present)
-    else:
-        factor = factor_of_rows(phi, w, 1 / noise, present, belief.factor)
-    log_noise = log(noise * math.sqrt(2 * math.pi))
-    return Gaussian(factor, belief.log_scale - _sum_where(present, log_noise))
-
-
-def _sum_where(present: Array, value: Array) -> Array:
-    """The sum of a value, one number or one per row, over the rows that are present: (*B,)."""
-    total: Array = where(present, value, 0.0).sum(-1) if value.ndim else value * present.sum(-1)
-    return total
+    added = added_rows(belief.factor, phi, w, sigma / importance**0.5)
+    return Gaussian(added.factor, belief.log_scale - added.log_noise - added.rows * LOG_ROOT_2PI)
 
 
 class Block(NamedTuple):
@@ -241,12 +227,14 @@ def block(phi: Array, w: Array, importance: Array | float = 1.0) -> Block:
     True
     """
     _check_scale("importance", importance, w.shape)
-    present = nonzero_rows(phi)
-    return Block(
-        factor_of_rows(phi, w, importance**0.5, present),
-        present.sum(-1),
-        _sum_where(present, log(importance)) / 2,
-    )
+    nothing = no_rows(phi.shape[-1], phi.shape[:-2], phi)
+    added = added_rows(nothing, phi, w, importance**-0.5)
+    return Block(added.factor, added.rows, -added.log_noise)
+
+
+def no_rows(d: int, batch: tuple[int, ...] = (), like: Features | None = None) -> Array:
+    """The factor of [φ w] before any row: (*B, d+1, d+1)."""
+    return full((*batch, d + 1, d + 1), 0.0, like)
 
 
 def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | float) -> Gaussian:

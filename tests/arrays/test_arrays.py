@@ -135,7 +135,7 @@ def test_shrinkage_is_what_rows_take_from_the_covariance(batch):
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 def test_a_downdate_undoes_an_update(batch):
     factor, rows = upper(*batch), 0.3 * upper(*batch)
-    updated = arrays.qr_update(factor, rows, np.ones((*batch, 5), bool))
+    updated = arrays.stacked_rows(factor, rows)
     np.testing.assert_allclose(arrays.qr_downdate(updated, rows), factor, atol=1e-12)
 
 

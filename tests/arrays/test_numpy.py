@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superarm import arrays
-from superarm.errors import NumericalError, ParameterError
+from superarm.errors import ParameterError
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
@@ -62,67 +62,6 @@ def test_solves_against_dense_algebra(batch):
     np.testing.assert_allclose(arrays.solve_rows(factor, Phi) @ R, Phi, atol=1e-12)
     np.testing.assert_allclose(arrays.row_norms(Phi), np.linalg.norm(Phi, axis=-1))
     np.testing.assert_allclose(arrays.log_det(factor), np.linalg.slogdet(factor)[1])
-
-
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-@pytest.mark.parametrize("K", [0, 1, 4, 40])
-def test_qr_update_is_the_cholesky_factor_of_the_sum(batch, K):
-    rng = np.random.default_rng(2)
-    factor = np.triu(rng.standard_normal((*batch, 20, 20))) + 3 * np.eye(20)
-    rows, present = rng.standard_normal((*batch, K, 20)), rng.random((*batch, K)) < 0.7
-    before = factor.copy()
-    updated = arrays.qr_update(factor, rows, present)
-    kept = rows * present[..., None]
-    gram = factor.swapaxes(-1, -2) @ factor + kept.swapaxes(-1, -2) @ kept
-    np.testing.assert_allclose(updated, np.linalg.cholesky(gram).swapaxes(-1, -2), atol=1e-11)
-    np.testing.assert_array_equal(factor, before)
-
-
-def test_qr_update_refuses_what_float64_cannot_hold():
-    with pytest.raises(NumericalError, match="float64"):
-        arrays.qr_update(np.eye(2), np.array([[np.inf, 0.0]]), np.array([True]))
-
-
-def random_rows(batch, K, d, seed=0):
-    rng = np.random.default_rng(seed)
-    Phi = rng.standard_normal((*batch, K, d)) * 10.0 ** rng.integers(-3, 4, d)
-    present = rng.random((*batch, K)) < 0.9
-    return Phi, rng.standard_normal((*batch, K)), rng.uniform(0.1, 3.0, (*batch, K)), present
-
-
-@pytest.mark.parametrize(("batch", "K", "d"), [((), 9000, 20), ((2,), 5000, 20), ((3,), 0, 4)])
-def test_many_rows_come_in_blocks_and_make_the_factor_of_all(batch, K, d):
-    Phi, w, root, present = random_rows(batch, K, d)
-    rows = root[..., None] * np.concatenate([Phi, w[..., None]], -1)
-    start = np.zeros((*batch, d + 1, d + 1)) + np.eye(d + 1)
-    found = arrays.qr_update(start, rows, present)
-    alone = arrays.factor_of_rows(Phi, w, root, present)
-    for b in np.ndindex(batch):
-        kept = rows[b][present[b]]
-        for factor, stacked in ((found, np.vstack([start[b], kept])), (alone, kept)):
-            expected = np.zeros((d + 1, d + 1))
-            R = np.linalg.qr(stacked, mode="r")
-            expected[: len(R)] = R * np.sign(np.diagonal(R))[:, None]
-            size = np.abs(expected).max(0)  # of each column
-            assert (np.abs(factor[b] - expected) <= 1e-14 * np.maximum(size, 1.0)).all()
-
-
-def test_blocks_lose_nothing_beside_80_digits():
-    mpmath = pytest.importorskip("mpmath")
-    Phi, w, root, present = random_rows((), 1500, 3)
-    present[:] = True
-    Phi[:, 1] += 1e7  # as an uncentred date
-    root = 1.0
-    with mpmath.workdps(80):
-        rows = mpmath.matrix(np.column_stack([Phi, w]).tolist())
-        exact = mpmath.cholesky(rows.T * rows).T
-    expected = np.array(exact.tolist(), dtype=float)
-    for part in (2**16, 64):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("superarm.arrays.numpy.PART", part)
-            found = arrays.factor_of_rows(Phi, w, root, present)
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(np.diagonal(found), np.diagonal(expected), rtol=1e-8)
 
 
 def test_shared_rows_are_taken_without_a_copy_for_each():

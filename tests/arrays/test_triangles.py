@@ -14,49 +14,54 @@ torch.set_num_threads(1)
 
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("K", [0, 1, 4, 40])
-def test_qr_update_is_lapacks(batch, K):
+def test_stacked_rows_are_numpys(batch, K):
     rng = np.random.default_rng(2)
     factor = np.triu(rng.standard_normal((*batch, 20, 20)), 1) + 3 * np.eye(20)
-    rows, present = rng.standard_normal((*batch, K, 20)), rng.random((*batch, K)) < 0.7
-    rows[~present] = np.nan
-    F, *others = tensors(factor, rows, present)
-    assert_alike(arrays.qr_update(F, *others), arrays.qr_update(factor, rows, present), atol=1e-11)
+    rows = rng.standard_normal((*batch, K, 20))
+    rows[rng.random((*batch, K)) < 0.3] = 0.0
+    F, X = tensors(factor, rows)
+    assert_alike(arrays.stacked_rows(F, X), arrays.stacked_rows(factor, rows), atol=1e-11)
     np.testing.assert_array_equal(F.numpy(), factor)
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-def test_the_factor_of_rows_is_lapacks(batch):
+def test_added_rows_are_numpys(batch):
     rng = np.random.default_rng(3)
     Phi, w = rng.standard_normal((*batch, 40, 5)), rng.standard_normal((*batch, 40))
-    root, present = rng.uniform(0.1, 3.0, (*batch, 40)), rng.random((*batch, 40)) < 0.7
-    found = arrays.factor_of_rows(*tensors(Phi, w, root, present))
-    assert_alike(found, arrays.factor_of_rows(Phi, w, root, present), atol=1e-11)
+    Phi[rng.random((*batch, 40)) < 0.3] = 0.0
+    noise = rng.uniform(0.1, 3.0, (*batch, 40))
+    for start in (np.zeros((*batch, 6, 6)), np.zeros((*batch, 6, 6)) + np.eye(6)):
+        found = arrays.added_rows(*tensors(start, Phi, w, noise))
+        expected = arrays.added_rows(start, Phi, w, noise)
+        for x, y in zip(found, expected, strict=True):
+            assert_alike(x, y, atol=1e-11)
 
 
 def test_nothing_present_changes_nothing_to_the_bit():
     factor = torch.tensor(
         np.triu(np.random.default_rng(0).standard_normal((2, 5, 5))) + 3 * np.eye(5)
     )
-    rows, present = torch.ones(2, 3, 5).double(), torch.tensor([[True] * 3, [False] * 3])
-    updated = arrays.qr_update(factor, rows, present)
+    rows = torch.ones(2, 3, 5).double()
+    rows[1] = 0.0
+    updated = arrays.stacked_rows(factor, rows)
     np.testing.assert_array_equal(updated[1].numpy(), factor[1].numpy())
     assert (updated[0] != factor[0]).any()
 
 
-def test_qr_update_without_full_rank_is_lapacks():
+def test_stacked_rows_without_full_rank_are_numpys():
     """As where a factor of rows alone starts from nothing."""
     rows = np.random.default_rng(0).standard_normal((3, 6))
-    factor, present = np.zeros((6, 6)), np.ones(3, bool)
-    updated = arrays.qr_update(*tensors(factor, rows, present))
-    assert_alike(updated[:3], arrays.qr_update(factor, rows, present)[:3])
+    factor = np.zeros((6, 6))
+    updated = arrays.stacked_rows(*tensors(factor, rows))
+    assert_alike(updated[:3], arrays.stacked_rows(factor, rows)[:3])
     np.testing.assert_allclose((updated.mT @ updated).numpy(), rows.T @ rows, atol=1e-12)
 
 
 @pytest.mark.parametrize("row", [[np.inf, 0.0], [np.nan, 0.0], [1.7e308, 1.7e308]])
-def test_qr_update_refuses_what_float64_cannot_hold(row):
+def test_stacked_rows_refuse_what_float64_cannot_hold(row):
     rows = torch.tensor([row] * 20, dtype=torch.float64)
     with pytest.raises(NumericalError, match="float64"):
-        arrays.qr_update(torch.eye(2, dtype=torch.float64), rows, torch.ones(20, dtype=torch.bool))
+        arrays.stacked_rows(torch.eye(2, dtype=torch.float64), rows)
 
 
 def posterior(belief):
@@ -134,15 +139,12 @@ def test_rows_that_tell_little_new_take_one_pass(monkeypatch):
     rng = np.random.default_rng(0)
     d, K = 8, 5
     rows = rng.standard_normal((4, 600, K, d + 1))
-    factor = arrays.qr_update(
-        gaussian.prior(d, 10.0, (4,)).factor, rows[:, 0], np.ones((4, K), bool)
-    )
+    factor = arrays.stacked_rows(gaussian.prior(d, 10.0, (4,)).factor, rows[:, 0])
     for t in range(1, 100):
-        factor = arrays.qr_update(factor, rows[:, t], np.ones((4, K), bool))
+        factor = arrays.stacked_rows(factor, rows[:, t])
     (tensor,) = tensors(factor.copy())
     monkeypatch.setattr(triangles, "triangle", lambda A: pytest.fail("the whole was made anew"))
-    present = torch.ones((4, K), dtype=torch.bool)
     for t in range(100, 600):
-        factor = arrays.qr_update(factor, rows[:, t], np.ones((4, K), bool))
-        tensor = arrays.qr_update(tensor, torch.tensor(rows[:, t]), present)
+        factor = arrays.stacked_rows(factor, rows[:, t])
+        tensor = arrays.stacked_rows(tensor, torch.tensor(rows[:, t]))
     np.testing.assert_allclose(tensor.numpy(), factor, rtol=1e-11, atol=1e-11)

@@ -317,3 +317,19 @@ def test_shares_of_many_views_are_learned_as_their_clicks_are(rate):
     truth = [np.log(rate / (1 - rate)), 0.5, -0.5]
     assert (np.abs(gaussian.mean(belief) - truth) < 3.5 * width).all()
     assert width.max() < 0.3
+
+
+def test_rare_clicks_of_many_rows_are_refreshed_as_those_of_few(monkeypatch):
+    """Where the level is chosen anew, it is around what all rows say, however they were taken."""
+    rng = np.random.default_rng(0)
+    Phi = np.column_stack([np.ones(600), rng.standard_normal((600, 2))])
+    problem = Problem(Phi, TopK(1))
+    clicked = rng.random(600) < expit(Phi @ [-4.5, 1.0, -0.5])
+    feedback = Feedback.of(problem, np.arange(600), clicked.astype(float))
+    model = TunedLogitModel()
+    prior = model.prior(problem)
+    found = model.learn(prior, problem, feedback)
+    monkeypatch.setattr("superarm.beliefs.linear.MANY", 1000)
+    expected = model.learn(prior, problem, feedback)
+    for name, x, y in zip(found._fields, found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9, err_msg=name)

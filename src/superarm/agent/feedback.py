@@ -59,7 +59,7 @@ def _summed(statistics: Statistics, importance: Any, n: int) -> Shown:
 
 def _feedback(state: State, A: Array, rows: Array, of: Shown) -> Feedback:
     """What items with these feature rows showed; statistics only if the model learns from them."""
-    feedback = Feedback(A, rows, of.w, of.importance, times=of.times, within=of.within)
+    feedback = Feedback(A, rows, of.w, of.importance, 1, of.times, of.within)
     if feedback.is_summed and not getattr(state.learner.model, "statistics", False):
         raise ParameterError(
             f"{type(state.learner).__name__} cannot learn from statistics: its model has no "
@@ -215,21 +215,24 @@ def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:
     """Feedback on logged rows, of items that need not be there."""
     require_features(state)
     d = state.problem.d
-    values = state.catalogue.columns(as_table(rows))
+    values = rows
+    if type(rows) is not np.ndarray:  # which has no names
+        values = state.catalogue.columns(as_table(rows))
     try:
         shape = np.shape(values)
     except ValueError as error:
         raise FeaturesError(f"rows must be numbers of shape (n, {d}) ({error})") from error
     if shape[1:] != (d,) and shape != (0,):
         raise FeaturesError(f"rows must have shape (n, {d}), got {shape}")
+    n = shape[0]
+    nowhere = np.empty(n, np.int64)
+    nowhere.fill(-1)
+    filled = check_features(values) if n else np.empty((0, d))
     if isinstance(weights, Statistics):
-        of = _summed(weights, importance, shape[0])
-    else:
-        w = check_feedback(weights, shape[0], "row")
-        of = Shown(w, 1.0 if importance is None else check_importance(importance, w))
-    nowhere = np.full(len(of.w), -1)
-    filled = check_features(values) if len(of.w) else np.empty((0, d))
-    return _feedback(state, nowhere, filled, of)
+        return _feedback(state, nowhere, filled, _summed(weights, importance, n))
+    w = check_feedback(weights, n, "row")
+    v = 1.0 if importance is None else check_importance(importance, w)
+    return Feedback(nowhere, filled, w, v)
 
 
 def require_features(state: State) -> None:

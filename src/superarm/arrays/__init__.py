@@ -18,6 +18,11 @@ import math
 
 import numpy as np
 
+from superarm.arrays.added import (
+    Added as Added,
+    added_rows as added_rows,
+    stacked_rows as stacked_rows,
+)
 from superarm.arrays.columns import (
     column_stats as column_stats,
     joined_stats as joined_stats,
@@ -58,11 +63,9 @@ from superarm.arrays.norms import (
 from superarm.arrays.numpy import (
     add_at as add_at,
     as_like as as_like,
-    factor_of_rows as factor_of_rows,
     full as full,
     hashed_uniform as hashed_uniform,
     log_sigmoid as log_sigmoid,
-    qr_update as qr_update,
     row_norms as row_norms,
     sigmoid as sigmoid,
     solve_rows as solve_rows,
@@ -177,7 +180,7 @@ def _clearly_nonzero(M: Array) -> bool:
 
 
 def with_column(M: Array, v: Array, scale: Array | float) -> Array:
-    """[M v] / scale, as rows for `qr_update`, which refuses what overflows:
+    """[M v] / scale, as rows for `stacked_rows`, which refuses what overflows:
     (*B, K, d), (*B, K) -> (*B, K, d+1).
     """
     rows = namespace(M).concat(
@@ -308,13 +311,6 @@ def shrinkage(factor: Array, rows: Array) -> Array:
     Ct = triangle(stacked)
     W = solve_rows(Ct, V.mT).mT
     return solve_rows(factor, W, True)
-
-
-def stacked_rows(factor: Array, rows: Array) -> Array:
-    """The triangular factor of `factor` stacked on rows, of which those that are zero are padding:
-    (*B, D, D), (*B, K, D) -> (*B, D, D).
-    """
-    return qr_update(factor, rows, nonzero_rows(rows))
 
 
 def qr_downdate(factor: Array, rows: Array) -> Array:

@@ -10,7 +10,7 @@ import secrets
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
             numba.njit,
             nogil=True,
             parallel=parallel,
-            fastmath=set() if in_order else {"reassoc"},
+            fastmath=set() if in_order else {"reassoc", "contract"},
             no_cpython_wrapper=part,
             no_cfunc_wrapper=True,
         )
@@ -114,25 +114,25 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
         ready[parallel] = jitted
         return jitted
 
-    by_rows = "prange" in code.co_names
+    def on_one_core(*args: Any) -> Any:
+        jitted = ready.get(False) or prepare(False, args)
+        return jitted(*args)
 
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if by_rows and _ahead.get() == "all":
+    def by_rows(*args: Any) -> Any:
+        if _ahead.get() == "all":
             prepare(True, args)
-        parallel = by_rows and _pays(args[0])
-        jitted = ready.get(parallel) or prepare(parallel, args)
-        if parallel:
-            with _one_parallel_call:
-                result: T = jitted(*args, **kwargs)
-        else:
-            result = jitted(*args, **kwargs)
-        return result
+        if not _pays(args[0]):
+            return on_one_core(*args)
+        jitted = ready.get(True) or prepare(True, args)
+        with _one_parallel_call:
+            return jitted(*args)
 
-    # functions take attributes, which their type does not know
-    call.kernel = kernel  # type: ignore[attr-defined]
-    call.part = part  # type: ignore[attr-defined]
-    return call
+    call: Any = by_rows if "prange" in code.co_names else on_one_core
+    functools.update_wrapper(call, function)
+
+    call.kernel = kernel
+    call.part = part
+    return cast(Callable[P, T], call)
 
 
 def for_kernels(x: Any) -> Any:

@@ -268,10 +268,11 @@ def or_torch(function: Function) -> Function:
 
     Arguments go by position, since this is on the way of every small decision.
     """
+    modules = sys.modules
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        if "torch" in sys.modules and any(map(is_tensor, args)):
+        if "torch" in modules and any(map(is_tensor, args)):
             return getattr(_torch_arrays(), function.__name__)(*args)
         return function(*args)
 

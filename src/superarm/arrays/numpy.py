@@ -4,13 +4,12 @@ scatter. Each function that meets a tensor is its namesake in `arrays.torch`.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dtpqrt, dtrtrs
+from scipy.linalg.lapack import dtrtrs
 from scipy.special import expit, log_expit
 
-from superarm.arrays.compiled import for_kernels
 from superarm.arrays.kinds import (
     Array,
     Features,
@@ -20,8 +19,6 @@ from superarm.arrays.kinds import (
     or_torch,
     sparse_arrays,
 )
-from superarm.arrays.reflections import ROWS, WIDEST, new_block, reflect_rows
-from superarm.errors import NumericalError
 
 PART = 2**16
 """Numbers in a part of the features that stays in the cache."""
@@ -213,161 +210,3 @@ def triangle(A: Array) -> Array:
     return np.asarray(
         np.linalg.qr(A, mode="r"),
     )
-
-
-@or_torch
-def qr_update(factor: Array, rows: Array, present: Array) -> Array:
-    """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are
-    present (LAPACK tpqrt).
-
-    (*B, D, D), (*B, K, D), (*B, K) bool -> (*B, D, D)
-
-    Example:
-        >>> qr_update(3 * np.eye(2), np.array([[4.0, 0.0]]), np.array([True]))
-        array([[5., 0.],
-               [0., 3.]])
-    """
-    K, D = rows.shape[-2:]
-    # A Householder reflection flips the sign of the diagonal it meets: from -R it comes out
-    # positive.
-    out = np.negative(factor.mT, order="C")
-    slices = out.reshape(-1, D, D)
-    n = len(slices)
-    entries = zip(
-        slices,
-        rows.reshape(n, K, D),
-        present.reshape(n, K),
-        strict=True,
-    )
-    step = max(1, PART // D)
-    for F, B, keep in entries:
-        for start in range(0, K, step):
-            part = slice(start, start + step)
-            kept = B[part].T[:, keep[part]].T  # in Fortran order
-            _reflect(F, kept, 16)
-    return _upright(out)
-
-
-@or_torch
-def factor_of_rows(
-    Phi: Array,
-    w: Array,
-    root: Array | float,
-    present: Array,
-    start: Array | None = None,
-) -> Array:
-    """The triangular factor, with positive diagonal, of the rows [φ w] times `root`, of those that
-    are present: `qr_update` for many rows. They are stacked below the factor `start`, if there is
-    one.
-
-    (*B, K, d), (*B, K), a number or (*B, K), (*B, K) bool, (*B, d+1, d+1) -> (*B, d+1, d+1)
-
-    Example:
-        >>> rows = np.array([[3.0], [4.0]])
-        >>> factor = factor_of_rows(rows, np.array([5.0, 10.0]), 1.0, np.array([True, True]))
-        >>> factor.round(9) + 0.0
-        array([[ 5., 11.],
-               [ 0.,  2.]])
-    """
-    *batch, K, d = Phi.shape
-    D = d + 1
-    n = math.prod(batch)
-    before = np.zeros((*batch, D, D)) if start is None else start
-    out = np.negative(before.mT, order="C")  # as in `qr_update`
-    scales = np.full((n, 1), root) if np.ndim(root) == 0 else np.broadcast_to(root, w.shape)
-    entries = zip(
-        out.reshape(n, D, D),
-        Phi.reshape(n, K, d),
-        w.reshape(n, K),
-        scales.reshape(n, -1),
-        present.reshape(n, K),
-        strict=True,
-    )
-    block = new_block(D)
-    for F, *some in entries:
-        _reflect_many(F, Some(*some), block)
-    return _upright(out)
-
-
-class Some(NamedTuple):
-    """Rows, each of them with a weight, and with a scale or one for all."""
-
-    rows: Array  # (K, d)
-    w: Array  # (K,)
-    scale: Array  # (K,) or (1,)
-    present: Array  # (K,) bool
-
-    def part(self, first: int, stop: int) -> "Some":
-        """Those at the places from `first` up to but not including `stop`."""
-        of = slice(first, stop)
-        scale = self.scale if len(self.scale) == 1 else self.scale[of]
-        return Some(self.rows[of], self.w[of], scale, self.present[of])
-
-
-def _reflect_many(F: Array, some: Some, block: Array) -> None:
-    """Make the transposed factor F that of itself stacked on the rows [φ w] times their scale, of
-    those that are present.
-    """
-    D = len(F)
-    in_blocks = D <= WIDEST and some.rows.flags.c_contiguous  # LAPACK wants columns
-    step = max(ROWS, PART // D)
-    for first in range(0, len(some.rows), step):
-        part = some.part(first, first + step)
-        before = F.copy()
-        if in_blocks and _reflect_blocks(F, part, block):
-            continue
-        F[:] = before
-        _reflect(F, _joined(part), 8)
-
-
-def _reflect_blocks(F: Array, some: Some, block: Array) -> bool:
-    """The same by a kernel, which returns False, with F half done, where it cannot."""
-    numbers = (some.rows, some.w, some.scale)
-    rows, w, scale = (for_kernels(x.astype(np.float64, copy=False)) for x in numbers)
-    return reflect_rows(F, rows, w, scale, for_kernels(some.present), block)
-
-
-def _joined(some: Some) -> Array:
-    """The rows [φ w] times their scale, of those that are present, in Fortran order."""
-    K, d = some.rows.shape
-    joined = np.empty((K, d + 1), order="F")
-    joined[:, :d] = some.rows
-    joined[:, d] = some.w
-    if len(some.scale) > 1 or some.scale[0] != 1:
-        with np.errstate(over="ignore"):  # which shows in the factor
-            joined *= some.scale[:, None]
-    if some.present.all():
-        return joined
-    return np.asfortranarray(joined[some.present])
-
-
-def _reflect(F: Array, rows: Array, width: int) -> None:
-    """Make the transposed factor F that of itself stacked on rows, which are lost, in Fortran
-    order.
-    """
-    if len(rows):
-        dtpqrt(
-            0,
-            min(width, len(F)),
-            F.T,
-            rows,
-            overwrite_a=1,
-            overwrite_b=1,
-        )
-
-
-def _upright(out: Array) -> Array:
-    """The factors whose transposes are given, with positive diagonals."""
-    diagonal = out.diagonal(axis1=-2, axis2=-1)
-    require_finite(diagonal)
-    if not (diagonal > 0).all():
-        out *= np.copysign(1.0, diagonal)[..., None, :]
-    return out.mT
-
-
-def require_finite(diagonal: Array) -> None:
-    """Refuse a factor in whose diagonal what was not finite shows."""
-    if not math.isfinite(diagonal.sum()):
-        raise NumericalError(
-            "features or weights, divided by sigma, are not finite or leave the range of float64"
-        )

@@ -1,11 +1,11 @@
-"""Many rows made a triangle by Householder's reflections, in blocks that stay in the cache.
+"""Rows put below a triangle, and made a triangle with it, by Householder's reflections.
 
-LAPACK's `tpqrt` goes over all columns of a block once to find a reflection and once to apply it.
-Here two reflections at a time are applied to four columns at a time: that many products are made of
-each number that is loaded.
+LAPACK's `tpqrt` goes over all columns of a block once to find a reflection and once to apply it,
+and for few rows its calls take longer than the work. Here two reflections at a time are applied to
+four columns at a time: that many products are made of each number that is loaded.
 
     F       (D, D)      the transposed factor of what came before, which becomes that of all rows
-    block   (D, WIDTH)  rows [φ w] as columns, of which the first ROWS are used
+    block   (D, width)  at most ROWS rows [φ w] as columns, and zeros
 
 A reflection by [u v] of column j, with u at the diagonal of the factor, takes c [u v] from each
 later column [f t], where c = b (uf + v·t) and b = 2/(u² + v·v).
@@ -19,188 +19,328 @@ import numpy as np
 from superarm.arrays.compiled import compiled_sums
 from superarm.arrays.kinds import Array
 
-ROWS = 192
-"""Rows of a block: with 20 features it is as large as the fastest cache."""
-LANES = 32
-"""Rows that a loop takes at a time: those that are missing are filled with zeros."""
-WIDTH = ROWS + 8
-"""Numbers from one column to the next: not a power of two, as such columns evict each other."""
-WIDEST = 256
-"""Columns up to which blocks stay in the second cache; LAPACK is as fast for more."""
+ROWS = 512
+"""Rows of a block: it stays in the second cache, and what is done once per column counts little."""
+LANES = 8
+"""Rows that vector registers hold: those that are missing are filled with zeros."""
+WIDEST = 255
+"""Columns up to which factor and block stay in the second cache; LAPACK is as fast for more."""
 LEAST = 1e-280
 LARGEST = 1e280
 """Where sums of squares neither vanish nor overflow."""
 
 
-class Reflection(NamedTuple):
-    """I - b [u v] [u v]ᵀ, with v in the block."""
+class Pair(NamedTuple):
+    """Two reflections I - b [u v] [u v]ᵀ one after the other, with v in the block."""
 
     u: float
-    b: float
-
-
-def new_block(D: int) -> Array:
-    """Memory for a block, at the start of a cache line."""
-    memory = np.empty(D * WIDTH + 8)
-    start = -(memory.ctypes.data // 8) % 8
-    return memory[start : start + D * WIDTH].reshape(D, WIDTH)
+    b: float  # negative if squares leave the range of float64
+    next_u: float
+    next_b: float
+    dot: float  # of the two v
 
 
 @compiled_sums
 def reflect_rows(
-    F: Array, rows: Array, w: Array, scale: Array, present: Array, block: Array
-) -> bool:
-    """Make F the transposed factor of itself stacked on the rows [φ w] times their scale, of which
-    there may be one for all, of those that are present.
+    F: Array, start: Array, rows: Array, w: Array, noise: Array, tally: Array, first: int
+) -> int:
+    """Make each F, of the entries of a batch from `first` on, the transposed factor of `start`
+    stacked on the rows [φ w] / noise; or on rows φ / noise, if they are as wide as F.
 
-    It returns False, with F half done, where squares leave the range of float64.
+    Rows φ of zeros are padding. The tally gets how many others there are, and the sum of the
+    logarithms of their noise:
+    (n, D, D), (n, D, D), (n, K, d), (n, K), (n, K) or (n, 1), (2, n).
+
+    Returns:
+        the first entry whose squares leave the range of float64, whose F is then half done; n if
+        there is none.
     """
-    n, d = rows.shape
-    each = len(scale) == n
-    at = 0
-    while at < n:
-        m = 0
-        while at < n and m < ROWS:
-            if present[at]:
-                v = scale[at] if each else scale[0]
-                for j in range(d):
-                    block[j, m] = v * rows[at, j]
-                block[d, m] = v * w[at]
-                m += 1
-            at += 1
-        while m % LANES:
-            for j in range(d + 1):
-                block[j, m] = 0.0
-            m += 1
-        if not _reflect_block(F, block, m):
-            return False
-    return True
+    n: int = len(F)
+    D = F.shape[1]
+    K = rows.shape[1]
+    block = _new_block(D, min(K, ROWS))
+    for b in range(first, n):
+        for j in range(D):
+            for k in range(D):
+                F[b, j, k] = start[b, j, k]
+        present = 0
+        at = 0
+        while at < K:
+            stop = min(at + ROWS, K)
+            m = _fill(block, rows[b], w[b], noise[b], at, stop)
+            if not _reflect_block(F[b], block, m):
+                return b
+            present += m
+            at = stop
+        if present > 0:
+            _turn_upright(F[b])
+        tally[0, b] = present
+        if noise.shape[1] == 1:
+            tally[1, b] = present * math.log(noise[b, 0])
+        else:
+            tally[1, b] = _sum_of_logs(rows[b], noise[b])
+    return n
 
 
 @compiled_sums
-def _reflect_block(F: Array, block: Array, m: int) -> bool:
+def _new_block(D: int, rows: int) -> Array:
+    """Memory for a block of so many rows and LANES more, at the start of a cache line."""
+    width = -(-rows // LANES) * LANES + LANES
+    memory = np.empty(D * width + LANES)
+    start = -(memory.ctypes.data // 8) % LANES
+    return memory[start : start + D * width].reshape(D, width)
+
+
+@compiled_sums
+def _is_zero(row: Array) -> bool:
+    return not row.any()
+
+
+@compiled_sums
+def _sum_of_logs(rows: Array, noise: Array) -> float:
+    """The sum of the logarithms of the noise of rows that are not zero."""
+    total = 0.0
+    product = 1.0
+    for i in range(len(rows)):
+        if _is_zero(rows[i]):
+            continue
+        product *= noise[i]
+        if not 1e-100 < product < 1e100:  # one logarithm of many
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
+
+
+@compiled_sums
+def _fill(block: Array, rows: Array, w: Array, noise: Array, at: int, stop: int) -> int:
+    """Put the rows from `at` up to but not including `stop` into a block, without those of zeros,
+    and zeros behind them; return how many there are.
+    """
+    zeros = 0
+    for i in range(at, stop):
+        zeros += rows[i, 0] == 0.0
+    if zeros == 0:
+        m = stop - at
+        _fill_with_all(block, rows, w, noise, at, m)
+    else:
+        m = _fill_with_some(block, rows, w, noise, at, stop)
+    for j in range(len(block)):
+        for i in range(m, m + LANES):
+            block[j, i] = 0.0
+    return m
+
+
+@compiled_sums
+def _fill_with_all(block: Array, rows: Array, w: Array, noise: Array, at: int, m: int) -> None:
+    """Put m rows into a block: eight at a time, one vector register per column."""
+    d = rows.shape[1]
+    each = len(noise) > 1
+    v = 1.0 if each else 1.0 / noise[0]
+    i = 0
+    while i + 8 <= m:
+        r0 = rows[at + i]
+        r1 = rows[at + i + 1]
+        r2 = rows[at + i + 2]
+        r3 = rows[at + i + 3]
+        r4 = rows[at + i + 4]
+        r5 = rows[at + i + 5]
+        r6 = rows[at + i + 6]
+        r7 = rows[at + i + 7]
+        for j in range(d):
+            column = block[j]
+            column[i] = v * r0[j]
+            column[i + 1] = v * r1[j]
+            column[i + 2] = v * r2[j]
+            column[i + 3] = v * r3[j]
+            column[i + 4] = v * r4[j]
+            column[i + 5] = v * r5[j]
+            column[i + 6] = v * r6[j]
+            column[i + 7] = v * r7[j]
+        i += 8
+    while i < m:
+        for j in range(d):
+            block[j, i] = v * rows[at + i, j]
+        i += 1
+    if d < len(block):
+        for i in range(m):
+            block[d, i] = v * w[at + i]
+    if each:
+        scale = np.empty(m)
+        for i in range(m):
+            scale[i] = 1.0 / noise[at + i]
+        for j in range(len(block)):
+            column = block[j]
+            for i in range(m):
+                column[i] *= scale[i]
+
+
+@compiled_sums
+def _fill_with_some(block: Array, rows: Array, w: Array, noise: Array, at: int, stop: int) -> int:
+    """Put rows into a block, without those of zeros."""
+    d = rows.shape[1]
+    each = len(noise) > 1
+    m = 0
+    for k in range(at, stop):
+        if _is_zero(rows[k]):
+            continue
+        v = 1.0 / (noise[k] if each else noise[0])
+        for j in range(d):
+            block[j, m] = v * rows[k, j]
+        if d < len(block):
+            block[d, m] = v * w[k]
+        m += 1
+    return m
+
+
+@compiled_sums
+def _reflect_block(F: Array, block: Array, rows: int) -> bool:
     """Make F the transposed factor of itself stacked on a block; False where it cannot be."""
     D = len(F)
-    for j in range(0, D, 2):
-        one = _reflection(F, block, m, j)
-        if one.b < 0:
-            return False
-        if j + 1 == D:
-            break
-        _reflect(F, block, m, j, j + 1, one)
-        two = _reflection(F, block, m, j + 1)
-        if two.b < 0:
+    m = -(-rows // LANES) * LANES
+    for j in range(0, D - 1, 2):
+        by = _reflections(F, block, m, j)
+        if by.b < 0 or by.next_b < 0:
             return False
         k = j + 2
-        if k == D:
-            break
-        dot = 0.0
-        for i in range(m):
-            dot += block[j, i] * block[j + 1, i]
         while k + 4 <= D:
-            _reflect_four(F, block, m, j, k, one, two, dot)
+            _reflect_four(F, block, m, j, k, by)
             k += 4
         while k < D:
-            _reflect_one(F, block, m, j, k, one, two, dot)
+            _reflect_one(F, block, m, j, k, by)
             k += 1
-    return True
+    return D % 2 == 0 or _reflect_last(F, block, m)
 
 
 @compiled_sums
-def _reflection(F: Array, block: Array, m: int, j: int) -> Reflection:
-    """The reflection that leaves of column j only its length, at the diagonal of F; b is 0 if it is
-    that already, and negative if its square leaves the range of float64.
-    """
+def _reflect_last(F: Array, block: Array, m: int) -> bool:
+    """Find the length of the last column; False where it cannot be found."""
+    x = block[len(F) - 1]
     squares = 0.0
-    largest = 0.0
     for i in range(m):
-        squares += block[j, i] * block[j, i]
+        squares += x[i] * x[i]
+    _, b = _reflection(F, x, m, len(F) - 1, squares)
+    return b >= 0
+
+
+@compiled_sums
+def _reflections(F: Array, block: Array, m: int, j: int) -> Pair:
+    """The reflection that leaves of column j only its length, at the diagonal of F, applied to
+    column j+1; and then that of column j+1.
+    """
+    x = block[j]
+    y = block[j + 1]
+    squares = 0.0
+    product = 0.0
+    for i in range(m):
+        squares += x[i] * x[i]
+        product += x[i] * y[i]
+    u, b = _reflection(F, x, m, j, squares)
+    if b < 0:
+        return Pair(u, b, 0.0, 0.0, 0.0)
+    c = b * (u * F[j + 1, j] + product)
+    F[j + 1, j] -= c * u
+    squares = 0.0
+    product = 0.0
+    for i in range(m):
+        t = y[i] - c * x[i]
+        y[i] = t
+        squares += t * t
+        product += t * x[i]
+    next_u, next_b = _reflection(F, y, m, j + 1, squares)
+    return Pair(u, b, next_u, next_b, product)
+
+
+@compiled_sums
+def _reflection(F: Array, x: Array, m: int, j: int, squares: float) -> tuple[float, float]:
+    """U and b of the reflection of a column x with these squares; b is 0 if it is nothing but its
+    length already, and negative if its square leaves the range of float64.
+    """
     if squares == 0.0:
+        largest = 0.0
         for i in range(m):
-            largest = max(largest, abs(block[j, i]))
-        if largest > 0:
-            return Reflection(0.0, -1.0)
-        return Reflection(0.0, 0.0)
+            largest = max(largest, abs(x[i]))
+        return 0.0, (-1.0 if largest > 0 else 0.0)
     f = F[j, j]
     total = f * f + squares
     if not (squares > LEAST and total < LARGEST):
-        return Reflection(0.0, -1.0)
+        return 0.0, -1.0
     length = math.sqrt(total)
     if f > 0:  # so that u has no cancellation
         length = -length
     F[j, j] = length
     u = f - length
-    return Reflection(u, 2.0 / (u * u + squares))
+    return u, 2.0 / (u * u + squares)
 
 
 @compiled_sums
-def _reflect(F: Array, block: Array, m: int, j: int, k: int, by: Reflection) -> None:
-    """Apply the reflection of column j to column k."""
-    dot = 0.0
-    for i in range(m):
-        dot += block[j, i] * block[k, i]
-    c = by.b * (by.u * F[k, j] + dot)
-    F[k, j] -= c * by.u
-    for i in range(m):
-        block[k, i] -= c * block[j, i]
-
-
-@compiled_sums
-def _reflect_one(
-    F: Array, block: Array, m: int, j: int, k: int, one: Reflection, two: Reflection, dot: float
-) -> None:
-    """Apply the reflections of columns j and j+1, whose product is `dot`, to column k."""
+def _reflect_one(F: Array, block: Array, m: int, j: int, k: int, by: Pair) -> None:
+    """Apply the reflections of columns j and j+1 to column k."""
+    x = block[j]
+    y = block[j + 1]
+    t = block[k]
     p = 0.0
     q = 0.0
     for i in range(m):
-        p += block[j, i] * block[k, i]
-        q += block[j + 1, i] * block[k, i]
-    c, e = _shares(F, j, k, p, q, one, two, dot)
+        p += x[i] * t[i]
+        q += y[i] * t[i]
+    c, e = _shares(F, j, k, p, q, by)
     for i in range(m):
-        block[k, i] -= c * block[j, i] + e * block[j + 1, i]
+        t[i] -= c * x[i] + e * y[i]
 
 
 @compiled_sums
-def _reflect_four(
-    F: Array, block: Array, m: int, j: int, k: int, one: Reflection, two: Reflection, dot: float
-) -> None:
-    """Apply the reflections of columns j and j+1, whose product is `dot`, to four from k on."""
+def _reflect_four(F: Array, block: Array, m: int, j: int, k: int, by: Pair) -> None:
+    """Apply the reflections of columns j and j+1 to four columns from k on."""
+    x = block[j]
+    y = block[j + 1]
+    t0 = block[k]
+    t1 = block[k + 1]
+    t2 = block[k + 2]
+    t3 = block[k + 3]
     p0 = p1 = p2 = p3 = 0.0
     q0 = q1 = q2 = q3 = 0.0
     for i in range(m):
-        v = block[j, i]
-        x = block[j + 1, i]
-        p0 += v * block[k, i]
-        q0 += x * block[k, i]
-        p1 += v * block[k + 1, i]
-        q1 += x * block[k + 1, i]
-        p2 += v * block[k + 2, i]
-        q2 += x * block[k + 2, i]
-        p3 += v * block[k + 3, i]
-        q3 += x * block[k + 3, i]
-    c0, e0 = _shares(F, j, k, p0, q0, one, two, dot)
-    c1, e1 = _shares(F, j, k + 1, p1, q1, one, two, dot)
-    c2, e2 = _shares(F, j, k + 2, p2, q2, one, two, dot)
-    c3, e3 = _shares(F, j, k + 3, p3, q3, one, two, dot)
+        v = x[i]
+        z = y[i]
+        p0 += v * t0[i]
+        q0 += z * t0[i]
+        p1 += v * t1[i]
+        q1 += z * t1[i]
+        p2 += v * t2[i]
+        q2 += z * t2[i]
+        p3 += v * t3[i]
+        q3 += z * t3[i]
+    c0, e0 = _shares(F, j, k, p0, q0, by)
+    c1, e1 = _shares(F, j, k + 1, p1, q1, by)
+    c2, e2 = _shares(F, j, k + 2, p2, q2, by)
+    c3, e3 = _shares(F, j, k + 3, p3, q3, by)
     for i in range(m):
-        v = block[j, i]
-        x = block[j + 1, i]
-        block[k, i] -= c0 * v + e0 * x
-        block[k + 1, i] -= c1 * v + e1 * x
-        block[k + 2, i] -= c2 * v + e2 * x
-        block[k + 3, i] -= c3 * v + e3 * x
+        v = x[i]
+        z = y[i]
+        t0[i] -= c0 * v + e0 * z
+        t1[i] -= c1 * v + e1 * z
+        t2[i] -= c2 * v + e2 * z
+        t3[i] -= c3 * v + e3 * z
 
 
 @compiled_sums
-def _shares(
-    F: Array, j: int, k: int, p: float, q: float, one: Reflection, two: Reflection, dot: float
-) -> tuple[float, float]:
+def _shares(F: Array, j: int, k: int, p: float, q: float, by: Pair) -> tuple[float, float]:
     """How much of the columns j and j+1 is taken from column k, whose products with them are p and
     q.
     """
-    c = one.b * (one.u * F[k, j] + p)
-    F[k, j] -= c * one.u
-    left = q - c * dot  # of q, after the first reflection
-    e = two.b * (two.u * F[k, j + 1] + left)
-    F[k, j + 1] -= e * two.u
+    c = by.b * (by.u * F[k, j] + p)
+    F[k, j] -= c * by.u
+    left = q - c * by.dot  # of q, after the first reflection
+    e = by.next_b * (by.next_u * F[k, j + 1] + left)
+    F[k, j + 1] -= e * by.next_u
     return c, e
+
+
+@compiled_sums
+def _turn_upright(F: Array) -> None:
+    """Give the factor a positive diagonal."""
+    D = len(F)
+    for j in range(D):
+        if F[j, j] < 0:
+            for k in range(j, D):
+                F[k, j] = 0.0 - F[k, j]  # of which zeros come out as 0, not as -0

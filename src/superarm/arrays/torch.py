@@ -18,9 +18,9 @@ from superarm.arrays import as_float64
 from superarm.arrays.kinds import Array
 from superarm.arrays.triangles import (
     Tensor,
-    factor_of_rows as factor_of_rows,
-    qr_update as qr_update,
+    added_rows as added_rows,
     solve_rows as solve_rows,
+    stacked_rows as stacked_rows,
     triangle as triangle,
 )
 from superarm.errors import ParameterError

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from superarm.arrays import as_float64, is_steep
-from superarm.arrays.numpy import require_finite
+from superarm.arrays import as_float64, is_steep, nonzero_rows, with_column
+from superarm.arrays.added import Added, require_finite
 
 Tensor: TypeAlias = Any
 """torch.Tensor, which is not typed where Torch is not installed."""
@@ -38,9 +38,26 @@ def solve_rows(factor: Tensor, Phi: Tensor, transposed: bool = False) -> Tensor:
     return divided(rows, R)
 
 
-def qr_update(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
-    """The triangular factor, with positive diagonal, of `factor` stacked on the rows that are
-    present.
+def added_rows(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) -> Added:
+    """The triangular factor, with positive diagonal, of `factor` stacked on the rows [φ w] / noise,
+    where rows φ of zeros are padding.
+    """
+    present = nonzero_rows(Phi)
+    each = torch.as_tensor(noise, dtype=torch.float64, device=w.device)
+    logs = torch.where(present, each.log(), 0.0)
+    rows = with_column(Phi, w, each)
+    return Added(_with_rows(factor, rows, present), present.sum(-1), logs.sum(-1))
+
+
+def stacked_rows(factor: Tensor, rows: Tensor) -> Tensor:
+    """The triangular factor, with positive diagonal, of `factor` stacked on rows, of which those
+    that are zero are padding.
+    """
+    return _with_rows(factor, rows, nonzero_rows(rows))
+
+
+def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
+    """The triangular factor of `factor` stacked on the rows that are present.
 
     With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. That loses ‖V‖² roundings, and as many as R is
     steep: few, once rows X tell little that is new. Else [R; X] is made triangular anew.
@@ -61,26 +78,6 @@ def qr_update(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
         updated,
         factor,
     )
-
-
-def factor_of_rows(
-    Phi: Tensor,
-    w: Tensor,
-    root: Tensor | float,
-    present: Tensor,
-    start: Tensor | None = None,
-) -> Tensor:
-    """The triangular factor, with positive diagonal, of the rows [φ w] times `root`, of those that
-    are present, stacked below the factor `start`, if there is one.
-    """
-    rows = torch.cat([as_float64(Phi), w[..., None]], -1)
-    scales = torch.as_tensor(root, dtype=rows.dtype, device=rows.device)
-    kept = torch.where(present[..., None], rows * scales[..., None], 0)
-    D = rows.shape[-1]
-    if start is None:
-        start = rows.new_zeros((*rows.shape[:-2], D, D))
-    every_row = torch.cat([start, kept], -2)
-    return triangle(every_row)
 
 
 def triangle(A: Tensor) -> Tensor:

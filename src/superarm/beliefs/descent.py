@@ -16,6 +16,8 @@ A prior of width W on each x is log(1 + x²/2W²).
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 
@@ -40,6 +42,17 @@ class Weights(NamedTuple):
     wide: float  # 2W²
 
 
+class Rows(NamedTuple):
+    """The same in the units that features and weights came in."""
+
+    D: Array  # (r,) infinite for a coefficient with a flat prior
+    y: Array  # (r,)
+    rows: float  # N
+    residual: float  # r²
+    size: float  # what weights are expected to vary by; 0 for what they do
+    wide: float  # 2W²
+
+
 class Point(NamedTuple):
     """The function and its derivatives."""
 
@@ -49,6 +62,52 @@ class Point(NamedTuple):
     lam_lam: float
     sigma_sigma: float
     lam_sigma: float
+
+
+@compiled
+def scales_of_rows(
+    lam: float, sigma: float, low: Array, high: Array, of: Rows
+) -> tuple[float, float]:
+    """The best λ and σ; one that is not NaN is known, and stays as it is. Logarithms of the others
+    are between bounds, relative to the size of the weights.
+    """
+    shrunk = np.isfinite(of.D)
+    D2 = of.D[shrunk] ** 2
+    y2 = of.y[shrunk] ** 2
+    size = of.size
+    if size == 0:
+        size = math.sqrt((of.residual + y2.sum()) / of.rows)
+    length = math.sqrt(D2.sum() / of.rows)
+    if length == 0:
+        length = 1.0
+    weights = Weights(
+        D2 / length**2,
+        y2 / size**2,
+        of.rows - len(of.D),
+        of.rows,
+        of.residual / size**2,
+        of.wide,
+    )
+    unit = np.array([size / length, size])
+    given = np.array([lam, sigma])
+    free = np.isnan(given)
+    if not free.any():
+        return lam, sigma
+    x = np.zeros(2)
+    least = np.full(2, -np.inf)
+    most = np.full(2, np.inf)
+    for k in range(2):
+        if free[k]:
+            least[k] = low[k]
+            most[k] = high[k]
+        else:
+            x[k] = math.log(given[k] / unit[k])
+    best_of_grid(x, free, least, most, weights)
+    descend(x, free, least, most, weights)
+    for k in range(2):
+        if free[k]:
+            given[k] = math.exp(x[k]) * unit[k]
+    return given[0], given[1]
 
 
 @compiled
@@ -62,48 +121,51 @@ def best_of_grid(x: Array, free: Array, low: Array, high: Array, of: Weights) ->
     for i in range(GRID):
         log_ratio = i / 2 - GRID / 4
         if free[0] and free[1]:
-            left = max(_unexplained(math.exp(2 * log_ratio), of), LEAST)
-            at[1] = math.log(left / of.rows) / 2
+            left, log_det = _at_ratio(math.exp(2 * log_ratio), of)
+            at[1] = math.log(max(left, LEAST) / of.rows) / 2
             at[0] = at[1] + log_ratio
         else:
             at[0] = log_ratio if free[0] else start[0]
             at[1] = log_ratio if free[1] else start[1]
-        for k in range(2):
-            at[k] = min(max(at[k], low[k]), high[k])
-        value = _value(at, free, of)
+        bounded_lam = min(max(at[0], low[0]), high[0])
+        bounded_sigma = min(max(at[1], low[1]), high[1])
+        if not (free[0] and free[1]) or bounded_lam != at[0] or bounded_sigma != at[1]:
+            at[0] = bounded_lam
+            at[1] = bounded_sigma
+            left, log_det = _at_ratio(math.exp(2 * (at[0] - at[1])), of)
+        value = _value(at, free, left, log_det, of)
         if value < least:
             least = value
             x[:] = at
 
 
 @compiled
-def _unexplained(ratio: float, of: Weights) -> float:
-    """What is left of the squares of the weights where (λ/σ)² is this."""
+def _at_ratio(ratio: float, of: Weights) -> tuple[float, float]:
+    """Where (λ/σ)² = ρ is this: what is left of the squares of the weights, r² + Σ y²/(1 + ρD²),
+    and Σ log(1 + ρD²).
+    """
     left = of.residual
+    log_det = 0.0
+    product = 1.0
     for k in range(len(of.D2)):
         shrunk = 1 + ratio * of.D2[k]
         left += of.y2[k] / shrunk
-    return left
+        product *= shrunk
+        if product > 1e100:  # one logarithm of many
+            log_det += math.log(product)
+            product = 1.0
+    return left, log_det + math.log(product)
 
 
 @compiled
-def _value(x: Array, free: Array, of: Weights) -> float:
-    """The function at x."""
-    lam2 = math.exp(2 * x[0])
-    sigma2 = math.exp(2 * x[1])
-    value: float = of.free * 2 * x[1] + of.residual / sigma2
-    product = 1.0
-    for k in range(len(of.D2)):
-        total = sigma2 + lam2 * of.D2[k]
-        value += of.y2[k] / total
-        product *= total
-        if not 1e-100 < product < 1e100:  # one logarithm of many
-            value += math.log(product)
-            product = 1.0
-    value = (value + math.log(product)) / 2
+def _value(x: Array, free: Array, left: float, log_det: float, of: Weights) -> float:
+    """The function at x, from what it is at the ratio of λ and σ there."""
+    n = of.free + len(of.D2)
+    prior = 1.0
     for k in range(2):
         if free[k]:
-            value += math.log(1 + x[k] ** 2 / of.wide)
+            prior *= 1 + x[k] ** 2 / of.wide
+    value: float = n * x[1] + left / (2 * math.exp(2 * x[1])) + log_det / 2 + math.log(prior)
     return value
 
 

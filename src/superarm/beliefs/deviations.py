@@ -351,7 +351,7 @@ def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
     return belief._replace(
         factor=after.factor,
         log_scale=after.log_scale - where(present, log(v), 0.0).sum(-1) / 2,
-        data=with_rows(belief.data, feedback._replace(importance=v)),
+        data=with_rows(belief.data, feedback._replace(importance=v)).data,
         rows=belief.rows + present.sum(-1),
     )
 
@@ -415,6 +415,6 @@ def without(belief: Mixed, Phi: Features, items: Array) -> Mixed:
     loose = (belief.sigma**2 + belief.tau**2) / (belief.tau**2 + belief.sigma**2 / n)
     return belief._replace(
         observed=belief.observed - len(items),
-        data=with_rows(belief.data, Feedback(items, phi, rows[:, -1], loose)),
+        data=with_rows(belief.data, Feedback(items, phi, rows[:, -1], loose)).data,
         rows=belief.rows + nonzero_rows(phi).sum(),
     )

@@ -24,6 +24,7 @@ With them, and with P = λ²D²:
                   + min over δ of [-δ 1] [M b; bᵀ q] [-δ 1]ᵀ + (y + δ)ᵀP⁻¹(y + δ)
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -113,6 +114,8 @@ def pooled(summaries: Sequence[Summary]) -> Summary:
 
     Each of the summaries is one of `summary_of_rows`.
     """
+    if len(summaries) == 1:
+        return summaries[0]
     return Summary(
         sum(each.rows for each in summaries),
         np.concatenate([each.D for each in summaries]),
@@ -175,15 +178,16 @@ def _decomposed(rows: Array, flat: int | None) -> Decomposed:
     d = rows.shape[1] - 1
     order = np.arange(d + 1)
     first = 0
+    if not np.abs(rows).max(initial=0.0) <= LARGEST:  # nor where one is NaN
+        raise no_scales()
     if flat is not None and rows[:, flat].any():
         first = 1
         order = np.append(flat, np.delete(order, flat))
-    if not np.isfinite(rows).all() or abs(rows).max(initial=0.0) > LARGEST:
-        raise no_scales()
-    R = _triangle(rows[:, order])
+        rows = rows[:, order]
+    R = _triangle(rows)
     U, D, Vt = np.linalg.svd(R[first:d, first:d])
     y = U.T @ R[first:d, d]
-    rank = int((ROUNDING * max(D, default=0.0) < D).sum())
+    rank = np.count_nonzero(ROUNDING * D[:1] < D)
     residual = R[d, d] ** 2 + (y[rank:] ** 2).sum()
     return Decomposed(order, first, R, D[:rank], Vt[:rank], y[:rank], float(residual))
 
@@ -191,13 +195,19 @@ def _decomposed(rows: Array, flat: int | None) -> Decomposed:
 def _triangle(rows: Array) -> Array:
     """The triangular factor of rows, which are that already or not: (n, D) -> (D, D)."""
     n, D = rows.shape
-    if n == D and not np.tril(rows, -1).any():
+    if n == D and not rows[_below(D)].any():
         return rows
     triangle = np.linalg.qr(rows, mode="r")
     known = len(triangle)
     R = np.zeros((D, D))
     R[:known] = triangle
     return R
+
+
+@functools.cache
+def _below(D: int) -> Array:
+    """Where a matrix of D rows is below its diagonal."""
+    return np.tri(D, k=-1, dtype=np.bool_)
 
 
 def _basis(rows: Array, flat: int | None) -> Basis:

@@ -70,11 +70,15 @@ def faded(belief: Factored, stds: Array | float, keep: float) -> Gaussian:
     return gaussian.forget(belief, start, keep)
 
 
+MANY = 512
+"""Rows from which on their triangle is made once, and then used for all that is learned of them."""
+
+
 def is_block(feedback: Feedback) -> bool:
     """Whether the feedback is better made a `Block` first: there are many rows, or each is the
     mean of many.
     """
-    return feedback.is_summed or feedback.w.shape[-1] >= gaussian.MANY
+    return feedback.is_summed or feedback.w.shape[-1] >= MANY
 
 
 def block_of(feedback: Feedback) -> Block:
@@ -148,8 +152,7 @@ class LinearModel(FactoredModel):
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Algorithm 1 on the rows of the feedback."""
-        keep = gaussian.kept(self.forgetting, feedback.episodes)
-        past = self.fade(belief, problem, keep)
+        past = self.fade(belief, problem, gaussian.kept(self.forgetting, feedback.episodes))
         return observed(past, feedback, self.sigma)
 
     def absorb(self, belief: Gaussian, problem: Problem, block: Block, columns: Array) -> Gaussian:

@@ -159,7 +159,7 @@ class TunedLogitModel(TunedModel):
             gram=past.gram + phi.mT @ (v[..., None] * phi),
             formed=past.formed + where(present, of.importance, 0.0).sum(-1),
         )
-        return self._grown(counted, of)
+        return self._grown(counted, of, factor=True)
 
     def fade(self, belief: Clicks, problem: Problem, keep: float) -> Any:
         """The belief, and what it was made from, to which the past counts `keep` times what it
@@ -178,7 +178,7 @@ class TunedLogitModel(TunedModel):
     def _refitted(self, belief: Clicks) -> Any:
         fresh = _refreshed(belief)
         if min(belief.clicked, belief.shown - belief.clicked) < ENOUGH:
-            return self._made(fresh, belief.lam, belief.sigma)
+            return self._made(fresh, belief.lam, belief.sigma, self._level(fresh))
         return super()._refitted(fresh)
 
     def merge(self, belief: Clicks, other: Clicks, problem: Problem) -> Any:

@@ -62,7 +62,7 @@ from superarm.beliefs.deviations import (
 )
 from superarm.beliefs.evidence import says_nothing, summary_of_items
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
-from superarm.beliefs.tuned import doubled, no_rows
+from superarm.beliefs.tuned import doubled
 from superarm.contracts import Feedback, Problem
 
 FADED = 0.05
@@ -120,9 +120,9 @@ class MixedModel:
             n=unseen,
             total=unseen,
             past=full((*batch, d * self.contexts, problem.L), 0.0, like),
-            within=no_rows(d, batch, like),
+            within=gaussian.no_rows(d, batch, like),
             observed=nothing,
-            data=no_rows(d, batch, like),
+            data=gaussian.no_rows(d, batch, like),
             rows=nothing,
             columns=columns,
             spread=spread,
@@ -432,7 +432,7 @@ class MixedModel:
         return {
             **{name: value for name, value in fields.items() if name != "squares"},
             "past": np.zeros((0, problem.L)),
-            "within": with_corner(no_rows(problem.d, ()), np.sqrt(max(within, 0.0))),
+            "within": with_corner(gaussian.no_rows(problem.d, ()), np.sqrt(max(within, 0.0))),
             "observed": n.sum(),
             "columns": column_stats(problem.Phi),
             "spread": full((problem.d,), fields["lam"]),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array, as_like, to_numpy
-from superarm.beliefs.descent import Weights, best_of_grid, descend
+from superarm.beliefs.descent import Rows, Weights, best_of_grid, descend, scales_of_rows
 from superarm.beliefs.evidence import (
     LARGEST,
     Squares,
@@ -29,6 +29,7 @@ WEAK = 3.0
 weights. It has heavy tails, as the size of the weights may be that of one large column."""
 RANGES = ((-25.0, 25.0), (-25.0, 4.0), (-25.0, 4.0))
 """Where to look for λ, σ and τ, on that logarithmic scale."""
+LOW, HIGH = np.array(RANGES)[:2].T.copy()
 FARTHEST = 1e-5
 """The least σ/τ for which the marginal likelihood is looked at beside a prior on that ratio."""
 SPLITS = (0.02, 0.3, 0.9)
@@ -149,9 +150,31 @@ def best_scales(summary: Summary, size: float | None = None, **known: float) -> 
     must not be lost in τ, nor τ in σ, because few items happened to repeat what they showed before:
     with R = (τ/σ)², the log density of R has the weak prior (log R - R)/2.
     """
-    search = _Search(summary, known, size, balanced="tau" not in known)
-    found = search.relative(search.best()) * search.units
+    if known.get("tau") == 0:
+        found = (*_of_rows(summary, size, known), 0.0)
+    else:
+        search = _Search(summary, known, size, balanced="tau" not in known)
+        found = search.relative(search.best()) * search.units
     return [known.get(name, float(f"{x:.3g}")) for name, x in zip(NAMES, found, strict=True)]
+
+
+def _of_rows(
+    summary: Summary, size: float | None, known: Mapping[str, float]
+) -> tuple[float, float]:
+    """λ and σ where items have no deviations: all of the search in one kernel."""
+    if says_nothing(summary):
+        raise no_scales()
+    of = Rows(
+        summary.D,
+        summary.y,
+        float(summary.rows),
+        float(summary.residual),
+        size or 0.0,
+        2 * WEAK**2,
+    )
+    return scales_of_rows(
+        float(known.get("lam", math.nan)), float(known.get("sigma", math.nan)), LOW, HIGH, of
+    )
 
 
 class _Search:
@@ -249,9 +272,8 @@ class _Search:
     def _of_rows(self, *searches: Callable[..., None]) -> Array:
         """What searches find one after the other, without deviations: log λ and log σ."""
         free = self.free[:2]
-        low, high = np.array(RANGES)[:2].T
-        least = np.where(free, low, -np.inf)
-        most = np.where(free, high, np.inf)
+        least = np.where(free, LOW, -np.inf)
+        most = np.where(free, HIGH, np.inf)
         x = np.log(np.where(free, 1.0, self.known[:2]))
         for search in searches:
             search(x, free, least, most, self.weights)
@@ -303,6 +325,8 @@ def refit_where(
     """The batch of beliefs with `refit(entry, its index)` in place of the entries that are due."""
     if not due.any():
         return belief
+    if not due.shape:  # a single belief, which is an entry of its own
+        return refit(belief, ())
     arrays = [to_numpy(x).copy("K") for x in belief]
     for at in np.argwhere(to_numpy(due)):
         b = tuple(at)

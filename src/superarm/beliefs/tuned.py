@@ -15,7 +15,7 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import (
     Array,
-    Features,
+    added_rows,
     column_stats,
     full,
     joined_stats,
@@ -34,13 +34,12 @@ from superarm.beliefs.linear import (
     block_of,
     faded,
     is_block,
-    observed,
     only_counted,
     with_block,
 )
 from superarm.beliefs.scales import best_scales, refit_where, require_squares
 from superarm.contracts import Feedback, Problem
-from superarm.gaussian import Block, Gaussian
+from superarm.gaussian import Block
 
 
 class Tuned(NamedTuple):
@@ -57,15 +56,12 @@ class Tuned(NamedTuple):
     t: Array  # (*B,) int, episodes
 
 
-def no_rows(d: int, batch: tuple[int, ...], like: Features | None = None) -> Array:
-    """The factor of [φ w] before any row."""
-    return full((*batch, d + 1, d + 1), 0.0, like)
-
-
-def with_rows(data: Array, feedback: Feedback) -> Array:
-    """The factor of [φ w] with the rows of the feedback; those of zero features are padding."""
-    unscaled = Gaussian(data, full(data.shape[:-2], 0.0, data))
-    return observed(unscaled, feedback, 1.0).factor
+def with_rows(data: Array, feedback: Feedback) -> Block:
+    """The factor of [φ w] with the rows of the feedback, and what is counted of these; those of
+    zero features are padding.
+    """
+    added = added_rows(data, feedback.rows, feedback.w, feedback.importance**-0.5)
+    return Block(added.factor, added.rows, -added.log_noise)
 
 
 def doubled(before: Array, after: Array) -> Array:
@@ -120,7 +116,7 @@ class TunedModel(FactoredModel):
         spread = self._spread(columns, lam, full(batch, LEVEL, like))
         return Tuned(
             *gaussian.prior(problem.d, spread, batch, like),
-            data=no_rows(problem.d, batch, like),
+            data=gaussian.no_rows(problem.d, batch, like),
             rows=nothing,
             columns=columns,
             spread=spread,
@@ -139,31 +135,34 @@ class TunedModel(FactoredModel):
         past = self.fade(belief, problem, keep)
         return self._grown(past, feedback)
 
-    def _grown(self, past: Any, feedback: Feedback) -> Any:
-        """The belief with the feedback, and at times at new scales."""
+    def _grown(self, past: Any, feedback: Feedback, *, factor: bool = False) -> Any:
+        """The belief with the feedback, and at times at new scales. Where these are due, `factor`
+        says whether to choose them needs the factor with the feedback; it is made anew after that.
+        """
         present = nonzero_rows(feedback.rows)
         t = past.t + feedback.episodes * present.any(-1)
         due = doubled(past.t, t)
         if is_block(feedback):
             of = block_of(feedback)
-            require_squares(of.data)
-            # where scales are chosen anew, so is the factor
-            absorbed = only_counted if due.all() else with_block
-            after = absorbed(past, of, past.sigma)
             data = stacked_rows(past.data, of.data)
-            more = of.rows
         else:
-            require_squares(feedback.rows, where(present, feedback.w, 0.0))
+            of = with_rows(past.data, feedback)
+            data = of.data
+        require_squares(data)
+        if due.all() and not factor:
+            after = only_counted(past, of, past.sigma)
+        elif is_block(feedback):
+            after = with_block(past, of, past.sigma)
+        else:
             noise = past.sigma[..., None]
             after = gaussian.condition(past, feedback.rows, feedback.w, noise, feedback.importance)
-            data = with_rows(past.data, feedback)
-            more = present.sum(-1)
-        times = full(present.shape, feedback.times, past.data)
+        times = where(present, feedback.times, 0.0)
         grown = past._replace(
-            **after._asdict(),
+            factor=after.factor,
+            log_scale=after.log_scale,
             data=data,
-            rows=past.rows + more,
-            columns=with_rows_counted(past.columns, feedback.rows, where(present, times, 0.0)),
+            rows=past.rows + of.rows,
+            columns=with_rows_counted(past.columns, feedback.rows, times),
             t=t,
         )
         return refit_where(due, grown, lambda entry, _: self._refitted(entry))
@@ -203,29 +202,27 @@ class TunedModel(FactoredModel):
         [φ w], of so many rows, has a θ of its own.
         """
         level = self._level(belief)
-        unit = self._spread(belief.columns, full((), 1.0), level)
+        unit = np.ones(belief.data.shape[-1])
         flat = None
-        if "lam" in self.known:
-            unit = full(unit.shape, 1.0)
-        else:
+        if "lam" not in self.known:
+            unit[:-1] = self._spread(belief.columns, full((), 1.0), level)
             constant = is_level(belief.columns)
             if constant.any():
                 flat = int(constant.argmax())
-        lam = belief.lam
-        sigma = belief.sigma
-        columns = np.append(unit, 1.0)
         summaries = [
-            summary_of_rows(one * columns, n, flat) for one, n in zip(data, rows, strict=True)
+            summary_of_rows(one * unit, n, flat) for one, n in zip(data, rows, strict=True)
         ]
         summary = pooled(summaries)
-        if not says_nothing(summary):
-            found = best_scales(summary, self.size, **self.known, tau=0.0)
-            lam, sigma, _ = map(np.asarray, found)
-        return self._made(belief, lam, sigma)
+        if says_nothing(summary):
+            return self._made(belief, belief.lam, belief.sigma, level)
+        lam, sigma, _ = best_scales(summary, self.size, **self.known, tau=0.0)
+        return self._made(belief, np.asarray(lam), np.asarray(sigma), level)
 
-    def _made(self, belief: Any, lam: Array, sigma: Array) -> Any:
-        """A single belief made anew from its rows, at these scales."""
-        spread = self._spread(belief.columns, lam, self._level(belief))
+    def _made(self, belief: Any, lam: Array, sigma: Array, level: Array) -> Any:
+        """A single belief made anew from its rows, at these scales, and with this prior std of what
+        a constant column adds.
+        """
+        spread = self._spread(belief.columns, lam, level)
         start = gaussian.prior(len(spread), spread)
         anew = gaussian.absorb(start, belief.data, belief.rows, float(sigma))
         return belief._replace(
@@ -273,7 +270,8 @@ class TunedModel(FactoredModel):
     def _with_items(self, belief: Any, rows: Array) -> Any:
         """The belief made anew with a prior that follows the columns of new items too."""
         columns = joined_stats(belief.columns, column_stats(rows))
-        return self._made(belief._replace(columns=columns), belief.lam, belief.sigma)
+        known = belief._replace(columns=columns)
+        return self._made(known, belief.lam, belief.sigma, self._level(known))
 
     def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
         """The fields of a belief from a file; those of before columns were kept had one λ."""

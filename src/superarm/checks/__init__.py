@@ -1,5 +1,6 @@
 """Input, checked: numbers, features, weights and items, each refused with what would be right."""
 
+import math
 import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,8 +20,11 @@ from superarm.arrays import (
     sparse_arrays,
     to_numpy,
 )
-from superarm.arrays.numpy import PART
 from superarm.errors import FeaturesError, ParameterError, WeightsError
+
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+PART = 2**13
+"""Numbers in a part of the features that stays in the cache; BLAS uses one thread for so few."""
 
 
 def require_positive(**parameters: float) -> None:
@@ -107,10 +111,19 @@ def as_numbers(values: Any) -> Array:
     """Real numbers as a float array; text, complex numbers, ragged lists and masked entries are
     refused with a ValueError.
     """
-    given = to_numpy(values) if is_tensor(values) else np.asarray(unmasked(values))
+    given = as_array(values)
+    if given.dtype == FLOATS[0]:
+        return given
     if given.dtype.kind not in "biuf":
         raise ValueError(f"got {given.dtype}")
-    return given.astype(np.float64, copy=False)
+    return given.astype(np.float64)
+
+
+def as_array(values: Any) -> Array:
+    """The values in an array of NumPy's; those of a masked array only if none is masked."""
+    if type(values) is np.ndarray:  # first, as this is on the way of all feedback
+        return values
+    return to_numpy(values) if is_tensor(values) else np.asarray(unmasked(values))
 
 
 def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features:
@@ -140,9 +153,8 @@ def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array
         rows: Any = _check_sparse(features, shape)
         features = rows.toarray()
     try:
-        given = to_numpy(features) if is_tensor(features) else np.asarray(unmasked(features))
-        is_float = given.dtype in (np.float32, np.float64)
-        Phi = given if is_float else as_numbers(given)
+        given = as_array(features)
+        Phi = given if given.dtype in FLOATS else as_numbers(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
     _check_shape(Phi, shape)
@@ -184,15 +196,30 @@ def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
 
 def _check_finite(Phi: Array) -> None:
     """A part at a time, which stays in the cache: so a catalogue larger than memory passes."""
+    if Phi.size <= PART and is_clearly_finite(Phi):
+        return
     step = max(1, PART * len(Phi) // max(Phi.size, 1))
     for start in range(0, len(Phi), step):
-        finite = np.isfinite(Phi[start : start + step])
+        part = Phi[start : start + step]
+        if is_clearly_finite(part):
+            continue
+        finite = np.isfinite(part)
         if not finite.all():
             first, *rest = np.unravel_index(finite.argmin(), finite.shape)
             at = (start + first, *rest)
             raise FeaturesError(
                 f"features must be finite: feature {at[-1]} of item {at[-2]} is {Phi[at]}"
             )
+
+
+def is_clearly_finite(x: Array) -> bool:
+    """Whether a quick look tells that all numbers are finite: the sum of their squares is. That of
+    large numbers is not.
+
+    >>> is_clearly_finite(np.array([1.0, -2.0])), is_clearly_finite(np.array([1.0, np.nan]))
+    (True, False)
+    """
+    return math.isfinite(np.vdot(x, x))  # which does not warn of an overflow
 
 
 def as_weights(weights: Any, L: int | None = None) -> Array:
@@ -237,6 +264,8 @@ def check_feedback(weights: Any, n: int, what: str) -> Array:
         raise WeightsError(f"weights must be numbers, one for each {what} ({error})") from error
     if w.shape != (n,):
         raise WeightsError(f"weights must be {n} numbers, one for each {what}, got shape {w.shape}")
+    if is_clearly_finite(w):
+        return w
     finite = np.isfinite(w)
     if not finite.all():
         at = finite.argmin()

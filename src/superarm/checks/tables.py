@@ -36,6 +36,8 @@ def of_frame(features: Any) -> Table:
     >>> of_frame(np.eye(2)).names is None
     True
     """
+    if type(features) is np.ndarray:  # first, as this is on the way of all feedback
+        return Table(features)
     if isinstance(features, Table):
         return features
     if not (hasattr(features, "columns") and hasattr(features, "to_numpy")):

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from superarm import gaussian
 from superarm.arrays import (
     Array,
     column_stats,
-    factor_of_rows,
     joined_stats,
     nonzero_rows,
     sigmoid,
@@ -58,8 +58,8 @@ def read_rows(part: Part, columns: Columns) -> Rows:
     for batch in batches(part, columns):
         _require_range(batch, part)
         present = nonzero_rows(batch.Phi)
-        data = factor_of_rows(batch.Phi, batch.w, 1.0, present)
-        rows = Rows(data, _columns(batch.Phi, present), float(present.sum()))
+        of = gaussian.block(batch.Phi, batch.w)
+        rows = Rows(of.data, _columns(batch.Phi, present), float(of.rows))
         whole = merged_rows(whole, rows)
     return whole
 
@@ -85,7 +85,7 @@ def read_views(part: Part, columns: Columns, theta: Array) -> Views:
         y = eta + (w - p) / a
         log_likelihood = log_sigmoid(eta) - (1 - w) * eta
         views = Views(
-            factor_of_rows(batch.Phi, y, np.sqrt(a), present),
+            gaussian.block(batch.Phi, y, a).data,
             _columns(batch.Phi, present),
             float(present.sum()),
             float(w[present].sum()),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, factor_of_rows, hashed_uniform, repeated, stacked_rows
+from superarm.arrays import Array, added_rows, hashed_uniform, repeated, stacked_rows
 from superarm.arrays.packed import absorb_rows, fill_factors, fill_thetas, packed_size, unpacked
 from superarm.beliefs.linear import LinearModel
 from superarm.beliefs.logit import LogitModel, TunedLogitModel
@@ -268,10 +268,10 @@ class Users:
             self.t[mine] += (A[turn] >= 0).any(-1)
         there = A >= 0
         Phi = self.Phi[A[there]]
-        block = factor_of_rows(Phi, w[there], 1.0, np.ones(len(Phi), bool))
+        total = added_rows(self.total.data, Phi, w[there], 1.0)
         self.total = Total(
             len(self.place),
-            stacked_rows(self.total.data, block),
+            total.factor,
             self.total.rows + float(there.sum()),
             self.total.t + int(there.any(-1).sum()),
         )
