@@ -243,8 +243,8 @@ def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | fl
     """
     batch = belief.log_scale.shape
     _check_scale("sigma", sigma, batch)
-    scaled = data / full(batch, sigma, data)[..., None, None]
-    factor = stacked_rows(belief.factor, scaled)
+    noise = sigma if is_real(sigma) else full(batch, sigma, data)[..., None, None]
+    factor = stacked_rows(belief.factor, data / noise)
     return Gaussian(factor, belief.log_scale - rows * log(sigma * math.sqrt(2 * math.pi)))
 
 

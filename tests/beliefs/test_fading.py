@@ -99,7 +99,7 @@ def test_faded_feedback_is_feedback_of_less_importance(learner, keep):
     faded = model.fade(model.learn(prior, PROBLEM, feedback), PROBLEM, keep)
     less = model.learn(prior, PROBLEM, feedback._replace(importance=keep))
     if isinstance(learner, CombLinTS) and learner.lam == "auto":  # at scales that are its own
-        less = model._made(less, faded.lam, faded.sigma, model._level(less))
+        less = model._made(less, faded.lam, faded.sigma, model._prior_of(less))
     counts = {"log_scale", "observed", "rows", "t", "spread", "lam"}
     assert_alike(faded, less, but=CACHE | counts)
 

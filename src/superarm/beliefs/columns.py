@@ -10,7 +10,7 @@ what they vary by: it has a wide prior of its own.
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, full, joined_stats, where
+from superarm.arrays import Array, joined_stats, where
 
 LEVEL = 10.0
 """The prior std of the level of the weights, relative to their root mean square; and that of
@@ -44,6 +44,34 @@ def is_level(columns: Array) -> Array:
     return first
 
 
+class Sizes(NamedTuple):
+    """What a coefficient is relative to."""
+
+    typical: Array  # (*B, d) the size of a typical entry of its column
+    constant: Array  # (*B, d) whether its column stands for the level of all weights
+
+    def stds(self, lam: Array, level: Array) -> Array:
+        """The prior std of each coefficient: (*B,), (*B,) -> (*B, d)."""
+        wanted = where(self.constant, level[..., None], lam[..., None])
+        each: Array = wanted / self.typical
+        return each
+
+
+def sizes(columns: Array) -> Sizes:
+    """The sizes of columns that hold this: (*B, 4, d)."""
+    of = unpacked(columns)
+    seen = of.entries > 0
+    square = where(seen, of.squares, 1.0) / where(seen, of.entries, 1.0)
+    constant = is_level(columns)
+    return Sizes(where(constant, abs(of.least), square**0.5), constant)
+
+
+def equal_sizes(columns: Array) -> Sizes:
+    """Sizes of 1 of all columns: (*B, 4, d)."""
+    ones = 0 * columns[..., 0, :] + 1
+    return Sizes(ones, ones < 0)
+
+
 def prior_stds(columns: Array, lam: Array, level: Array, *, equal: bool = False) -> Array:
     """The prior std of each coefficient: (*B, 4, d), (*B,), (*B,) -> (*B, d).
 
@@ -61,16 +89,8 @@ def prior_stds(columns: Array, lam: Array, level: Array, *, equal: bool = False)
     >>> prior_stds(columns, lam=np.array(2.0), level=np.array(10.0))
     array([1.00000000e+01, 5.65685425e-09])
     """
-    of = unpacked(columns)
-    if equal:
-        return full(of.entries.shape, lam[..., None], lam)
-    seen = of.entries > 0
-    square = where(seen, of.squares, 1.0) / where(seen, of.entries, 1.0)
-    constant = is_level(columns)
-    size = where(constant, abs(of.least), square**0.5)
-    wanted = where(constant, level[..., None], lam[..., None])
-    stds: Array = wanted / size
-    return stds
+    of = equal_sizes(columns) if equal else sizes(columns)
+    return of.stds(lam, level)
 
 
 def merged_stats(columns: Array, other: Array, catalogue: Array) -> Array:

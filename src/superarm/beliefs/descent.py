@@ -20,6 +20,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
+from superarm.beliefs.evidence import ROUNDING
 
 GRID = 200
 """Points of the grid, at logarithms half of one apart."""
@@ -69,14 +70,18 @@ def scales_of_rows(
     lam: float, sigma: float, low: Array, high: Array, of: Rows
 ) -> tuple[float, float]:
     """The best λ and σ; one that is not NaN is known, and stays as it is. Logarithms of the others
-    are between bounds, relative to the size of the weights.
+    are between bounds, relative to the size of the weights. NaN where `says_nothing` of these.
     """
     shrunk = np.isfinite(of.D)
     D2 = of.D[shrunk] ** 2
     y2 = of.y[shrunk] ** 2
+    varied = of.residual + y2.sum()
+    level = (of.y[~shrunk] ** 2).sum()
+    if not varied > ROUNDING**2 * (varied + level):
+        return math.nan, math.nan
     size = of.size
     if size == 0:
-        size = math.sqrt((of.residual + y2.sum()) / of.rows)
+        size = math.sqrt(varied / of.rows)
     length = math.sqrt(D2.sum() / of.rows)
     if length == 0:
         length = 1.0

@@ -185,11 +185,20 @@ def _decomposed(rows: Array, flat: int | None) -> Decomposed:
         order = np.append(flat, np.delete(order, flat))
         rows = rows[:, order]
     R = _triangle(rows)
-    U, D, Vt = np.linalg.svd(R[first:d, first:d])
-    y = U.T @ R[first:d, d]
+    last = max(_height(R[:d]), first)
+    U, D, Vt = np.linalg.svd(R[first:last, first:d], full_matrices=False)
+    y = U.T @ R[first:last, d]
     rank = np.count_nonzero(ROUNDING * D[:1] < D)
     residual = R[d, d] ** 2 + (y[rank:] ** 2).sum()
     return Decomposed(order, first, R, D[:rank], Vt[:rank], y[:rank], float(residual))
+
+
+def _height(rows: Array) -> int:
+    """How many rows there are up to the last that is not zero: of few rows, the triangular factor
+    is as low as they are.
+    """
+    there = np.flatnonzero(rows.any(-1))
+    return int(there[-1]) + 1 if len(there) else 0
 
 
 def _triangle(rows: Array) -> Array:

@@ -178,7 +178,7 @@ class TunedLogitModel(TunedModel):
     def _refitted(self, belief: Clicks) -> Any:
         fresh = _refreshed(belief)
         if min(belief.clicked, belief.shown - belief.clicked) < ENOUGH:
-            return self._made(fresh, belief.lam, belief.sigma, self._level(fresh))
+            return self._made(fresh, belief.lam, belief.sigma, self._prior_of(fresh))
         return super()._refitted(fresh)
 
     def merge(self, belief: Clicks, other: Clicks, problem: Problem) -> Any:
@@ -195,7 +195,7 @@ class TunedLogitModel(TunedModel):
         """The probability of a click: probabilities add up over a set, log-odds do not."""
         return sigmoid(score)
 
-    def _level(self, belief: Clicks) -> Array:
+    def _level(self, belief: Clicks, constant: Array) -> Array:
         """The prior std of the log-odds of a typical item."""
         return full((), LEVEL)
 

@@ -150,20 +150,17 @@ def best_scales(summary: Summary, size: float | None = None, **known: float) -> 
     must not be lost in τ, nor τ in σ, because few items happened to repeat what they showed before:
     with R = (τ/σ)², the log density of R has the weak prior (log R - R)/2.
     """
-    if known.get("tau") == 0:
-        found = (*_of_rows(summary, size, known), 0.0)
-    else:
-        search = _Search(summary, known, size, balanced="tau" not in known)
-        found = search.relative(search.best()) * search.units
-    return [known.get(name, float(f"{x:.3g}")) for name, x in zip(NAMES, found, strict=True)]
+    search = _Search(summary, known, size, balanced="tau" not in known)
+    found = search.relative(search.best()) * search.units
+    return [known.get(name, _rounded(x)) for name, x in zip(NAMES, found, strict=True)]
 
 
-def _of_rows(
-    summary: Summary, size: float | None, known: Mapping[str, float]
-) -> tuple[float, float]:
-    """λ and σ where items have no deviations: all of the search in one kernel."""
-    if says_nothing(summary):
-        raise no_scales()
+def best_scales_of_rows(
+    summary: Summary, size: float | None = None, *, lam: float = math.nan, sigma: float = math.nan
+) -> tuple[float, float] | None:
+    """`best_scales` where items have no deviations, all in one kernel: λ and σ, of which those that
+    are given stay as they are; None where weights do not say what scales are.
+    """
     of = Rows(
         summary.D,
         summary.y,
@@ -172,9 +169,17 @@ def _of_rows(
         size or 0.0,
         2 * WEAK**2,
     )
-    return scales_of_rows(
-        float(known.get("lam", math.nan)), float(known.get("sigma", math.nan)), LOW, HIGH, of
+    found = scales_of_rows(float(lam), float(sigma), LOW, HIGH, of)
+    if math.isnan(found[0]):
+        return None
+    return (
+        _rounded(found[0]) if math.isnan(lam) else lam,
+        _rounded(found[1]) if math.isnan(sigma) else sigma,
     )
+
+
+def _rounded(scale: float) -> float:
+    return float(f"{scale:.3g}")
 
 
 class _Search:

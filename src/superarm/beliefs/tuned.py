@@ -27,8 +27,8 @@ from superarm.arrays import (
     with_rows_counted,
 )
 from superarm.beliefs.changes import last_rows
-from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
-from superarm.beliefs.evidence import pooled, says_nothing, summary_of_rows
+from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merged_stats, sizes
+from superarm.beliefs.evidence import pooled, summary_of_rows
 from superarm.beliefs.linear import (
     FactoredModel,
     block_of,
@@ -37,7 +37,7 @@ from superarm.beliefs.linear import (
     only_counted,
     with_block,
 )
-from superarm.beliefs.scales import best_scales, refit_where, require_squares
+from superarm.beliefs.scales import best_scales_of_rows, refit_where, require_squares
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Block
 
@@ -54,6 +54,17 @@ class Tuned(NamedTuple):
     lam: Array  # (*B,)
     sigma: Array  # (*B,)
     t: Array  # (*B,) int, episodes
+
+
+class Prior(NamedTuple):
+    """What the prior stds of θ follow, but for λ."""
+
+    sizes: Sizes
+    level: Array  # the prior std of what a constant column adds
+
+    def stds(self, lam: Array) -> Array:
+        """The prior stds of θ: (d,)."""
+        return self.sizes.stds(lam, self.level)
 
 
 def with_rows(data: Array, feedback: Feedback) -> Block:
@@ -113,7 +124,7 @@ class TunedModel(FactoredModel):
         lam = full(batch, scales["lam"], like)
         nothing = full(batch, 0.0, like)
         columns = column_stats(problem.Phi)
-        spread = self._spread(columns, lam, full(batch, LEVEL, like))
+        spread = self._sizes(columns).stds(lam, full(batch, LEVEL, like))
         return Tuned(
             *gaussian.prior(problem.d, spread, batch, like),
             data=gaussian.no_rows(problem.d, batch, like),
@@ -125,9 +136,9 @@ class TunedModel(FactoredModel):
             t=full(batch, 0, like),
         )
 
-    def _spread(self, columns: Array, lam: Array, level: Array) -> Array:
-        """The prior stds of θ: (*B, d)."""
-        return prior_stds(columns, lam, level, equal="lam" in self.known)
+    def _sizes(self, columns: Array) -> Sizes:
+        """What coefficients are relative to; a λ that is known is that of all."""
+        return equal_sizes(columns) if "lam" in self.known else sizes(columns)
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """Algorithm 1 at the present scales, and at times the choice of new ones."""
@@ -201,28 +212,22 @@ class TunedModel(FactoredModel):
         """A single belief made anew from its rows, at the best scales if each of the factors of
         [φ w], of so many rows, has a θ of its own.
         """
-        level = self._level(belief)
-        unit = np.ones(belief.data.shape[-1])
-        flat = None
-        if "lam" not in self.known:
-            unit[:-1] = self._spread(belief.columns, full((), 1.0), level)
-            constant = is_level(belief.columns)
-            if constant.any():
-                flat = int(constant.argmax())
+        prior = self._prior_of(belief)
+        unit = np.append(prior.stds(full((), 1.0)), 1.0)
+        constant = prior.sizes.constant
+        flat = int(constant.argmax()) if constant.any() else None
         summaries = [
             summary_of_rows(one * unit, n, flat) for one, n in zip(data, rows, strict=True)
         ]
-        summary = pooled(summaries)
-        if says_nothing(summary):
-            return self._made(belief, belief.lam, belief.sigma, level)
-        lam, sigma, _ = best_scales(summary, self.size, **self.known, tau=0.0)
-        return self._made(belief, np.asarray(lam), np.asarray(sigma), level)
+        found = best_scales_of_rows(pooled(summaries), self.size, **self.known)
+        if found is None:
+            return self._made(belief, belief.lam, belief.sigma, prior)
+        lam, sigma = map(np.asarray, found)
+        return self._made(belief, lam, sigma, prior)
 
-    def _made(self, belief: Any, lam: Array, sigma: Array, level: Array) -> Any:
-        """A single belief made anew from its rows, at these scales, and with this prior std of what
-        a constant column adds.
-        """
-        spread = self._spread(belief.columns, lam, level)
+    def _made(self, belief: Any, lam: Array, sigma: Array, prior: Prior) -> Any:
+        """A single belief made anew from its rows, at these scales."""
+        spread = prior.stds(lam)
         start = gaussian.prior(len(spread), spread)
         anew = gaussian.absorb(start, belief.data, belief.rows, float(sigma))
         return belief._replace(
@@ -233,9 +238,13 @@ class TunedModel(FactoredModel):
             sigma=sigma,
         )
 
-    def _level(self, belief: Any) -> Array:
+    def _prior_of(self, belief: Any) -> Prior:
+        """What the prior stds of θ follow in a single belief."""
+        of = self._sizes(belief.columns)
+        return Prior(of, self._level(belief, of.constant))
+
+    def _level(self, belief: Any, constant: Array) -> Array:
         """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
-        constant = is_level(belief.columns)
         squares = (belief.data**2).sum(-2)
         if not constant.any() or squares[-1] == 0:
             return full((), LEVEL)
@@ -271,7 +280,7 @@ class TunedModel(FactoredModel):
         """The belief made anew with a prior that follows the columns of new items too."""
         columns = joined_stats(belief.columns, column_stats(rows))
         known = belief._replace(columns=columns)
-        return self._made(known, belief.lam, belief.sigma, self._level(known))
+        return self._made(known, belief.lam, belief.sigma, self._prior_of(known))
 
     def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
         """The fields of a belief from a file; those of before columns were kept had one λ."""
