@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from superarm.arrays import as_float64, is_steep, nonzero_rows, with_column
+from superarm.arrays import as_float64, is_steep, log, nonzero_rows, with_column
 from superarm.arrays.added import Added, require_finite
 
 Tensor: TypeAlias = Any
@@ -43,10 +43,10 @@ def added_rows(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) ->
     where rows φ of zeros are padding.
     """
     present = nonzero_rows(Phi)
-    each = torch.as_tensor(noise, dtype=torch.float64, device=w.device)
-    logs = torch.where(present, each.log(), 0.0)
-    rows = with_column(Phi, w, each)
-    return Added(_with_rows(factor, rows, present), present.sum(-1), logs.sum(-1))
+    added = _with_rows(factor, with_column(Phi, w, noise), present)
+    counted = as_float64(present)
+    logs = counted * log(noise)
+    return Added(added, counted.sum(-1), logs.sum(-1))
 
 
 def stacked_rows(factor: Tensor, rows: Tensor) -> Tensor:
