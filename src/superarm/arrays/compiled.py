@@ -61,8 +61,9 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def compiled_sums(function: Callable[P, T]) -> Callable[P, T]:
-    """As `compiled`, but its sums may be added up in any order, as in vector registers: so they
-    round as sums of BLAS do, from machine to machine in different ways.
+    """As `compiled`, but its sums may be added up in any order, and of products that were not
+    rounded, as in vector registers: so they round as sums of BLAS do, from machine to machine in
+    different ways. Others of its kind that it calls become parts of it before it is compiled.
     """
     return _compiled(function, in_order=False)
 
@@ -87,6 +88,7 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
             nogil=True,
             parallel=parallel,
             fastmath=set() if in_order else {"reassoc", "contract"},
+            inline="always" if part and not in_order else "never",
             no_cpython_wrapper=part,
             no_cfunc_wrapper=True,
         )

@@ -275,52 +275,43 @@ def _reflection(F: Array, x: Array, m: int, j: int, squares: float) -> tuple[flo
 @compiled_sums
 def _reflect_one(F: Array, block: Array, m: int, j: int, k: int, by: Pair) -> None:
     """Apply the reflections of columns j and j+1 to column k."""
-    x = block[j]
-    y = block[j + 1]
-    t = block[k]
     p = 0.0
     q = 0.0
     for i in range(m):
-        p += x[i] * t[i]
-        q += y[i] * t[i]
+        p += block[j, i] * block[k, i]
+        q += block[j + 1, i] * block[k, i]
     c, e = _shares(F, j, k, p, q, by)
     for i in range(m):
-        t[i] -= c * x[i] + e * y[i]
+        block[k, i] -= c * block[j, i] + e * block[j + 1, i]
 
 
 @compiled_sums
 def _reflect_four(F: Array, block: Array, m: int, j: int, k: int, by: Pair) -> None:
     """Apply the reflections of columns j and j+1 to four columns from k on."""
-    x = block[j]
-    y = block[j + 1]
-    t0 = block[k]
-    t1 = block[k + 1]
-    t2 = block[k + 2]
-    t3 = block[k + 3]
     p0 = p1 = p2 = p3 = 0.0
     q0 = q1 = q2 = q3 = 0.0
     for i in range(m):
-        v = x[i]
-        z = y[i]
-        p0 += v * t0[i]
-        q0 += z * t0[i]
-        p1 += v * t1[i]
-        q1 += z * t1[i]
-        p2 += v * t2[i]
-        q2 += z * t2[i]
-        p3 += v * t3[i]
-        q3 += z * t3[i]
+        v = block[j, i]
+        z = block[j + 1, i]
+        p0 += v * block[k, i]
+        q0 += z * block[k, i]
+        p1 += v * block[k + 1, i]
+        q1 += z * block[k + 1, i]
+        p2 += v * block[k + 2, i]
+        q2 += z * block[k + 2, i]
+        p3 += v * block[k + 3, i]
+        q3 += z * block[k + 3, i]
     c0, e0 = _shares(F, j, k, p0, q0, by)
     c1, e1 = _shares(F, j, k + 1, p1, q1, by)
     c2, e2 = _shares(F, j, k + 2, p2, q2, by)
     c3, e3 = _shares(F, j, k + 3, p3, q3, by)
     for i in range(m):
-        v = x[i]
-        z = y[i]
-        t0[i] -= c0 * v + e0 * z
-        t1[i] -= c1 * v + e1 * z
-        t2[i] -= c2 * v + e2 * z
-        t3[i] -= c3 * v + e3 * z
+        v = block[j, i]
+        z = block[j + 1, i]
+        block[k, i] -= c0 * v + e0 * z
+        block[k + 1, i] -= c1 * v + e1 * z
+        block[k + 2, i] -= c2 * v + e2 * z
+        block[k + 3, i] -= c3 * v + e3 * z
 
 
 @compiled_sums
