@@ -59,7 +59,7 @@ def _summed(statistics: Statistics, importance: Any, n: int) -> Shown:
 
 def _feedback(state: State, A: Array, rows: Array, of: Shown) -> Feedback:
     """What items with these feature rows showed; statistics only if the model learns from them."""
-    feedback = Feedback(A, rows, of.w, of.importance, 1, of.times, of.within)
+    feedback = Feedback(A, rows, of.w, of.importance, times=of.times, within=of.within)
     if feedback.is_summed and not getattr(state.learner.model, "statistics", False):
         raise ParameterError(
             f"{type(state.learner).__name__} cannot learn from statistics: its model has no "

@@ -125,18 +125,21 @@ def best_of_grid(x: Array, free: Array, low: Array, high: Array, of: Weights) ->
     at = start.copy()
     for i in range(GRID):
         log_ratio = i / 2 - GRID / 4
-        if free[0] and free[1]:
+        left = 0.0
+        log_det = 0.0
+        found = free[0] and free[1]
+        if found:
             left, log_det = _at_ratio(math.exp(2 * log_ratio), of)
             at[1] = math.log(max(left, LEAST) / of.rows) / 2
             at[0] = at[1] + log_ratio
         else:
             at[0] = log_ratio if free[0] else start[0]
             at[1] = log_ratio if free[1] else start[1]
-        bounded_lam = min(max(at[0], low[0]), high[0])
-        bounded_sigma = min(max(at[1], low[1]), high[1])
-        if not (free[0] and free[1]) or bounded_lam != at[0] or bounded_sigma != at[1]:
-            at[0] = bounded_lam
-            at[1] = bounded_sigma
+        for k in range(2):
+            if not low[k] <= at[k] <= high[k]:
+                at[k] = min(max(at[k], low[k]), high[k])
+                found = False
+        if not found:
             left, log_det = _at_ratio(math.exp(2 * (at[0] - at[1])), of)
         value = _value(at, free, left, log_det, of)
         if value < least:
