@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from superarm import arrays
 from superarm.arrays.reflections import LANES, ROWS, WIDEST
-from superarm.errors import NumericalError
+from superarm.errors import FeaturesError, NumericalError
 
 
 def triangle_of(rows):
@@ -177,3 +177,20 @@ def test_nothing_is_lost_beside_80_digits():
         found = arrays.added_rows(np.zeros((4, 4)), given_rows, w, 1.0).factor
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(np.diagonal(found), np.diagonal(expected), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("factor", "Phi", "w", "noise"),
+    [
+        (np.eye(5), np.ones((3, 40)), np.ones(3), 1.0),
+        (np.eye(5), np.ones((3, 2)), np.ones(3), 1.0),
+        (np.eye(3), np.ones((3, 2)), np.ones(4), 1.0),
+        (np.eye(3), np.ones((3, 2)), np.ones(3), np.ones(2)),
+        (np.zeros((2, 3, 3)), np.ones((3, 2)), np.ones(3), 1.0),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused_before_any_kernel_runs(factor, Phi, w, noise):
+    with pytest.raises(FeaturesError, match="these rows go with"):
+        arrays.added_rows(factor, Phi, w, noise)
+    with pytest.raises(FeaturesError, match="these rows go with"):
+        arrays.stacked_rows(factor, Phi)

@@ -192,6 +192,20 @@ def test_clicks_at_a_scale_of_their_own(tmp_path):
     agent.observe(agent.choose(), [1, 0, 1])
 
 
+def test_few_clicks_leave_the_scale_as_it_was(tmp_path):
+    """As an agent leaves it, until there are enough of them."""
+    X, w = table(1000, 0, clicks=True)
+    rare = np.zeros_like(w)
+    rare[np.flatnonzero(w)[:20]] = 1.0
+    write(tmp_path, "day.parquet", X, rare)
+    learner = CombLinTS(link="logit")
+    learned = learn_from(
+        f"{tmp_path}/*.parquet", features=["one", "taste"], weight="w", learner=learner
+    )
+    assert float(learned.belief.lam) == 1.0
+    assert float(learned.belief.clicked) == 20
+
+
 @pytest.mark.parametrize("labels", ["text", "numbers"])
 @pytest.mark.parametrize("learner", [CombMixTS(), CombMixTS(lam=1.0, sigma=0.3, tau=0.2)])
 def test_items_with_deviations(tmp_path, learner, labels):

@@ -19,7 +19,7 @@ from superarm.arrays.compiled import for_kernels
 from superarm.arrays.kinds import Array, or_torch
 from superarm.arrays.numpy import rows_per_part
 from superarm.arrays.reflections import WIDEST, reflect_rows
-from superarm.errors import NumericalError
+from superarm.errors import FeaturesError, NumericalError
 
 FLOAT64 = np.dtype(np.float64)
 
@@ -48,16 +48,21 @@ def added_rows(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Add
         >>> int(added.rows)
         2
     """
+    K, d = Phi.shape[-2:]
     batch = Phi.shape[:-2]
     each = np.array(noise, dtype=FLOAT64, ndmin=1)
     if each.shape[:-1] != batch:
         each = np.broadcast_to(each, (*batch, each.shape[-1]))
+    # kernels do not look where an array ends
+    _require_shape("factor", factor, (*batch, d + 1, d + 1))
+    _require_shape("weights", w, (*batch, K))
+    _require_shape("noise", each, (*batch, 1 if each.shape[-1] == 1 else K))
     start = _plain(factor.mT)
     if _is_plain(Phi):
         return _added(start, Phi, w, each)
     added = Added(start.mT, np.zeros(batch), np.zeros(batch))
     step = rows_per_part(Phi)
-    for first in range(0, Phi.shape[-2], step):
+    for first in range(0, K, step):
         part = slice(first, first + step)
         some = each if each.shape[-1] == 1 else each[..., part]
         more = _added(added.factor.mT, _plain(Phi[..., part, :]), w[..., part], some)
@@ -75,9 +80,15 @@ def stacked_rows(factor: Array, rows: Array) -> Array:
         array([[5., 0.],
                [0., 3.]])
     """
-    batch = rows.shape[:-2]
+    *batch, _, D = rows.shape
+    _require_shape("factor", factor, (*batch, D, D))
     nothing = np.empty((*batch, 0))
     return _added(_plain(factor.mT), _plain(rows), nothing, np.ones((*batch, 1))).factor
+
+
+def _require_shape(what: str, x: Array, shape: tuple[int, ...]) -> None:
+    if x.shape != shape:
+        raise FeaturesError(f"these rows go with {what} of shape {shape}, not {x.shape}")
 
 
 def _is_plain(x: Array) -> bool:

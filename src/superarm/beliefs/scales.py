@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, to_numpy
+from superarm.arrays import Array, as_like, is_tensor, to_numpy
 from superarm.beliefs.descent import Rows, Weights, best_of_grid, descend, scales_of_rows
 from superarm.beliefs.evidence import (
     LARGEST,
@@ -330,7 +330,7 @@ def refit_where(
     """The batch of beliefs with `refit(entry, its index)` in place of the entries that are due."""
     if not due.any():
         return belief
-    if not due.shape:  # a single belief, which is an entry of its own
+    if not due.shape and not is_tensor(due):  # a single belief, which is an entry of its own
         return refit(belief, ())
     arrays = [to_numpy(x).copy("K") for x in belief]
     for at in np.argwhere(to_numpy(due)):

@@ -366,7 +366,7 @@ def _with_clicks(model: Any, start: Any, of: Clicks) -> Any:
         t=start.t + 1,
     )
     if min(views.clicked, views.rows - views.clicked) < ENOUGH:
-        return model._made(known, known.lam, known.sigma)
+        return model._made(known, known.lam, known.sigma, model._prior_of(known))
     return model.pooled(known, [known.data], [float(known.rows)])
 
 
