@@ -155,3 +155,57 @@ def test_ray_is_imported_only_when_asked_for():
         "assert 'ray' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+CONNECTIONS = """
+import ray
+from superarm.errors import ClusterError
+from superarm.simulation.engine import engine
+
+first, second = engine("ray", workers=1), engine("ray", workers=1)
+with first:
+    second.__enter__()
+assert ray.is_initialized()  # the second still needs it
+assert sorted(second.map(pow, [(2, 3)])) == [(0, 8)]
+second.__exit__(None, None, None)
+assert not ray.is_initialized()
+second.__exit__(None, None, None)  # twice is no more than once
+
+with engine("ray", workers=1) as third:
+    first.__exit__(None, None, None)  # which has nothing to do with it
+    place = third.place(list, (1, 2))
+    assert third.ask([place], "count", [(1,)]) == [1]
+    ray.shutdown()
+    try:
+        third.ask([place], "count", [(1,)])
+    except ClusterError as error:
+        assert "connection to Ray was ended" in str(error)
+    else:
+        raise AssertionError
+    assert not ray.is_initialized()  # and none was started in its place
+
+ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+with engine("ray"):
+    pass
+assert ray.is_initialized()  # it is not ours to end
+"""
+
+
+def test_a_connection_lasts_as_long_as_anybody_needs_it(ray):
+    done = subprocess.run([sys.executable, "-c", CONNECTIONS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cluster", "workers", "says"),
+    [(5, None, "cluster must be"), (None, "2", "workers must be"), (None, 1.5, "workers must be")],
+)
+def test_what_is_no_engine(cluster, workers, says):
+    with pytest.raises(ParameterError, match=says):
+        engine(cluster, workers)
+
+
+@pytest.mark.parametrize("host", ["host..x", "x" * 70])
+def test_names_that_no_machine_can_have(host):
+    with pytest.raises(ClusterError, match="nothing answers at"):
+        nodes.require_reachable(f"{host}:6379")

@@ -14,12 +14,14 @@ from superarm import (
     Greedy,
     Population,
     Quota,
+    Statistics,
     TopK,
     fit_scales,
     gaussian,
 )
 from superarm.arrays.packed import absorb_rows, packed_size, unpacked
 from superarm.errors import (
+    ClusterError,
     FeaturesError,
     FileError,
     ItemsError,
@@ -193,10 +195,11 @@ def test_files_that_are_none(tmp_path):
         Population.load(tmp_path / "cut", oracle=TopK(K))
     with pytest.raises(FileError, match="an agent is needed"):
         Agent.load(tmp_path / "population", oracle=TopK(K))
-    population.observe([object()], [[1]], [[0.5]])
-    with pytest.raises(ItemsError, match="ids of items must be"):
-        population.save(tmp_path / "population")
-    assert (tmp_path / "population").read_bytes() == whole
+    loaded = Population.load(tmp_path / "population", oracle=TopK(K))
+    with pytest.raises(ItemsError, match="ids of users are text here, not whole numbers"):
+        loaded.observe([1], [[1]], [[0.5]])
+    with pytest.raises(ParameterError, match="seed"):
+        Population.load(tmp_path / "population", oracle=TopK(K), seed="saved")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +207,16 @@ def test_files_that_are_none(tmp_path):
     [
         (("a", [[1]], [[1.0]]), ItemsError, "list of ids"),
         ((7, [[1]], [[1.0]]), ItemsError, "list of ids"),
-        (([["a"]], [[1]], [[1.0]]), ItemsError, "other keys"),
+        (([["a"]], [[1]], [[1.0]]), ItemsError, "ids of users must be .*, got list"),
+        (({"a"}, [[1]], [[1.0]]), ItemsError, "list of ids"),
+        (([object()], [[1]], [[1.0]]), ItemsError, "ids of users must be .*, got object"),
+        (([float("nan")], [[1]], [[1.0]]), ItemsError, "ids of users must be .*, got float"),
+        (([True], [[1]], [[1.0]]), ItemsError, "ids of users must be .*, got bool"),
+        (([None], [[1]], [[1.0]]), ItemsError, "ids of users must be .*, got NoneType"),
+        ((["b", 1], [[1], [2]], [[1.0], [1.0]]), ItemsError, "ids of users must be"),
+        (([7], [[1]], [[1.0]]), ItemsError, "ids of users are text here"),
+        ((np.ma.array([1], mask=[True]), [[1]], [[1.0]]), ItemsError, "masked"),
+        ((["a"], [[1, 2, 3]], [Statistics(5, 2.0, 1.5)]), WeightsError, "statistics"),
         ((["a", "b"], [[1]], [[1.0]]), ItemsError, "as many lists of items"),
         ((["a"], [[1]], [1.0, 2.0]), ItemsError, "as many lists of weights"),
         ((["a"], [[L]], [[1.0]]), ItemsError, "not one of"),
@@ -275,3 +287,31 @@ def test_packed_triangles_are_lapacks():
         size = np.abs(expected).max(0)
         gram = factor.T @ factor, expected.T @ expected
         assert (np.abs(gram[0] - gram[1]) <= 1e-12 * np.outer(size, size) + 1e-300).all()
+
+
+def test_users_of_whom_nothing_was_seen_are_not_kept():
+    population = make()
+    population.observe(["a", "b"], [[], [1]], [[], [0.5]])
+    assert population.users == ["b"]
+    population.observe(["a"], [[]], [[]])
+    assert population.users == ["b"]
+
+
+def test_what_was_closed_says_so():
+    population = make()
+    population.observe(["a"], [[1]], [[0.5]])
+    population.close()
+    population.close()
+    for call in (
+        lambda: population.choose(["a"]),
+        lambda: population.observe(["a"], [[1]], [[0.5]]),
+        lambda: population.users,
+        lambda: population.belief("a"),
+    ):
+        with pytest.raises(ClusterError, match="was closed"):
+            call()
+
+
+def test_features_of_other_dimensions():
+    with pytest.raises(FeaturesError, match="2-D"):
+        make(features=np.ones((2, 3, 4)))

@@ -129,7 +129,8 @@ examples:
     parser.add_argument(
         "--cluster",
         metavar="ADDRESS",
-        help="play on the Ray cluster there, such as 10.0.0.1:6379 (needs superarm[cluster])",
+        help="play on the Ray cluster there, such as 10.0.0.1:6379, or 'ray' for one on this "
+        "machine (needs superarm[cluster])",
     )
     _add_common(parser)
     _add_longest_path(parser)

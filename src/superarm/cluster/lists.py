@@ -1,13 +1,19 @@
 """Lists of many users: ids, and what each of them was shown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from superarm.agent.catalogue import Catalogue
+from superarm.agent.ids import KINDS, WANTED, kind
 from superarm.arrays import Array
-from superarm.checks import as_numbers
+from superarm.beliefs.deviations import repeats
+from superarm.beliefs.scales import require_squares
+from superarm.checks import as_numbers, unmasked
+from superarm.contracts import Statistics
 from superarm.errors import ItemsError, WeightsError
+from superarm.oracles.base import padded
 
 
 class Lists(NamedTuple):
@@ -18,15 +24,52 @@ class Lists(NamedTuple):
 
 
 def listed_users(users: Any) -> list[Any]:
-    """Ids of users as a list; what cannot be a key is refused."""
-    if isinstance(users, str | bytes) or not hasattr(users, "__len__"):
+    """Ids of users as a list, in their order; they are of the kinds that ids of items are."""
+    if isinstance(users, str | bytes | Set) or not hasattr(users, "__len__"):
         raise ItemsError(f"users must be a list of ids, got {users!r:.100}")
-    listed: list[Any] = users.tolist() if hasattr(users, "tolist") else list(users)
     try:
-        hash(tuple(listed))
-    except TypeError as error:
-        raise ItemsError(f"ids of users must be text, numbers or other keys ({error})") from error
+        given = unmasked(users)
+    except ValueError as error:
+        raise ItemsError(f"users must be known ({error})") from error
+    listed: list[Any] = given.tolist() if hasattr(given, "tolist") else list(given)
+    kind_of_users(listed)
     return listed
+
+
+def kind_of_users(users: list[Any]) -> str | None:
+    """What the ids of users are, in words; None if there are none."""
+    types = set(map(type, users))
+    some = users[:1] if len(types) == 1 and types <= {int, str} else users
+    kinds = {kind(user) for user in some}
+    if len(kinds) > 1 or not kinds <= set(KINDS):
+        raise ItemsError(f"ids of users must be {WANTED}, got {', '.join(sorted(kinds))}")
+    return kinds.pop() if kinds else None
+
+
+def observed_lists(catalogue: Catalogue, n: int, items: Any, weights: Any) -> Lists:
+    """What was observed of n users: lists of ids and of weights, checked."""
+    for what, given in (("items", items), ("weights", weights)):
+        if not isinstance(given, Sequence | np.ndarray) or len(given) != n:
+            raise ItemsError(f"{n} users need as many lists of {what}, got {given!r:.100}")
+    A = _positions(catalogue, items)
+    chosen = A >= 0
+    if repeats(A):
+        raise ItemsError("an item is there twice for one user: give each once")
+    w = np.zeros(A.shape)
+    w[chosen] = joined_weights(weights, chosen.sum(-1))
+    require_squares(w)
+    return Lists(A, w)
+
+
+def _positions(catalogue: Catalogue, items: Any) -> Array:
+    """Lists of ids as positions (n, K), -1 pads."""
+    given = as_matrix(items) if catalogue.plain else None
+    if given is not None and given.dtype.kind in "iu":
+        inside = (given >= 0) & (given < catalogue.L)
+        if not inside.all():
+            raise ItemsError(f"item {given[~inside][0]} is not one of the {catalogue.L} items")
+        return given.astype(np.int64)
+    return padded([catalogue.positions(row) for row in items])
 
 
 def as_matrix(lists: Any) -> Array | None:
@@ -43,6 +86,8 @@ def as_matrix(lists: Any) -> Array | None:
 
 def joined_weights(weights: Any, lengths: Array) -> Array:
     """The weights of all users in one row, so many of each."""
+    if not isinstance(weights, np.ndarray) and any(isinstance(x, Statistics) for x in weights):
+        raise WeightsError("a population learns from weights, not from statistics of them")
     try:
         given = as_matrix(weights)
         lists = [as_numbers(row) for row in weights] if given is None else as_numbers(given)

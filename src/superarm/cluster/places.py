@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from superarm.errors import ClusterError
 from superarm.simulation.engine import engine
 
 
@@ -81,6 +82,7 @@ class Places:
         self._state = state
         self._versions = [0] * len(arguments)
         self._things: list[Any] = []
+        self._closed = False
         self._entered = engine(cluster)
         self._engine = self._entered.__enter__()
         try:
@@ -93,8 +95,11 @@ class Places:
         return len(self._versions)
 
     def close(self) -> None:
-        """Let go of the things, and of the cluster if it was connected to here."""
+        """Let go of the things, and of the cluster if nobody else here uses it. They cannot be
+        asked any more.
+        """
         self._things = []
+        self._closed = True
         self._entered.__exit__(None, None, None)
 
     def share(self, thing: Any) -> Any:
@@ -136,6 +141,8 @@ class Places:
         return answers
 
     def _sent(self, how: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
+        if self._closed:
+            raise ClusterError("this was closed: make it anew, or load it from its file")
         things = [self._things[i] for i in calls]
         answers = self._engine.ask(things, how, list(calls.values()))
         return dict(zip(calls, answers, strict=True))

@@ -19,7 +19,7 @@ a θ of their own: log p(w) = Σ_u log p(w_u).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Self
@@ -29,14 +29,18 @@ import numpy as np
 from superarm import gaussian
 from superarm.agent.catalogue import Catalogue
 from superarm.agent.ids import objects
+from superarm.agent.kept import generator
 from superarm.arrays import Array, normal
 from superarm.arrays.packed import packed_size
-from superarm.beliefs.deviations import repeats
 from superarm.beliefs.scales import require_squares
 from superarm.beliefs.tuned import TunedModel, doubled
 from superarm.checks import check_features, is_real, require_count
 from superarm.cluster import saving
-from superarm.cluster.lists import Lists, as_matrix, joined_weights, listed_users
+from superarm.cluster.lists import (
+    kind_of_users,
+    listed_users,
+    observed_lists,
+)
 from superarm.cluster.places import Places
 from superarm.cluster.users import (
     FITTED,
@@ -55,10 +59,10 @@ from superarm.cluster.users import (
 )
 from superarm.contexts import as_table
 from superarm.contracts import Learner, Problem, require_learner
-from superarm.errors import ClusterError, ItemsError, MaskError, ParameterError
+from superarm.errors import ClusterError, FeaturesError, ItemsError, MaskError, ParameterError
 from superarm.files import PathLike
 from superarm.gaussian import Gaussian
-from superarm.oracles.base import as_oracle, is_full, padded
+from superarm.oracles.base import as_oracle, is_full
 
 NOTHING = np.empty(0, np.int64)
 LOGGED = 2**20
@@ -81,8 +85,9 @@ class Population:
         shards: how many to deal the users to, by a hash of their ids.
         cluster: the Ray cluster of the shards, by its address, or "ray"; None for this process.
 
-    Ids of users are any keys of a dictionary. For users never seen, it chooses by what is known of
-    all; they are kept once observed. A million users with d=20 take 1.85 GB.
+    Ids of users are all whole numbers, all text, all UUIDs or all tuples of such. For users never
+    seen, it chooses by what is known of all; they are kept once observed. A million users with d=20
+    take 1.85 GB.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Population, TopK
@@ -115,6 +120,8 @@ class Population:
         require_linear(learner)
         table = as_table(features)
         Phi = np.ascontiguousarray(check_features(table.values), np.float64)
+        if Phi.ndim != 2:
+            raise FeaturesError(f"features must be 2-D, (items, features), got shape {Phi.shape}")
         worth = Phi.shape[1] if worth is None else worth
         if not (is_real(worth) and 0 <= worth < math.inf):
             raise ParameterError(f"worth must be a number of rows, 0 or more, got {worth!r}")
@@ -122,11 +129,12 @@ class Population:
         require_count(shards=shards)
         self.learner = learner
         self.worth = float(worth)
-        self.rng = np.random.default_rng(seed)
+        self.rng = generator(seed)
         self.catalogue = Catalogue(table.ids if items is None else items, len(Phi), table.names)
         self.problem = Problem(Phi, as_oracle(oracle))
         self._Phi = Phi
         self._scales = self._first_scales()
+        self._kind: str | None = None  # of the ids of users
         self._due = False  # whether there is enough more than before to choose scales anew
         self._started: Array | None = None
         nothing = np.zeros((self.problem.d + 1, self.problem.d + 1))
@@ -270,8 +278,14 @@ class Population:
             weights: one number per item, likewise.
         """
         listed = listed_users(users)
-        A, w = self._checked(listed, items, weights)
-        every = objects(listed)
+        kind = kind_of_users(listed)
+        if self._kind not in (None, kind) and kind is not None:
+            raise ItemsError(f"ids of users are {self._kind} here, not {kind}")
+        A, w = observed_lists(self.catalogue, len(listed), items, weights)
+        seen = (A >= 0).any(-1)
+        every = objects(listed)[seen]
+        A = A[seen]
+        w = w[seen]
         calls = {}
         for i, mine in self._dealt(every).items():
             calls[i] = (Seen(every[mine].tolist(), A[mine], w[mine]),)
@@ -280,6 +294,7 @@ class Population:
             self._totals[i] = total
             if self._kept is not None:
                 self._kept[i].add(*calls[i])
+        self._kind = self._kind or kind
         self._count()
         with suppress(ClusterError):  # it was observed, and to do this in the next call will do
             self._choose_scales()
@@ -372,6 +387,7 @@ class Population:
         self._all = total_of(self._totals)
         self._scales = scales
         self._started = None
+        self._kind = kind_of_users(known.users)
 
     # --- users and items --------------------------------------------------------------------------
 
@@ -385,35 +401,6 @@ class Population:
                 f"got {available.dtype} of shape {available.shape}"
             )
         return available
-
-    def _checked(self, users: list[Any], items: Any, weights: Any) -> Lists:
-        """What was observed, as positions and weights (n, K), -1 pads."""
-        for what, given in (("items", items), ("weights", weights)):
-            if not isinstance(given, Sequence | np.ndarray) or len(given) != len(users):
-                raise ItemsError(
-                    f"{len(users)} users need as many lists of {what}, got {given!r:.100}"
-                )
-        A = self._positions(items)
-        chosen = A >= 0
-        lengths = chosen.sum(-1)
-        if repeats(A):
-            raise ItemsError("an item is there twice for one user: give each once")
-        w = np.zeros(A.shape)
-        w[chosen] = joined_weights(weights, lengths)
-        require_squares(w)
-        return Lists(A, w)
-
-    def _positions(self, items: Any) -> Array:
-        """Lists of ids as positions (n, K), -1 pads."""
-        given = as_matrix(items) if self.catalogue.plain else None
-        if given is not None and given.dtype.kind in "iu":
-            inside = (given >= 0) & (given < self.problem.L)
-            if not inside.all():
-                raise ItemsError(
-                    f"item {given[~inside][0]} is not one of the {self.problem.L} items"
-                )
-            return given.astype(np.int64)
-        return padded([self.catalogue.positions(row) for row in items])
 
     # --- files ------------------------------------------------------------------------------------
 

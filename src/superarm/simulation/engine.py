@@ -12,6 +12,7 @@ cores, and rounding is the same on any number of them.
 
 import math
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -21,6 +22,7 @@ from typing import Any, Protocol, Self, TypeAlias
 from threadpoolctl import threadpool_limits
 
 from superarm.arrays.pools import one_blas_thread
+from superarm.checks import is_whole
 from superarm.errors import ClusterError, ParameterError
 from superarm.simulation import nodes
 from superarm.simulation.progress import speaking
@@ -71,9 +73,15 @@ def engine(
     ...     sorted(local.map(pow, [(2, 3), (3, 2)]))
     [(0, 8), (1, 9)]
     """
+    if workers is not None and not is_whole(workers):
+        raise ParameterError(f"workers must be a number of processes, got {workers!r}")
     if workers == 0:
         raise ParameterError(
             "workers must not be 0: give a number of processes, or -1 for one per core"
+        )
+    if not isinstance(cluster, str | None):
+        raise ParameterError(
+            f"cluster must be 'ray', 'auto' or an address such as '10.0.0.1:6379', got {cluster!r}"
         )
     return Local(workers) if cluster is None else Ray(cluster, workers, pieces)
 
@@ -167,6 +175,18 @@ def _piece(home: int, i: int, function: Callable[..., Any], call: Sequence[Any])
 # --- a cluster ------------------------------------------------------------------------------------
 
 
+class _Connection:
+    """The connection to Ray, of which a process has one: who opened it, and how many use it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.ours: str | None = None  # the job that was connected here
+        self.users = 0
+
+
+_connection = _Connection()
+
+
 class Ray:
     """A Ray cluster. It is connected to when the engine is entered, and its nodes are checked: they
     must have the same versions as this machine.
@@ -179,15 +199,20 @@ class Ray:
         self.ray = nodes.import_ray()
         self.settings: dict[str, Any] = {}
         self.kept: list[Any] = []
+        self.job: str | None = None
         self.cores = 1
         self.looked = -math.inf
 
     def __enter__(self) -> Self:
-        self.mine = not self.ray.is_initialized()
-        if self.mine:
-            self._connect()
-        else:
-            self._require_connected()
+        with _connection.lock:
+            if self.ray.is_initialized():
+                self._require_connected()
+            else:
+                self._connect()
+                _connection.ours = self._job()
+                _connection.users = 0
+            _connection.users += 1
+        self.job = self._job()
         try:
             found = nodes.checked_nodes(self.ray)
         except BaseException:
@@ -197,8 +222,24 @@ class Ray:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.mine:
-            self.ray.shutdown()
+        with _connection.lock:
+            if self.job is None or self.job != self._job():
+                return  # left before, or somebody else has ended the connection
+            self.job = None
+            _connection.users -= 1
+            if _connection.ours == self._job() and not _connection.users:
+                self.ray.shutdown()
+
+    def _job(self) -> str | None:
+        """What Ray calls the present connection; None if there is none."""
+        if not self.ray.is_initialized():
+            return None
+        return str(self.ray.get_runtime_context().get_job_id())
+
+    def _require_open(self) -> None:
+        """Refuse to go on without the connection: Ray would start a cluster of its own."""
+        if not self.ray.is_initialized():
+            raise ClusterError("the connection to Ray was ended: make this anew, or load it")
 
     def _connect(self) -> None:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
@@ -234,6 +275,7 @@ class Ray:
 
     def share(self, thing: Any) -> Any:
         """A reference to the thing, which is put into the cluster's memory."""
+        self._require_open()
         return self.ray.put(thing)
 
     def place(self, make: Callable[..., Any], *arguments: Any) -> Any:
@@ -247,6 +289,7 @@ class Ray:
 
     def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
         """What a method of each of the things returns, all at the same time."""
+        self._require_open()
         pairs = zip(places, calls, strict=True)
         asked = [one.ask.remote(method, *call) for one, call in pairs]
         found: list[Any] = nodes.fetched(self.ray, asked)

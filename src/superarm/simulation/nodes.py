@@ -29,6 +29,7 @@ def versions(device: str | None = None) -> dict[str, str]:
         "superarm": __version__,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
+        "numba": importlib.metadata.version("numba"),
         "python": platform.python_version(),
     }
     if device is not None:
@@ -71,7 +72,7 @@ def require_reachable(address: str) -> None:
         )
     try:
         socket.create_connection((host, int(port)), PATIENCE).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for what cannot be a name
         raise ClusterError(
             f"nothing answers at {address} ({error}): is Ray started there, with "
             "`ray start --head --port=...`, and may this machine reach it?"
@@ -114,9 +115,14 @@ def _installed() -> Callable[[], dict[str, str]]:
 
     def installed() -> dict[str, str]:
         import importlib
+        import importlib.metadata
         import platform
 
         found = {"python": platform.python_version()}
+        try:  # without importing it, which takes long
+            found["numba"] = importlib.metadata.version("numba")
+        except ImportError as error:
+            found["numba"] = f"cannot be found: {error}"
         for name, module in (
             ("superarm", "superarm.version"),
             ("numpy", "numpy"),
