@@ -1,6 +1,10 @@
 import os
+import socketserver
 import subprocess
 import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
 
 import joblib
 import numpy as np
@@ -203,6 +207,37 @@ def test_a_connection_lasts_as_long_as_anybody_needs_it(ray):
 def test_what_is_no_engine(cluster, workers, says):
     with pytest.raises(ParameterError, match=says):
         engine(cluster, workers)
+
+
+class Mute(socketserver.BaseRequestHandler):
+    """A server that listens and says nothing."""
+
+    def handle(self):
+        self.request.recv(1000)
+        time.sleep(1.0)
+
+
+class Web(BaseHTTPRequestHandler):
+    """A server of another kind."""
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("handler", [Mute, Web])
+def test_what_answers_but_is_no_ray_is_refused(handler, monkeypatch):
+    monkeypatch.setattr(nodes, "PATIENCE", 0.3)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(ClusterError, match="is not Ray"):
+            nodes.require_reachable(address)
+        server.shutdown()
+
+
+def test_a_real_ray_is_reachable(ray):
+    nodes.require_reachable(ray.get_runtime_context().gcs_address)
 
 
 @pytest.mark.parametrize("host", ["host..x", "x" * 70])

@@ -19,6 +19,8 @@ RETRIES = 5
 before one piece is done."""
 PATIENCE = 5.0
 """Seconds to wait for an address to answer."""
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""How a client begins in HTTP/2: these words, and a frame of no settings."""
 ANSWER = 120.0
 """Seconds to wait for all nodes to say what they have installed."""
 
@@ -71,12 +73,29 @@ def require_reachable(address: str) -> None:
             f"cluster must be 'ray', 'auto' or an address such as '10.0.0.1:6379', got {address!r}"
         )
     try:
-        socket.create_connection((host, int(port)), PATIENCE).close()
-    except (OSError, UnicodeError) as error:  # the latter for what cannot be a name
+        connection = socket.create_connection((host, int(port)), PATIENCE)
+    except (OSError, OverflowError, UnicodeError) as error:  # the last for what cannot be a name
         raise ClusterError(
             f"nothing answers at {address} ({error}): is Ray started there, with "
             "`ray start --head --port=...`, and may this machine reach it?"
         ) from error
+    with connection:
+        if not _speaks_grpc(connection):
+            raise ClusterError(
+                f"what answers at {address} is not Ray: give the port of `ray start --head`"
+            )
+
+
+def _speaks_grpc(connection: socket.socket) -> bool:
+    """Whether the other side speaks HTTP/2, as Ray does: it begins with its settings."""
+    if os.environ.get("RAY_USE_TLS", "0") != "0":  # then it waits for a certificate
+        return True
+    try:
+        connection.sendall(PREFACE)
+        answer = connection.recv(9)
+    except OSError:
+        return False
+    return answer[3:4] == b"\x04"
 
 
 def resolved(address: str, here: str) -> tuple[str, str]:
