@@ -2,9 +2,10 @@ import heapq
 import os
 import pickle
 import signal
-import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -152,11 +153,21 @@ def test_ctrl_c_ends_a_run_at_an_address(ray, tmp_path):
     assert "Traceback" not in said
 
 
+class Other(socketserver.BaseRequestHandler):
+    """A server that begins as another Ray would: with a frame of its settings."""
+
+    def handle(self):
+        self.request.recv(1000)
+        self.request.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+
+
 def test_the_address_of_another_cluster_is_refused(ray):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        address = f"127.0.0.1:{other.getsockname()[1]}"
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{other.server_address[1]}"
         with pytest.raises(ClusterError, match="is connected to the Ray at"):
             simulate(PATH, LEARNERS, cluster=address, **SETTINGS)
+        other.shutdown()
     connected = ray.get_runtime_context().gcs_address
     port = connected.rpartition(":")[2]
     for address in (connected, f"127.0.0.1:{port}", f"localhost:{port}"):
