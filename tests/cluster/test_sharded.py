@@ -20,6 +20,7 @@ from superarm import (
     PartitionMatroid,
     Problem,
     Quota,
+    Statistics,
     TopK,
     files,
     minimize,
@@ -465,6 +466,176 @@ def test_bad_calls_change_nothing():
     fixed = sharded.Agent(MIX, features=parts(), oracle=TopK(5), contexts=Outer)
     with pytest.raises(FeaturesError, match="needs contexts=True"):
         fixed.choose([1.0])
+
+
+# --- what callers give ----------------------------------------------------------------------------
+
+
+def assert_same_from_now_on(agent, twin, *context):
+    """That two agents choose the same items, and learn the same from them."""
+    for _ in range(2):
+        chosen = agent.choose(*context)
+        np.testing.assert_array_equal(chosen.items, twin.choose(*context).items)
+        for one in (agent, twin):
+            one.observe(chosen, np.ones(len(chosen.items)))
+    np.testing.assert_array_equal(agent.belief.factor, twin.belief.factor)
+
+
+def two_agents(learner=TS, **options):
+    given = {"features": parts(), "oracle": TopK(3), "seed": 1, **options}
+    return [sharded.Agent(learner, **given) for _ in range(2)]
+
+
+@pytest.mark.parametrize("learner", [TS, MIX, CLICKS], ids=repr)
+@pytest.mark.parametrize(
+    ("chosen", "weights", "error", "message"),
+    [
+        (sharded.Choice(np.array([1]), np.ones((1, 5))), [1], FeaturesError, "rows of 4 features"),
+        (sharded.Choice(np.array([1]), np.ones((2, 4))), [1], FeaturesError, "rows of 4 features"),
+        (sharded.Choice(np.array([1]), np.ones(4)), [1], FeaturesError, "rows of 4 features"),
+        (sharded.Choice(np.array([1]), np.full((1, 4), np.nan)), [1], FeaturesError, "finite"),
+        (sharded.Choice(np.array([1]), [["a"] * 4]), [1], FeaturesError, "a row of numbers"),
+        (sharded.Choice(np.array([977]), ROWS[:1]), [1], ItemsError, "item 977 is not one"),
+        (sharded.Choice(np.array([-2]), ROWS[:1]), [1], ItemsError, "item -2 is not one"),
+        (sharded.Choice(np.array([3, 3]), ROWS[:2]), [1, 1], ItemsError, "item 3 is repeated"),
+        (sharded.Choice(np.array([3.0]), ROWS[:1]), [1], ItemsError, "must be integers"),
+        (sharded.Choice(np.array(["a"]), ROWS[:1]), [1], ItemsError, "must be integers"),
+        (sharded.Choice(np.array([[3]]), ROWS[None, :1]), [1], ItemsError, "flat list"),
+        ([1, 2, 3], [1, 1, 1], ItemsError, "the Choice that choose returned"),
+        (sharded.Choice(np.arange(3), ROWS[:3]), Statistics(5, 2.0, 1.5), WeightsError, "3 num"),
+    ],
+)
+def test_feedback_that_does_not_fit(learner, chosen, weights, error, message):
+    agent, twin = two_agents(learner)
+    for one in (agent, twin):
+        one.choose()
+    with pytest.raises(error, match=message):
+        agent.observe(chosen, weights)
+    assert_same_from_now_on(agent, twin)
+
+
+def test_rows_in_context_are_as_wide_as_what_is_learned():
+    agent = sharded.Agent(TS, features=parts(), oracle=TopK(3), contexts=Outer)
+    chosen = agent.choose([1.0, 2.0])
+    with pytest.raises(FeaturesError, match=r"rows of 8 features.*\(3, 4\)"):
+        agent.observe(sharded.Choice(chosen.items, ROWS[chosen.items]), np.ones(3))
+    agent.observe(chosen, np.ones(3))
+
+
+def test_padding_is_not_learned_from():
+    agent, twin = two_agents(MIX, oracle=TopK(L, at_most=True))
+    chosen, same = (one.choose(exclude=range(100, L)) for one in (agent, twin))
+    there = chosen.items >= 0
+    n = there.sum()
+    assert 0 < n <= 100
+    assert not chosen.rows[~there].any()
+    agent.observe(chosen, np.ones(n))
+    twin.observe(sharded.Choice(same.items[:n], same.rows[:n]), np.ones(n))
+    np.testing.assert_array_equal(agent.belief.factor, twin.belief.factor)
+
+
+@pytest.mark.parametrize("learner", [TS, MIX])
+def test_statistics_and_weights_by_item(learner):
+    """Statistics of one observation are that observation."""
+    agent, twin = two_agents(learner)
+    chosen, _ = (one.choose() for one in (agent, twin))
+    w = np.array([1.0, 0.0, 2.0])
+    agent.observe(chosen, Statistics(np.ones(3), w, w**2))
+    twin.observe(chosen, dict(zip(chosen.items.tolist(), w, strict=True)))
+    np.testing.assert_allclose(agent.belief.factor, twin.belief.factor, atol=1e-12)
+
+
+@pytest.mark.parametrize("learner", [TS, MIX])
+def test_weights_too_large_for_the_features(learner):
+    small = ROWS.astype(np.float32)
+    agent, twin = two_agents(learner, features=small)
+    chosen, _ = (one.choose() for one in (agent, twin))
+    with pytest.raises(WeightsError, match="too large to go with features of float32"):
+        agent.observe(chosen, [1e40, 0, 0])
+    assert_same_from_now_on(agent, twin)
+
+
+def test_a_first_call_that_fails_leaves_the_width_of_contexts_open():
+    agent, twin = two_agents(contexts=Outer)
+    with pytest.raises(InfeasibleError):
+        agent.choose(np.ones(7), exclude=range(L))
+    with pytest.raises(MaskError):
+        agent.choose(np.ones(7), where={"x": 1})
+    with pytest.raises(DecisionError, match="no decision yet"):
+        agent.observe(sharded.Choice(np.array([1]), np.ones((1, 28))), [1.0])
+    assert_same_from_now_on(agent, twin, np.ones(2))
+
+
+@pytest.mark.parametrize("learner", [TS, MIX])
+def test_a_closed_agent(learner, tmp_path):
+    agent = sharded.Agent(learner, features=parts(), oracle=TopK(3), seed=1)
+    chosen = agent.choose()
+    agent.observe(chosen, np.ones(3))
+    agent.close()
+    agent.close()
+    for call in (
+        agent.choose,
+        agent.choose_many,
+        lambda: agent.observe(chosen, np.ones(3)),
+        lambda: agent.add_items(np.ones((1, 4))),
+        lambda: agent.remove_items([1]),
+    ):
+        with pytest.raises(ClusterError, match="was closed"):
+            call()
+    agent.save(tmp_path / "agent")
+    loaded = sharded.Agent.load(tmp_path / "agent", features=parts(), oracle=TopK(3))
+    np.testing.assert_array_equal(loaded.belief.factor, agent.belief.factor)
+
+
+@pytest.mark.parametrize(
+    ("exclude", "error", "message"),
+    [
+        ([], ParameterError, "there must be one call"),
+        (5, ItemsError, "a list with a list of items for each call"),
+        ("ab", ItemsError, "a list with a list of items for each call"),
+        (np.array(5), ItemsError, "a list with a list of items for each call"),
+        ([5], ItemsError, "flat list"),
+        ([[[1], [2, 3]]], ItemsError, "flat list"),
+        ([[1, None]], ItemsError, "must be integers"),
+    ],
+)
+def test_bad_exclusions(exclude, error, message):
+    agent = sharded.Agent(TS, features=parts(), oracle=TopK(3))
+    with pytest.raises(error, match=message):
+        agent.choose_many(exclude=exclude)
+
+
+def test_exclusions_in_an_array():
+    listed, array = two_agents()
+    exclude = [[1, 2], [3, 4]]
+    for one, same in zip(
+        listed.choose_many(exclude=exclude),
+        array.choose_many(exclude=np.array(exclude)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one.items, same.items)
+    best = [chosen.items for chosen in listed.choose_many(n=2)]
+    for before, after in zip(best, array.choose_many(exclude=np.array(best)), strict=True):
+        assert not set(before) & set(after.items)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": "x"}, "seed must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"shards": 2.5}, "shards must be"),
+        ({"shards": "2"}, "shards must be"),
+        ({"shards": 0}, "shards must be"),
+        ({"shards": True}, "shards must be"),
+        ({"contexts": "Outer"}, "contexts must be the class"),
+        ({"contexts": True}, "contexts must be the class"),
+        ({"contexts": Outer(ROWS)}, "contexts must be the class"),
+    ],
+)
+def test_bad_settings(options, message):
+    with pytest.raises(ParameterError, match=message):
+        sharded.Agent(TS, features=ROWS, oracle=TopK(3), **options)
 
 
 # --- on Ray ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from superarm.checks import require_count
 from superarm.cluster.shards import Source, opened
 from superarm.decide import PART
 from superarm.errors import FeaturesError, FileError, ParameterError
@@ -21,6 +22,8 @@ def cut(features: Any, shards: int | None = None) -> list[Source]:
     >>> [(source.start, source.stop) for source in cut(np.zeros((10, 2)), shards=3)]
     [(0, 3), (3, 7), (7, 10)]
     """
+    if shards is not None:
+        require_count(shards=shards)
     if not isinstance(features, list | tuple):
         table = _table(features)
         L = len(_checked(table, None))

@@ -15,7 +15,7 @@ from superarm.checks import check_features, require_count
 from superarm.cluster.heads import Later, problem_of
 from superarm.cluster.users import Known, Scales, Total
 from superarm.contexts import Concatenated, Outer
-from superarm.errors import ParameterError
+from superarm.errors import FeaturesError, ParameterError
 from superarm.oracles import TopK
 
 if TYPE_CHECKING:
@@ -184,6 +184,15 @@ def load_agent(
     if seed == "saved":
         agent._rng.bit_generator.state = saved.generator
     return agent
+
+
+def require_fit(saved: Saved, items: int, width: int) -> None:
+    """Refuse what was saved with another number of items or of features."""
+    if (saved.items, saved.held.shape[1]) != (items, width):
+        raise FeaturesError(
+            f"the agent was saved with {saved.items} items of {saved.held.shape[1]} features, "
+            f"not with {items} of {width}"
+        )
 
 
 def _saved(path: files.PathLike, meta: Any, arrays: Mapping[str, Array], learner: Any) -> Saved:

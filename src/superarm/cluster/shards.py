@@ -105,6 +105,14 @@ class Found(NamedTuple):
     rows: Array | None  # (m, d) theirs, unless they are so large that they are better asked for
 
 
+class Checked(NamedTuple):
+    """What a shard holds."""
+
+    width: int
+    dtype: Any  # of the features
+    types: Mapping[str, Any]  # the dtypes of columns
+
+
 class Shard:
     """What one machine holds. All changes are in its `State`, so that one that was killed is made
     again from its files and the state.
@@ -180,10 +188,10 @@ class Shard:
         known = self.numbers[np.minimum(later, len(self.numbers) - 1)] == items
         return np.where(known, len(self.rows) + later, own)
 
-    def check(self) -> tuple[int, ...]:
-        """The number of items and of features, once all that is held was looked at."""
-        _ = self.columns
-        return self.rows.shape
+    def check(self) -> Checked:
+        """What is held, once all of it was looked at."""
+        types = {name: column.dtype for name, column in self.columns.items()}
+        return Checked(self.rows.shape[1], self.rows.dtype, types)
 
     # --- changes ------------------------------------------------------------------------------
 
