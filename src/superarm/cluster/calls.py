@@ -1,6 +1,7 @@
 """What callers give to an agent whose catalogue is in shards, checked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,14 @@ import numpy as np
 from superarm.agent.feedback import shown
 from superarm.arrays import Array
 from superarm.checks import as_numbers, check_features, find_fault, is_clearly_finite, require_count
+from superarm.cluster.columns import added_columns
 from superarm.cluster.heads import Choice, Later
 from superarm.contexts import Concatenated, Outer
 from superarm.contracts import Feedback, Learner, Model, Statistics, features_stay, require_learner
 from superarm.errors import (
     FeaturesError,
+    InfeasibleError,
     ItemsError,
-    MaskError,
     OracleError,
     ParameterError,
     WeightsError,
@@ -123,6 +125,19 @@ def number_of_calls(n: int | None, *lists: Any) -> int:
     return calls
 
 
+@contextmanager
+def naming_limits(where: Mapping[str, Any], excluded: Sequence[Array]) -> Iterator[None]:
+    """Where no set is feasible, the error also says what the call has left out."""
+    limits = {"where": bool(where), "exclude": any(map(len, excluded))}
+    given = [name for name, is_given in limits.items() if is_given]
+    try:
+        yield
+    except InfeasibleError as error:
+        if not given:
+            raise
+        raise InfeasibleError(f"{error}: too few are left by {' and '.join(given)}") from error
+
+
 # --- feedback -------------------------------------------------------------------------------------
 
 
@@ -179,12 +194,20 @@ def require_usable(model: Model, belief: Any, dtype: Any) -> None:
 # --- changes of the catalogue ---------------------------------------------------------------------
 
 
-def as_later(features: Any, columns: Mapping[str, Any], width: int, names: Sequence[str]) -> Later:
-    """Items to add, which need so many features and an entry in each of the columns."""
+def as_later(
+    features: Any, columns: Any, width: int, dtype: Any, types: Mapping[str, Any]
+) -> Later:
+    """Items to add, with so many features that this type can hold, and an entry in each of the
+    columns.
+    """
     rows = check_features(features)
     if rows.ndim != 2 or rows.shape[1] != width:
         raise FeaturesError(f"features must have shape (n, {width}), got {rows.shape}")
-    given = {name: np.asarray(values) for name, values in columns.items()}
-    if set(given) != set(names) or any(len(x) != len(rows) for x in given.values()):
-        raise MaskError(f"each item needs an entry in each of the columns {tuple(names)}")
-    return Later(rows, given)
+    with np.errstate(over="ignore"):
+        held = rows.astype(dtype)
+    if not np.isfinite(held).all():
+        raise FeaturesError(
+            f"the features of this catalogue are {dtype}: those of new items must be finite too, "
+            f"up to {np.finfo(dtype).max:.2g}"
+        )
+    return Later(rows, added_columns({} if columns is None else columns, len(rows), types))

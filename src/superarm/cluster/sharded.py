@@ -24,6 +24,7 @@ from superarm.arrays import Array
 from superarm.arrays.counters import Counter
 from superarm.beliefs.changes import appended
 from superarm.cluster import calls, heads, saving
+from superarm.cluster.columns import as_where, joint_types
 from superarm.cluster.cutting import cut, cut_columns
 from superarm.cluster.heads import About, Choice, Later
 from superarm.cluster.places import Places
@@ -93,7 +94,7 @@ class Agent:
         calls.require_contexts(contexts)
         self._rng = generator(seed)
         sources = cut(features, shards)
-        by_shard = cut_columns(columns or {}, sources)
+        by_shard = cut_columns(columns, sources, isinstance(features, list | tuple))
         self.learner = learner
         self.oracle = oracle
         self.belief: Any = None  # the prior comes with the first call, as contexts tell d
@@ -101,7 +102,6 @@ class Agent:
         self._context_width: int | None = None
         self._starts = np.cumsum([0] + [source.stop - source.start for source in sources])
         self._next = self.L  # the number of the next item
-        self._names = tuple(columns or {})
         self._removed = NOBODY
         calls.require_parts(oracle, self.L)
         made = []
@@ -114,6 +114,7 @@ class Agent:
             checked = self._shards.ask("check", dict.fromkeys(range(len(sources)), ()))
             self._width = checked[0].width
             self._dtype = checked[0].dtype
+            self._types = joint_types(one.types for one in checked.values())
             self._added = Later(np.empty((0, self._width)), {})
             self._known = np.arange(0, self.L, max(1, self.L // SAMPLE))  # of the belief
             (self._held,) = self._fetched([self._known])
@@ -157,7 +158,7 @@ class Agent:
 
         Args:
             context: features of the call, where the catalogue has `contexts`.
-            where: by column, the value that items must have, or a list of values.
+            where: by column, the value that items must have, or a collection of values.
             exclude: items that may not be chosen.
 
         Returns:
@@ -178,7 +179,7 @@ class Agent:
 
         Args:
             contexts: one row per call.
-            where: by column, the value that items must have, or a list of values, in all calls.
+            where: by column, the value that items must have, or a collection, in all calls.
             exclude: for each call, the items that may not be chosen.
             n: how many calls, where neither contexts nor exclude say so.
 
@@ -187,13 +188,16 @@ class Agent:
         """
         self._require_open()
         x = calls.as_contexts(contexts, self._contexts, self.learner, self._context_width)
-        excluded = calls.as_exclude(exclude, self._next)
-        n = calls.number_of_calls(n, x, excluded)
+        per_call = calls.as_exclude(exclude, self._next)
+        n = calls.number_of_calls(n, x, per_call)
+        excluded = per_call or [NOBODY] * n
+        wanted = as_where(where, self._types)
         before = (self.belief, self._context_width, self._rng.bit_generator.state)
         try:
             self._start_belief(x)
-            answers = self._answers(x, dict(where or {}), excluded or [NOBODY] * n)
-            sets = [self.oracle.merged(found.candidates for found in each) for each in answers]
+            with calls.naming_limits(wanted, excluded):
+                answers = self._answers(x, wanted, excluded)
+                sets = [self.oracle.merged(found.candidates for found in each) for each in answers]
             rows = self._winners(sets, answers)
         except BaseException:  # a call that raises changes nothing
             self.belief, self._context_width, self._rng.bit_generator.state = before
@@ -342,7 +346,7 @@ class Agent:
             the numbers of the new items, (n,).
         """
         self._require_open()
-        new = calls.as_later(features, columns or {}, self._width, self._names)
+        new = calls.as_later(features, columns, self._width, self._dtype, self._types)
         end = self._next + len(new.rows)
         calls.require_parts(oracle or self.oracle, end)
         numbers = np.arange(self._next, end)
@@ -427,7 +431,7 @@ class Agent:
 
     def restore(self, saved: Saved, oracle: BaseOracle) -> None:
         """Be as in a file that was read; refused if it is of other features."""
-        saving.require_fit(saved, self.L, self._width)
+        saving.require_fit(saved, self.L, self._width, self._types)
         end = self.L + len(saved.added.rows)
         calls.require_parts(oracle, end)
         self.oracle = oracle
