@@ -1,6 +1,7 @@
 import itertools
 import os
 import signal
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from superarm import (
     PartitionMatroid,
     Problem,
     Quota,
+    Statistics,
     TopK,
     files,
     minimize,
@@ -465,6 +467,410 @@ def test_bad_calls_change_nothing():
     fixed = sharded.Agent(MIX, features=parts(), oracle=TopK(5), contexts=Outer)
     with pytest.raises(FeaturesError, match="needs contexts=True"):
         fixed.choose([1.0])
+
+
+# --- what callers give ----------------------------------------------------------------------------
+
+
+def assert_same_from_now_on(agent, twin, *context):
+    """That two agents choose the same items, and learn the same from them."""
+    for _ in range(2):
+        chosen = agent.choose(*context)
+        np.testing.assert_array_equal(chosen.items, twin.choose(*context).items)
+        for one in (agent, twin):
+            one.observe(chosen, np.ones(len(chosen.items)))
+    np.testing.assert_array_equal(agent.belief.factor, twin.belief.factor)
+
+
+def two_agents(learner=TS, **options):
+    given = {"features": parts(), "oracle": TopK(3), "seed": 1, **options}
+    return [sharded.Agent(learner, **given) for _ in range(2)]
+
+
+@pytest.mark.parametrize("learner", [TS, MIX, CLICKS], ids=repr)
+@pytest.mark.parametrize(
+    ("chosen", "weights", "error", "message"),
+    [
+        (sharded.Choice(np.array([1]), np.ones((1, 5))), [1], FeaturesError, "rows of 4 features"),
+        (sharded.Choice(np.array([1]), np.ones((2, 4))), [1], FeaturesError, "rows of 4 features"),
+        (sharded.Choice(np.array([1]), np.ones(4)), [1], FeaturesError, "rows of 4 features"),
+        (sharded.Choice(np.array([1]), np.full((1, 4), np.nan)), [1], FeaturesError, "finite"),
+        (sharded.Choice(np.array([1]), [["a"] * 4]), [1], FeaturesError, "a row of numbers"),
+        (sharded.Choice(np.array([977]), ROWS[:1]), [1], ItemsError, "item 977 is not one"),
+        (sharded.Choice(np.array([-2]), ROWS[:1]), [1], ItemsError, "item -2 is not one"),
+        (sharded.Choice(np.array([3, 3]), ROWS[:2]), [1, 1], ItemsError, "item 3 is repeated"),
+        (sharded.Choice(np.array([3.0]), ROWS[:1]), [1], ItemsError, "must be integers"),
+        (sharded.Choice(np.array(["a"]), ROWS[:1]), [1], ItemsError, "must be integers"),
+        (sharded.Choice(np.array([[3]]), ROWS[None, :1]), [1], ItemsError, "flat list"),
+        ([1, 2, 3], [1, 1, 1], ItemsError, "the Choice that choose returned"),
+        (sharded.Choice(np.arange(3), ROWS[:3]), Statistics(5, 2.0, 1.5), WeightsError, "3 num"),
+    ],
+)
+def test_feedback_that_does_not_fit(learner, chosen, weights, error, message):
+    agent, twin = two_agents(learner)
+    for one in (agent, twin):
+        one.choose()
+    with pytest.raises(error, match=message):
+        agent.observe(chosen, weights)
+    assert_same_from_now_on(agent, twin)
+
+
+def test_rows_in_context_are_as_wide_as_what_is_learned():
+    agent = sharded.Agent(TS, features=parts(), oracle=TopK(3), contexts=Outer)
+    chosen = agent.choose([1.0, 2.0])
+    with pytest.raises(FeaturesError, match=r"rows of 8 features.*\(3, 4\)"):
+        agent.observe(sharded.Choice(chosen.items, ROWS[chosen.items]), np.ones(3))
+    agent.observe(chosen, np.ones(3))
+
+
+def test_padding_is_not_learned_from():
+    agent, twin = two_agents(MIX, oracle=TopK(L, at_most=True))
+    chosen, same = (one.choose(exclude=range(100, L)) for one in (agent, twin))
+    there = chosen.items >= 0
+    n = there.sum()
+    assert 0 < n <= 100
+    assert not chosen.rows[~there].any()
+    agent.observe(chosen, np.ones(n))
+    twin.observe(sharded.Choice(same.items[:n], same.rows[:n]), np.ones(n))
+    np.testing.assert_array_equal(agent.belief.factor, twin.belief.factor)
+
+
+@pytest.mark.parametrize("learner", [TS, MIX])
+def test_statistics_and_weights_by_item(learner):
+    """Statistics of one observation are that observation."""
+    agent, twin = two_agents(learner)
+    chosen, _ = (one.choose() for one in (agent, twin))
+    w = np.array([1.0, 0.0, 2.0])
+    agent.observe(chosen, Statistics(np.ones(3), w, w**2))
+    twin.observe(chosen, dict(zip(chosen.items.tolist(), w, strict=True)))
+    np.testing.assert_allclose(agent.belief.factor, twin.belief.factor, atol=1e-12)
+
+
+@pytest.mark.parametrize("learner", [TS, MIX])
+def test_weights_too_large_for_the_features(learner):
+    small = ROWS.astype(np.float32)
+    agent, twin = two_agents(learner, features=small)
+    chosen, _ = (one.choose() for one in (agent, twin))
+    with pytest.raises(WeightsError, match="too large to go with features of float32"):
+        agent.observe(chosen, [1e40, 0, 0])
+    assert_same_from_now_on(agent, twin)
+
+
+def test_a_first_call_that_fails_leaves_the_width_of_contexts_open():
+    agent, twin = two_agents(contexts=Outer)
+    with pytest.raises(InfeasibleError):
+        agent.choose(np.ones(7), exclude=range(L))
+    with pytest.raises(MaskError):
+        agent.choose(np.ones(7), where={"x": 1})
+    with pytest.raises(DecisionError, match="no decision yet"):
+        agent.observe(sharded.Choice(np.array([1]), np.ones((1, 28))), [1.0])
+    assert_same_from_now_on(agent, twin, np.ones(2))
+
+
+@pytest.mark.parametrize("learner", [TS, MIX])
+def test_a_closed_agent(learner, tmp_path):
+    agent = sharded.Agent(learner, features=parts(), oracle=TopK(3), seed=1)
+    chosen = agent.choose()
+    agent.observe(chosen, np.ones(3))
+    agent.close()
+    agent.close()
+    for call in (
+        agent.choose,
+        agent.choose_many,
+        lambda: agent.observe(chosen, np.ones(3)),
+        lambda: agent.add_items(np.ones((1, 4))),
+        lambda: agent.remove_items([1]),
+    ):
+        with pytest.raises(ClusterError, match="was closed"):
+            call()
+    agent.save(tmp_path / "agent")
+    loaded = sharded.Agent.load(tmp_path / "agent", features=parts(), oracle=TopK(3))
+    np.testing.assert_array_equal(loaded.belief.factor, agent.belief.factor)
+
+
+@pytest.mark.parametrize(
+    ("exclude", "error", "message"),
+    [
+        ([], ParameterError, "there must be one call"),
+        (5, ItemsError, "a list with a list of items for each call"),
+        ("ab", ItemsError, "a list with a list of items for each call"),
+        (np.array(5), ItemsError, "a list with a list of items for each call"),
+        ([5], ItemsError, "flat list"),
+        ([[[1], [2, 3]]], ItemsError, "flat list"),
+        ([[1, None]], ItemsError, "must be integers"),
+    ],
+)
+def test_bad_exclusions(exclude, error, message):
+    agent = sharded.Agent(TS, features=parts(), oracle=TopK(3))
+    with pytest.raises(error, match=message):
+        agent.choose_many(exclude=exclude)
+
+
+def test_exclusions_in_an_array():
+    listed, array = two_agents()
+    exclude = [[1, 2], [3, 4]]
+    for one, same in zip(
+        listed.choose_many(exclude=exclude),
+        array.choose_many(exclude=np.array(exclude)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one.items, same.items)
+    best = [chosen.items for chosen in listed.choose_many(n=2)]
+    for before, after in zip(best, array.choose_many(exclude=np.array(best)), strict=True):
+        assert not set(before) & set(after.items)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": "x"}, "seed must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"shards": 2.5}, "shards must be"),
+        ({"shards": "2"}, "shards must be"),
+        ({"shards": 0}, "shards must be"),
+        ({"shards": True}, "shards must be"),
+        ({"contexts": "Outer"}, "contexts must be the class"),
+        ({"contexts": True}, "contexts must be the class"),
+        ({"contexts": Outer(ROWS)}, "contexts must be the class"),
+    ],
+)
+def test_bad_settings(options, message):
+    with pytest.raises(ParameterError, match=message):
+        sharded.Agent(TS, features=ROWS, oracle=TopK(3), **options)
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def in_files(folder, kind):
+    """Something that is no column, in a file of its own."""
+    if kind == "npz":
+        np.savez(folder / "column.npz", np.zeros(L))
+        return folder / "column.npz"
+    np.save(folder / "column.npy", np.zeros(L + 1))
+    return folder / "column.npy"
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(
+    ("column", "error", "message"),
+    [
+        (np.zeros(999), FeaturesError, r"\(999,\) where column 'c' needs .* each of 900 items"),
+        (np.zeros(99), FeaturesError, r"\(99,\) where column 'c' needs .* each of 900 items"),
+        ([0] * 901, FeaturesError, r"\(901,\) where column 'c'"),
+        (np.zeros((L, 1)), FeaturesError, r"\(900, 1\) where column 'c'"),
+        (np.zeros(()), FeaturesError, r"\(\) where column 'c'"),
+        (5, FeaturesError, r"\(\) where column 'c'"),
+        ([[1], [2, 3]], FeaturesError, "column 'c' needs a flat list"),
+        ("npz", FileError, r"column\.npz is an archive"),
+        ("long", FileError, r"column\.npy has shape \(901,\) where column 'c'"),
+    ],
+)
+def test_columns_that_do_not_fit(tmp_path, shards, column, error, message):
+    given = in_files(tmp_path, column) if isinstance(column, str) else column
+    with pytest.raises(error, match=message):
+        sharded.Agent(TS, features=ROWS, oracle=TopK(3), shards=shards, columns={"c": given})
+
+
+def test_columns_of_shards_that_do_not_fit(tmp_path):
+    options = {"features": parts(), "oracle": TopK(3)}
+    long = [np.zeros(200), np.zeros(451), np.zeros(250)]
+    with pytest.raises(FeaturesError, match=r"\(451,\) where column 'c' needs .* each of 450"):
+        sharded.Agent(TS, columns={"c": long}, **options)
+    files = saved(tmp_path, long, "column")
+    with pytest.raises(FileError, match=r"column-1\.npy has shape \(451,\)"):
+        sharded.Agent(TS, columns={"c": files}, **options)
+    mixed = [np.zeros(200), np.array(["a"] * 450), np.zeros(250)]
+    with pytest.raises(FeaturesError, match="numbers in shard 0, and text in shard 1"):
+        sharded.Agent(TS, columns={"c": mixed}, **options)
+    with pytest.raises(ParameterError, match="columns must be a mapping"):
+        sharded.Agent(TS, columns=[np.zeros(L)], **options)
+    np.savez(tmp_path / "items.npz", ROWS)
+    with pytest.raises(FileError, match=r"items\.npz is an archive"):
+        sharded.Agent(TS, features=tmp_path / "items.npz", oracle=TopK(3))
+    with pytest.raises(FeaturesError, match="one row per item"):
+        sharded.Agent(TS, features=[[[1.0], [2.0, 3.0]]], oracle=TopK(3))
+
+
+@pytest.mark.parametrize("shards", [None, 1, 3])
+@pytest.mark.parametrize("column", [GROUPS, np.array(GROUPS), np.array(GROUPS, dtype=object)])
+def test_plain_lists_are_columns(shards, column):
+    options = {"features": ROWS, "oracle": TopK(3), "shards": shards}
+    agent = sharded.Agent(TS, columns={"c": column}, **options)
+    assert all(GROUPS[e] == "b" for e in agent.choose(where={"c": "b"}).items)
+    with pytest.raises(ParameterError, match="column 'c' holds text"):
+        agent.choose(where={"c": 1})
+
+
+DAYS = np.datetime64("2026-01-01") + np.arange(L) % 5
+COLUMNS = {
+    "text": np.array(GROUPS),
+    "whole": np.arange(L) % 5,
+    "small": (np.arange(L) % 5).astype(np.uint8),
+    "number": np.arange(L) % 5 / 2,
+    "truth": np.arange(L) % 5 == 1,
+    "day": DAYS,
+    "span": DAYS - DAYS[0],
+}
+
+
+def with_columns(names=tuple(COLUMNS), **options):
+    columns = {name: COLUMNS[name] for name in names}
+    given = {"features": ROWS.astype(np.float32), "oracle": TopK(3), "shards": 3, "seed": 1}
+    return sharded.Agent(TS, columns=columns, **{**given, **options})
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "same"),
+    [
+        ("text", frozenset(["a", "b"]), ["a", "b"]),
+        ("text", {"a": 1, "b": 2}.keys(), ["a", "b"]),
+        ("text", iter(["a", "b"]), ["a", "b"]),
+        ("text", np.array("longer"), ["longer"]),
+        ("whole", range(1, 3), [1, 2]),
+        ("whole", np.array([1, 2]), [1, 2]),
+        ("whole", (1.0, 2.0), [1, 2]),
+        ("small", [1, 300], [1]),
+        ("number", {1, 0.5}, [1.0, 0.5]),
+        ("truth", True, [True]),
+        ("truth", np.bool_(True), [True]),
+        ("day", date(2026, 1, 2), [np.datetime64("2026-01-02")]),
+        ("day", [datetime(2026, 1, 2), np.datetime64("2026-01-03")], DAYS[1:3]),
+        ("span", timedelta(days=1), [np.timedelta64(1, "D")]),
+        ("text", [], []),
+        ("day", [], []),
+    ],
+)
+def test_values_of_any_collection(name, wanted, same):
+    expected = np.isin(
+        COLUMNS[name], np.array(same, dtype=None if len(same) else COLUMNS[name].dtype)
+    )
+    agent = with_columns(oracle=TopK(L, at_most=True))
+    agent.choose()
+    items = agent.choose(where={name: wanted}).items
+    free = with_columns(oracle=TopK(L, at_most=True))
+    free.choose()
+    every = free.choose().items
+    np.testing.assert_array_equal(items[items >= 0], [e for e in every if e >= 0 and expected[e]])
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "message"),
+    [
+        ({"whole": "1"}, ParameterError, "'whole' holds whole numbers.* got '1' of type str"),
+        ({"whole": [1, "x"]}, ParameterError, "'whole' holds whole numbers.* of type str"),
+        ({"text": [1, "x"]}, ParameterError, "'text' holds text.* got 1 of type int"),
+        ({"text": None}, ParameterError, "'text' holds text.* of type NoneType"),
+        ({"text": b"a"}, ParameterError, "'text' holds text.* of type bytes"),
+        ({"text": [["a"]]}, ParameterError, "flat collection.* of type list"),
+        ({"text": np.array([["a"]])}, ParameterError, "flat collection"),
+        ({"text": {"a": 1}}, ParameterError, "flat collection.* of type dict"),
+        ({"day": "2026-01-01"}, ParameterError, "'day' holds dates.* of type str"),
+        ({"day": timedelta(days=1)}, ParameterError, "'day' holds dates.* of type timedelta"),
+        ({"truth": "yes"}, ParameterError, "'truth' holds truth values"),
+        ("text", ParameterError, "where must be a mapping"),
+        ([("text", "a")], ParameterError, "where must be a mapping"),
+        ({"color": "red"}, MaskError, "no column 'color'"),
+    ],
+)
+def test_values_of_another_kind(where, error, message):
+    with pytest.raises(error, match=message):
+        with_columns().choose(where=where)
+
+
+def test_what_leaves_nothing_is_named():
+    agent = with_columns()
+    with pytest.raises(InfeasibleError, match=r"too few are left by where$"):
+        agent.choose(where={"text": "z"})
+    with pytest.raises(InfeasibleError, match="too few are left by where and exclude"):
+        agent.choose(where={"text": "z"}, exclude=[1])
+    agent.remove_items(range(L))
+    with pytest.raises(InfeasibleError) as caught:
+        agent.choose()
+    assert "left by" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("whole", ["a", "b"]),
+        ("whole", [1, "b"]),
+        ("whole", [1.5, 2.0]),
+        ("truth", ["a", "b"]),
+        ("truth", [1, 0]),
+        ("text", ["a", None]),
+        ("text", ["a", 1]),
+        ("text", [["a"], ["b"]]),
+        ("text", [["a"], ["b", "c"]]),
+        ("text", "a"),
+        ("text", ["a"]),
+        ("text", ["a", "b", "c"]),
+        ("day", ["2026-01-01", "2026-01-02"]),
+    ],
+)
+def test_entries_of_another_kind_are_not_added(name, values):
+    agent, twin = (with_columns([name]) for _ in range(2))
+    with pytest.raises(MaskError, match=f"column '{name}'"):
+        agent.add_items(np.ones((2, 4)), {name: values})
+    same = COLUMNS[name][:2]
+    for one in (agent, twin):
+        np.testing.assert_array_equal(one.add_items(np.ones((2, 4)), {name: same}), [L, L + 1])
+    np.testing.assert_array_equal(
+        agent.choose(where={name: same}).items, twin.choose(where={name: same}).items
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "wanted"),
+    [("text", ["longer"], "longer"), ("small", [300], 300), ("number", [7], 7.0)],
+)
+def test_entries_of_the_kind_are_added(name, values, wanted):
+    agent = with_columns([name], oracle=TopK(1))
+    agent.add_items(np.ones((1, 4)), {name: values})
+    np.testing.assert_array_equal(agent.choose(where={name: wanted}).items, [L])
+
+
+def test_features_beyond_their_type_are_not_added():
+    agent, twin = (with_columns([]) for _ in range(2))
+    with pytest.raises(FeaturesError, match=r"float32.* up to 3\.4e\+38"):
+        agent.add_items(np.full((1, 4), 1e39))
+    with pytest.raises(ParameterError, match="columns must be a mapping"):
+        agent.add_items(np.ones((1, 4)), ["a"])
+    for one in (agent, twin):
+        np.testing.assert_array_equal(one.add_items(np.ones((1, 4))), [L])
+    assert_same_from_now_on(agent, twin)
+
+
+def test_loaded_with_other_columns(tmp_path):
+    path = tmp_path / "agent"
+    few = {"features": ROWS.astype(np.float32), "oracle": TopK(3)}
+    agent = with_columns(["text"])
+    agent.save(path)
+    sharded.Agent.load(path, columns={"whole": COLUMNS["whole"]}, **few).choose(where={"whole": 1})
+    agent.add_items(np.ones((2, 4)), {"text": ["a", "b"]})
+    agent.save(path)
+    for columns in (
+        None,
+        {"renamed": COLUMNS["text"]},
+        {"text": COLUMNS["text"], "whole": COLUMNS["whole"]},
+        {"text": COLUMNS["whole"]},
+    ):
+        with pytest.raises(MaskError, match=r"2 items were added .* columns \('text',\)"):
+            sharded.Agent.load(path, columns=columns, **few)
+    sharded.Agent.load(path, columns={"text": COLUMNS["text"]}, **few).choose(where={"text": "a"})
+
+
+def test_a_number_that_is_not_finite_is_named_by_its_item(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "PART", 64)
+    rows = ROWS.copy()
+    rows[777, 2] = np.nan
+    rows[5, 1] = 1e200  # whose square is not finite
+    for given, options in (
+        (saved(tmp_path, parts(rows)), {}),
+        (saved(tmp_path, [rows], "whole")[0], {"shards": 4}),
+    ):
+        with pytest.raises(FileError, match=r"\.npy: .* feature 2 of item 777 is nan"):
+            sharded.Agent(TS, features=given, oracle=TopK(3), **options)
 
 
 # --- on Ray ---------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from superarm.checks import as_array, require_count
+from superarm.cluster.columns import as_column
 from superarm.cluster.shards import Source, opened
 from superarm.decide import PART
 from superarm.errors import FeaturesError, FileError, ParameterError
@@ -21,6 +23,8 @@ def cut(features: Any, shards: int | None = None) -> list[Source]:
     >>> [(source.start, source.stop) for source in cut(np.zeros((10, 2)), shards=3)]
     [(0, 3), (3, 7), (7, 10)]
     """
+    if shards is not None:
+        require_count(shards=shards)
     if not isinstance(features, list | tuple):
         table = _table(features)
         L = len(_checked(table, None))
@@ -43,7 +47,11 @@ def _pieces(L: int, n: int) -> list[tuple[int, int]]:
 
 
 def _table(given: Any) -> Any:
-    return Path(given) if isinstance(given, str | Path) else np.asarray(given)
+    """The path or the array of features."""
+    try:
+        return Path(given) if isinstance(given, str | Path) else as_array(given)
+    except ValueError as error:
+        raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
 
 
 def _checked(table: Any, like: Any) -> Any:
@@ -64,22 +72,51 @@ def _checked(table: Any, like: Any) -> Any:
     return rows
 
 
-def cut_columns(columns: Mapping[str, Any], sources: Sequence[Source]) -> list[dict[str, Source]]:
-    """The columns of each shard, cut as its features are."""
+def cut_columns(
+    columns: Mapping[str, Any] | None, sources: Sequence[Source], listed: bool
+) -> list[dict[str, Source]]:
+    """The columns of each shard: one of a list for each if features are listed, else pieces."""
+    if columns is None:
+        return [{} for _ in sources]
+    if not isinstance(columns, Mapping):
+        raise ParameterError(
+            f"columns must be a mapping from names to files or arrays, got {columns!r:.100}"
+        )
     found: list[dict[str, Source]] = [{} for _ in sources]
-    one = len({id(source.table) for source in sources}) == 1 and len(sources) > 1
     for name, given in columns.items():
-        tables = [given] * len(sources) if one else given
-        if not one and not isinstance(given, list | tuple):
-            tables = [given]
-        if len(tables) != len(sources):
-            raise FeaturesError(
-                f"column {name!r} needs one file or array per shard, {len(sources)}, got "
-                f"{len(tables)}"
-            )
+        tables = _by_shard(name, given, sources) if listed else _whole(name, given, sources)
         for own, table, source in zip(found, tables, sources, strict=True):
-            column = _table(table)
-            if one and len(opened(column)) != sources[-1].stop:
-                raise FileError(f"column {name!r} needs one entry for each item")
-            own[name] = Source(column, source.start, source.stop)
+            own[name] = Source(table, source.start, source.stop)
     return found
+
+
+def _by_shard(name: str, given: Any, sources: Sequence[Source]) -> list[Any]:
+    """A column for each shard."""
+    tables = given if isinstance(given, list | tuple) else [given]
+    if len(tables) != len(sources):
+        raise FeaturesError(
+            f"column {name!r} needs one file or array per shard, {len(sources)}, got {len(tables)}"
+        )
+    pairs = zip(tables, sources, strict=True)
+    return [_column(name, table, source.stop) for table, source in pairs]
+
+
+def _whole(name: str, given: Any, sources: Sequence[Source]) -> list[Any]:
+    """One column that all shards share."""
+    return [_column(name, given, sources[-1].stop)] * len(sources)
+
+
+def _column(name: str, given: Any, n: int) -> Any:
+    """The path or the array of a column, refused if it does not have n entries."""
+    is_file = isinstance(given, str | Path)
+    try:
+        table = Path(given) if is_file else as_column(given)
+    except ValueError as error:
+        raise FeaturesError(f"column {name!r} needs a flat list of entries ({error})") from error
+    shape = opened(table).shape
+    if shape != (n,):
+        raise (FileError if is_file else FeaturesError)(
+            f"{table if is_file else 'an array'} has shape {shape} where column {name!r} needs one "
+            f"entry for each of {n} items"
+        )
+    return table

@@ -12,10 +12,11 @@ from superarm.agent.saving import belief_in, generator_in, learner_in
 from superarm.arrays import Array
 from superarm.arrays.packed import packed_size
 from superarm.checks import check_features, require_count
+from superarm.cluster.columns import added_columns
 from superarm.cluster.heads import Later, problem_of
 from superarm.cluster.users import Known, Scales, Total
 from superarm.contexts import Concatenated, Outer
-from superarm.errors import ParameterError
+from superarm.errors import FeaturesError, MaskError, ParameterError
 from superarm.oracles import TopK
 
 if TYPE_CHECKING:
@@ -184,6 +185,27 @@ def load_agent(
     if seed == "saved":
         agent._rng.bit_generator.state = saved.generator
     return agent
+
+
+def require_fit(saved: Saved, items: int, width: int, types: Mapping[str, Any]) -> None:
+    """Refuse what was saved with another number of items or of features, or with items that were
+    added and have other columns.
+    """
+    if (saved.items, saved.held.shape[1]) != (items, width):
+        raise FeaturesError(
+            f"the agent was saved with {saved.items} items of {saved.held.shape[1]} features, "
+            f"not with {items} of {width}"
+        )
+    n = len(saved.added.rows)
+    if not n:
+        return
+    try:
+        added_columns(saved.added.columns, n, types)
+    except MaskError as error:
+        raise MaskError(
+            f"{n} items were added before the agent was saved, with entries in the columns "
+            f"{tuple(saved.added.columns)}, which do not fit those given: {error}"
+        ) from error
 
 
 def _saved(path: files.PathLike, meta: Any, arrays: Mapping[str, Array], learner: Any) -> Saved:

@@ -19,34 +19,20 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from superarm.agent.kept import generator
 from superarm.arrays import Array
 from superarm.arrays.counters import Counter
 from superarm.beliefs.changes import appended
-from superarm.checks import check_feedback
-from superarm.cluster import saving
+from superarm.cluster import calls, heads, saving
+from superarm.cluster.columns import as_where, joint_types
 from superarm.cluster.cutting import cut, cut_columns
-from superarm.cluster.heads import (
-    About,
-    Choice,
-    Later,
-    as_contexts,
-    as_items,
-    as_later,
-    fields_of,
-    number_of_calls,
-    part_of,
-    problem_of,
-    require_by_features,
-    require_parts,
-    rows_at,
-    rows_found,
-)
+from superarm.cluster.heads import About, Choice, Later
 from superarm.cluster.places import Places
 from superarm.cluster.saving import Saved
 from superarm.cluster.shards import Added, Found, Question, Shard, State
 from superarm.contexts import Concatenated, Outer
-from superarm.contracts import Feedback, Learner, Problem, defines_both
-from superarm.errors import DecisionError, FeaturesError, ParameterError
+from superarm.contracts import Learner, Problem, defines_both
+from superarm.errors import ClusterError, DecisionError, FeaturesError, ParameterError
 from superarm.files import PathLike
 from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
@@ -104,28 +90,31 @@ class Agent:
         seed: int | None = None,
         cluster: str | None = None,
     ) -> None:
-        require_by_features(learner)
+        calls.require_by_features(learner)
+        calls.require_contexts(contexts)
+        self._rng = generator(seed)
         sources = cut(features, shards)
-        by_shard = cut_columns(columns or {}, sources)
+        by_shard = cut_columns(columns, sources, isinstance(features, list | tuple))
         self.learner = learner
         self.oracle = oracle
         self.belief: Any = None  # the prior comes with the first call, as contexts tell d
         self._contexts = contexts
         self._context_width: int | None = None
-        self._rng = np.random.default_rng(seed)
         self._starts = np.cumsum([0] + [source.stop - source.start for source in sources])
         self._next = self.L  # the number of the next item
-        self._names = tuple(columns or {})
         self._removed = NOBODY
-        require_parts(oracle, self.L)
+        calls.require_parts(oracle, self.L)
         made = []
         for i, source in enumerate(sources):
-            part = part_of(oracle, self._starts[i : i + 2], NOBODY)
+            part = heads.part_of(oracle, self._starts[i : i + 2], NOBODY)
             made.append((source, by_shard[i], int(self._starts[i]), part, LIKE, contexts))
         self._shards = Places(cluster, Shard, made, self._state)
+        self._open = True
         try:
-            sizes = self._shards.ask("check", dict.fromkeys(range(len(sources)), ()))
-            self._width = sizes[0][1]
+            checked = self._shards.ask("check", dict.fromkeys(range(len(sources)), ()))
+            self._width = checked[0].width
+            self._dtype = checked[0].dtype
+            self._types = joint_types(one.types for one in checked.values())
             self._added = Later(np.empty((0, self._width)), {})
             self._known = np.arange(0, self.L, max(1, self.L // SAMPLE))  # of the belief
             (self._held,) = self._fetched([self._known])
@@ -140,8 +129,16 @@ class Agent:
         self.close()
 
     def close(self) -> None:
-        """Let go of the shards, and of the cluster if this agent has connected to it."""
-        self._shards.close()
+        """Let go of the shards, and of the cluster if this agent has connected to it. What was
+        learned can still be saved; to choose, observe, add or remove is refused from now on.
+        """
+        if self._open:
+            self._open = False
+            self._shards.close()
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise ClusterError("this agent was closed, and has no shards: make or load another")
 
     @property
     def L(self) -> int:
@@ -161,7 +158,7 @@ class Agent:
 
         Args:
             context: features of the call, where the catalogue has `contexts`.
-            where: by column, the value that items must have, or a list of values.
+            where: by column, the value that items must have, or a collection of values.
             exclude: items that may not be chosen.
 
         Returns:
@@ -182,24 +179,28 @@ class Agent:
 
         Args:
             contexts: one row per call.
-            where: by column, the value that items must have, or a list of values, in all calls.
+            where: by column, the value that items must have, or a collection, in all calls.
             exclude: for each call, the items that may not be chosen.
             n: how many calls, where neither contexts nor exclude say so.
 
         Returns:
             one choice per call, in their order.
         """
-        x = as_contexts(contexts, self._contexts, self.learner, self._context_width)
-        calls = number_of_calls(n, x, exclude)
-        excluded = [as_items(items, self._next) for items in exclude or [()] * calls]
-        self._start_belief(x)
-        state = self._rng.bit_generator.state
+        self._require_open()
+        x = calls.as_contexts(contexts, self._contexts, self.learner, self._context_width)
+        per_call = calls.as_exclude(exclude, self._next)
+        n = calls.number_of_calls(n, x, per_call)
+        excluded = per_call or [NOBODY] * n
+        wanted = as_where(where, self._types)
+        before = (self.belief, self._context_width, self._rng.bit_generator.state)
         try:
-            answers = self._answers(x, dict(where or {}), excluded)
-            sets = [self.oracle.merged(found.candidates for found in each) for each in answers]
+            self._start_belief(x)
+            with calls.naming_limits(wanted, excluded):
+                answers = self._answers(x, wanted, excluded)
+                sets = [self.oracle.merged(found.candidates for found in each) for each in answers]
             rows = self._winners(sets, answers)
-        except BaseException:
-            self._rng.bit_generator.state = state  # a call that raises changes nothing
+        except BaseException:  # a call that raises changes nothing
+            self.belief, self._context_width, self._rng.bit_generator.state = before
             raise
         return [
             Choice(A, self._in_context(held, None if x is None else x[i]))
@@ -226,7 +227,7 @@ class Agent:
 
     def _winners(self, sets: Sequence[Array], answers: list[tuple[Found, ...]]) -> list[Array]:
         """The rows of the items in each set, from the answers if they are there."""
-        rows = [rows_found(A, found) for A, found in zip(sets, answers, strict=True)]
+        rows = [heads.rows_found(A, found) for A, found in zip(sets, answers, strict=True)]
         there = [each for each in rows if each is not None]
         return there if len(there) == len(sets) else self._fetched(sets)
 
@@ -239,7 +240,7 @@ class Agent:
         found = np.empty((len(wanted), self._width))
         for i, rows in self._shards.ask("taken", of_shard).items():
             found[owner == i] = rows
-        return [rows_at(A, wanted, found) for A in sets]
+        return [heads.rows_at(A, wanted, found) for A in sets]
 
     def _owners(self, items: Array) -> Array:
         """The shard that holds each item; those that are added go to one after the other."""
@@ -267,24 +268,26 @@ class Agent:
         """The items that the belief is about, whose rows are held here: a sample, and those that
         were observed.
         """
-        return problem_of(held, self.oracle, self._contexts, self._context_width)
+        return heads.problem_of(held, self.oracle, self._contexts, self._context_width)
 
     def observe(self, chosen: Choice, weights: Any) -> None:
         """Learn what the items of a decision showed.
 
         Args:
             chosen: what `choose` returned.
-            weights: one number per item, in their order.
+            weights: one number per item, in their order or by item; or the `Statistics` of many
+                observations of each item.
         """
-        there = chosen.items >= 0
-        items = chosen.items[there]
-        w = check_feedback(weights, len(items), "item")
+        self._require_open()
         if self.belief is None:
             raise DecisionError("this agent has made no decision yet that could be observed")
+        items, rows = calls.as_choice(chosen, self._next, self._problem(self._held[:1]).d)
+        of_items = calls.as_feedback(items, rows, weights, self.learner)
         about = self._about(items)
-        feedback = Feedback(about.places, chosen.rows[there], w)
+        feedback = of_items._replace(A=about.places)
         model = self.learner.model
         belief = model.learn(about.belief, self._problem(about.held), feedback)
+        calls.require_usable(model, belief, self._dtype)
         self._tell(about, belief)
         self.belief = belief
         self._known = about.known
@@ -317,8 +320,10 @@ class Agent:
             changed |= differs.reshape(-1, len(changed)).any(0)
         owner = self._owners(known)
         shards = np.unique(owner[changed]).tolist()
-        calls = {i: (fields_of(model, belief, known, changed & (owner == i)),) for i in shards}
-        self._shards.change("learn", calls)
+        learn = {
+            i: (heads.fields_of(model, belief, known, changed & (owner == i)),) for i in shards
+        }
+        self._shards.change("learn", learn)
 
     # --- changes of the catalogue -------------------------------------------------------------
 
@@ -340,16 +345,17 @@ class Agent:
         Returns:
             the numbers of the new items, (n,).
         """
-        new = as_later(features, columns or {}, self._width, self._names)
+        self._require_open()
+        new = calls.as_later(features, columns, self._width, self._dtype, self._types)
         end = self._next + len(new.rows)
-        require_parts(oracle or self.oracle, end)
+        calls.require_parts(oracle or self.oracle, end)
         numbers = np.arange(self._next, end)
         owner = self._owners(numbers)
         every = range(len(self._shards)) if oracle else np.unique(owner).tolist()
         oracle = oracle or self.oracle
-        calls = {i: (self._of_shard(i, numbers, new, oracle),) for i in every}
+        extend = {i: (self._of_shard(i, numbers, new, oracle),) for i in every}
         added = self._added.and_then(new)
-        self._shards.change("extend", calls)
+        self._shards.change("extend", extend)
         self.oracle = oracle
         self._next = end
         self._added = added
@@ -357,11 +363,12 @@ class Agent:
 
     def remove_items(self, items: Sequence[int] | Array) -> None:
         """Choose these no more; what was learned from them stays."""
-        numbers = as_items(items, self._next)
+        self._require_open()
+        numbers = calls.as_items(items, self._next)
         owner = self._owners(numbers)
-        calls = {i: (numbers[owner == i],) for i in np.unique(owner).tolist()}
+        remove = {i: (numbers[owner == i],) for i in np.unique(owner).tolist()}
         removed = np.append(self._removed, numbers)
-        self._shards.change("remove", calls)
+        self._shards.change("remove", remove)
         self._removed = removed
 
     def _state(self, i: int) -> tuple[State]:
@@ -369,7 +376,7 @@ class Agent:
         numbers = np.arange(self.L, self._next)
         removed = self._removed[self._owners(self._removed) == i]
         own = self._owners(self._known) == i
-        fields = fields_of(self.learner.model, self.belief, self._known, own)
+        fields = heads.fields_of(self.learner.model, self.belief, self._known, own)
         return (State(self._of_shard(i, numbers, self._added, self.oracle), removed, fields),)
 
     def _of_shard(self, i: int, numbers: Array, later: Later, oracle: BaseOracle) -> Added:
@@ -379,7 +386,7 @@ class Agent:
         end = numbers[-1] + 1 if len(numbers) else self._next
         every = np.arange(self.L, end)
         added = every[self._owners(every) == i]
-        part = part_of(oracle, self._starts[i : i + 2], added)
+        part = heads.part_of(oracle, self._starts[i : i + 2], added)
         return Added(later.rows[mine], numbers[mine], columns, part)
 
     # --- files --------------------------------------------------------------------------------
@@ -424,13 +431,9 @@ class Agent:
 
     def restore(self, saved: Saved, oracle: BaseOracle) -> None:
         """Be as in a file that was read; refused if it is of other features."""
-        if (saved.items, saved.held.shape[1]) != (self.L, self._width):
-            raise FeaturesError(
-                f"the agent was saved with {saved.items} items of {saved.held.shape[1]} features, "
-                f"not with {self.L} of {self._width}"
-            )
+        saving.require_fit(saved, self.L, self._width, self._types)
         end = self.L + len(saved.added.rows)
-        require_parts(oracle, end)
+        calls.require_parts(oracle, end)
         self.oracle = oracle
         self.belief = saved.belief
         self._next = end

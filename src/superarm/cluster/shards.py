@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
 from superarm.arrays import Array, Features, repeated
 from superarm.arrays.counters import Counter
-from superarm.checks import check_features
+from superarm.checks import is_clearly_finite
 from superarm.contexts import Concatenated, Outer
 from superarm.contexts.products import InContext, with_side
 from superarm.contracts import Learner, Oracle, Problem
 from superarm.decide import PART
-from superarm.errors import FileError, MaskError, SuperarmError
+from superarm.errors import FileError
 from superarm.oracles.parts import Candidates, Part, joined
 
 NOWHERE = np.empty(0, np.int64)
@@ -54,12 +55,15 @@ def opened(table: Any) -> Array:
     if not isinstance(table, Path):
         return np.asarray(table)
     try:
-        found: Array = np.load(table, mmap_mode="r")
-        return found
+        found: Any = np.load(table, mmap_mode="r")
     except FileNotFoundError as error:
         raise FileError(f"{table} is missing") from error
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, BadZipFile) as error:
         raise FileError(f"{table} is no whole .npy file: {error}") from error
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise FileError(f"{table} is an archive (.npz): save each array alone, with numpy.save")
+    return found
 
 
 class Question(NamedTuple):
@@ -69,7 +73,7 @@ class Question(NamedTuple):
     belief: Any  # without its fields per item
     seeds: Sequence[int]  # (n,)
     contexts: Array | None  # (n, d_u)
-    where: Mapping[str, Any]  # by column, what items must have there
+    where: Mapping[str, Array]  # by column, the values of which items must have one
     exclude: Sequence[Array]  # (n,) of items
     by_rows: Callable[[Features], Array] | None  # of one decision, if it needs features alone
 
@@ -105,6 +109,14 @@ class Found(NamedTuple):
     rows: Array | None  # (m, d) theirs, unless they are so large that they are better asked for
 
 
+class Checked(NamedTuple):
+    """What a shard holds."""
+
+    width: int
+    dtype: Any  # of the features
+    types: Mapping[str, Any]  # the dtypes of columns
+
+
 class Shard:
     """What one machine holds. All changes are in its `State`, so that one that was killed is made
     again from its files and the state.
@@ -138,10 +150,16 @@ class Shard:
         """The rows it was made from, checked."""
         rows = self.source.rows()
         for start in range(0, len(rows), PART):
-            try:
-                check_features(rows[start : start + PART])
-            except SuperarmError as error:
-                raise FileError(f"{self.source.name}: {error}") from error
+            part = rows[start : start + PART]
+            if is_clearly_finite(part):
+                continue
+            bad = np.argwhere(~np.isfinite(part))
+            if len(bad):
+                row, feature = bad[0]
+                raise FileError(
+                    f"{self.source.name}: features must be finite: feature {feature} of item "
+                    f"{self.first + start + row} is {part[row, feature]}"
+                )
         return rows
 
     @cached_property
@@ -180,10 +198,10 @@ class Shard:
         known = self.numbers[np.minimum(later, len(self.numbers) - 1)] == items
         return np.where(known, len(self.rows) + later, own)
 
-    def check(self) -> tuple[int, ...]:
-        """The number of items and of features, once all that is held was looked at."""
-        _ = self.columns
-        return self.rows.shape
+    def check(self) -> Checked:
+        """What is held, once all of it was looked at."""
+        types = {name: column.dtype for name, column in self.columns.items()}
+        return Checked(self.rows.shape[1], self.rows.dtype, types)
 
     # --- changes ------------------------------------------------------------------------------
 
@@ -312,20 +330,16 @@ class Shard:
             return slice(self.first + rows.start, self.first + rows.stop)
         return self.numbers[rows.start - own : rows.stop - own]
 
-    def _allowed(self, where: Mapping[str, Any]) -> Array | None:
+    def _allowed(self, where: Mapping[str, Array]) -> Array | None:
         """(m,) bool: the items that may be chosen; None if all of them."""
         allowed = self.available
         if not where and not self.removed:
             return None
         for name, wanted in where.items():
-            if name not in self.columns:
-                known = ", ".join(self.columns) or "none"
-                raise MaskError(f"there is no column {name!r} to choose by, but: {known}")
             column = self.columns[name]
             if name in self.more_columns:
                 column = np.concatenate([column, self.more_columns[name]])
-            listed = list(wanted) if isinstance(wanted, list | tuple | set) else [wanted]
-            allowed = allowed & np.isin(column, listed)
+            allowed = allowed & np.isin(column, wanted)
         return allowed
 
 

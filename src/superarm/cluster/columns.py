@@ -1,0 +1,138 @@
+"""Columns of a catalogue in shards: the kind of their entries, and which entries are asked for."""
+
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Array
+from superarm.checks import as_array
+from superarm.errors import FeaturesError, MaskError, ParameterError
+
+KINDS = {
+    "b": "truth values",
+    "i": "whole numbers",
+    "u": "whole numbers",
+    "f": "numbers",
+    "U": "text",
+    "S": "bytes",
+    "M": "dates",
+    "m": "durations",
+}
+LEVELS = {"b": 0, "i": 1, "u": 1, "f": 2}
+"""Of numbers: a column holds entries of its own level, and of those below."""
+
+
+def kind_of(dtype: Any) -> str:
+    """What entries of this type are, in words.
+
+    >>> import numpy as np
+    >>> from superarm.cluster.columns import kind_of
+    >>> kind_of(np.dtype(bool))
+    'truth values'
+    """
+    return KINDS.get(dtype.kind, "objects")
+
+
+def as_column(values: Any) -> Array:
+    """The entries in an array; it is of text only if each of them is. Else a ValueError."""
+    given = as_array(values)
+    if given.dtype.kind == "U" and isinstance(values, list | tuple):
+        given = np.array(values, dtype=object)  # as NumPy has made text of all other entries
+    if given.dtype.kind == "O" and all(isinstance(entry, str) for entry in given.flat):
+        return given.astype(str)
+    return given
+
+
+def joint_types(types: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """By column, the type that holds the entries of all shards, which must be of one kind."""
+    shards = list(types)
+    found = {}
+    for name in shards[0]:
+        each = [shard[name] for shard in shards]
+        first = each[0]
+        for i, dtype in enumerate(each):
+            if not _are_like(dtype, first):
+                raise FeaturesError(
+                    f"column {name!r} holds {kind_of(first)} in shard 0, and {kind_of(dtype)} in "
+                    f"shard {i}: give one kind in all shards"
+                )
+        found[name] = np.result_type(*each)
+    return found
+
+
+def _are_like(a: Any, b: Any) -> bool:
+    """Whether entries of two types can be equal."""
+    are_numbers = a.kind in LEVELS and b.kind in LEVELS
+    return are_numbers or kind_of(a) == kind_of(b)
+
+
+def added_columns(columns: Any, n: int, types: Mapping[str, Any]) -> dict[str, Array]:
+    """The entries of n new items in all columns, each of the column's kind."""
+    if not isinstance(columns, Mapping):
+        raise ParameterError(f"columns must be a mapping by name, got {columns!r:.100}")
+    if set(columns) != set(types):
+        raise MaskError(f"each item needs an entry in each of the columns {tuple(types)}")
+    return {name: _added(name, columns[name], n, dtype) for name, dtype in types.items()}
+
+
+def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
+    try:
+        column = as_column(values)
+    except ValueError as error:
+        raise MaskError(f"column {name!r} needs a flat list of entries ({error})") from error
+    if column.shape != (n,):
+        raise MaskError(
+            f"column {name!r} needs one entry for each of {n} items, got shape {column.shape}"
+        )
+    above = LEVELS.get(column.dtype.kind, 0) > LEVELS.get(dtype.kind, 0)
+    if dtype.kind != "O" and (above or not _are_like(column.dtype, dtype)):
+        raise MaskError(f"column {name!r} holds {kind_of(dtype)}, got {kind_of(column.dtype)}")
+    return column
+
+
+def as_where(where: Any, types: Mapping[str, Any]) -> dict[str, Array]:
+    """By column, the values of which items must have one."""
+    if where is None:
+        return {}
+    if not isinstance(where, Mapping):
+        raise ParameterError(
+            "where must be a mapping from columns to values, as {'country': ['at', 'de']}, got "
+            f"{where!r:.100}"
+        )
+    for name in where:
+        if name not in types:
+            known = ", ".join(map(str, types)) or "none"
+            raise MaskError(f"there is no column {name!r} to choose by, but: {known}")
+    return {name: _wanted(name, wanted, types[name]) for name, wanted in where.items()}
+
+
+def _wanted(name: str, wanted: Any, dtype: Any) -> Array:
+    values = list(wanted) if _is_collection(wanted) else [wanted]
+    for value in values:
+        if not _may_be_in(value, dtype):
+            raise ParameterError(
+                f"column {name!r} holds {kind_of(dtype)}: where needs one of them or a flat "
+                f"collection of them, got {value!r:.100} of type {type(value).__name__}"
+            )
+    if dtype.kind in "MmO" or not values:
+        return np.array(values, dtype=dtype.kind if dtype.kind in "Mm" else dtype)
+    return np.array(values)
+
+
+def _is_collection(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _may_be_in(value: Any, dtype: Any) -> bool:
+    """Whether a column of this type can have this entry."""
+    if _is_collection(value) or isinstance(value, Mapping):
+        return False
+    if dtype.kind == "O":
+        return True
+    if dtype.kind in "Mm" and isinstance(value, date | timedelta):
+        return isinstance(value, date if dtype.kind == "M" else timedelta)
+    return _are_like(np.asarray(value).dtype, dtype)
