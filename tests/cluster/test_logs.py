@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from superarm import (
     Agent,
@@ -190,6 +191,55 @@ def test_clicks_at_a_scale_of_their_own(tmp_path):
     assert (np.abs(off) < spread).all()
     np.testing.assert_allclose(gaussian.std(agent.belief, np.eye(2)), spread, rtol=0.1)
     agent.observe(agent.choose(), [1, 0, 1])
+
+
+def laplace(Phi, w, lam):
+    """θ of the largest posterior density by SciPy, and the log marginal likelihood around it."""
+    stds = lam / np.sqrt((Phi**2).mean(axis=0))
+
+    def minus_log_posterior(theta):
+        eta = Phi @ theta
+        return np.logaddexp(0, eta).sum() - w @ eta + ((theta / stds) ** 2).sum() / 2
+
+    def gradient(theta):
+        return Phi.T @ (expit(Phi @ theta) - w) + theta / stds**2
+
+    start = np.zeros(Phi.shape[1])
+    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
+    best = minimize(minus_log_posterior, start, jac=gradient, method="L-BFGS-B", options=options)
+    p = expit(Phi @ best.x)
+    precision = Phi.T @ ((p * (1 - p))[:, None] * Phi) + np.diag(stds**-2.0)
+    log_det = np.linalg.slogdet(precision)[1] / 2
+    return best.x, -best.fun - np.log(stds).sum() - log_det
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "noise"),
+    [(500, 2, 0.0), (5000, 2, 0.001), (200, 5, 0.0), (5000, 2, 0.1)],
+    ids=["told apart", "nearly", "few", "by a steep slope"],
+)
+def test_clicks_that_a_feature_tells_apart(tmp_path, n, d, noise):
+    rng = np.random.default_rng(0)
+    Phi = rng.standard_normal((n, d))
+    w = (Phi[:, 0] + noise * rng.standard_normal(n) > 0).astype(float)
+    names = [f"f{j}" for j in range(d)]
+    columns = {**dict(zip(names, Phi.T, strict=True)), "w": w}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=1000)
+    learner = CombLinTS(link="logit")
+    learned = learn_from(tmp_path / "log.parquet", features=names, weight="w", learner=learner)
+    theta, log_evidence = laplace(Phi, w, learned.lam)
+    np.testing.assert_allclose(learned.coefficients, theta, rtol=1e-3, atol=1e-3)
+    alone = Agent(learner, features=np.eye(d), oracle=TopK(1), seed=0)
+    alone.learn(Phi, w)
+    assert learned.coefficients[0] > 0.9 * gaussian.mean(alone.belief)[0]
+    assert 2 < learned.lam <= 10
+    for other in (0.1, 0.3, 1.0, learned.lam / 1.5):  # clicks are likelier the larger it is
+        assert laplace(Phi, w, other)[1] < log_evidence
+    # what a catalogue holds does not change it, and the next episode does not forget it
+    agent = learned.agent(features=3 * np.eye(d), oracle=TopK(1), seed=0)
+    np.testing.assert_allclose(gaussian.mean(agent.belief), learned.coefficients, rtol=1e-9)
+    agent.observe([0], [1.0])
+    assert gaussian.mean(agent.belief)[0] > 0.5 * theta[0]
 
 
 def test_few_clicks_leave_the_scale_as_it_was(tmp_path):
