@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from superarm import (
     Agent,
@@ -192,6 +193,55 @@ def test_clicks_at_a_scale_of_their_own(tmp_path):
     agent.observe(agent.choose(), [1, 0, 1])
 
 
+def laplace(Phi, w, lam):
+    """θ of the largest posterior density by SciPy, and the log marginal likelihood around it."""
+    stds = lam / np.sqrt((Phi**2).mean(axis=0))
+
+    def minus_log_posterior(theta):
+        eta = Phi @ theta
+        return np.logaddexp(0, eta).sum() - w @ eta + ((theta / stds) ** 2).sum() / 2
+
+    def gradient(theta):
+        return Phi.T @ (expit(Phi @ theta) - w) + theta / stds**2
+
+    start = np.zeros(Phi.shape[1])
+    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
+    best = minimize(minus_log_posterior, start, jac=gradient, method="L-BFGS-B", options=options)
+    p = expit(Phi @ best.x)
+    precision = Phi.T @ ((p * (1 - p))[:, None] * Phi) + np.diag(stds**-2.0)
+    log_det = np.linalg.slogdet(precision)[1] / 2
+    return best.x, -best.fun - np.log(stds).sum() - log_det
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "noise"),
+    [(500, 2, 0.0), (5000, 2, 0.001), (200, 5, 0.0), (5000, 2, 0.1)],
+    ids=["told apart", "nearly", "few", "by a steep slope"],
+)
+def test_clicks_that_a_feature_tells_apart(tmp_path, n, d, noise):
+    rng = np.random.default_rng(0)
+    Phi = rng.standard_normal((n, d))
+    w = (Phi[:, 0] + noise * rng.standard_normal(n) > 0).astype(float)
+    names = [f"f{j}" for j in range(d)]
+    columns = {**dict(zip(names, Phi.T, strict=True)), "w": w}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=1000)
+    learner = CombLinTS(link="logit")
+    learned = learn_from(tmp_path / "log.parquet", features=names, weight="w", learner=learner)
+    theta, log_evidence = laplace(Phi, w, learned.lam)
+    np.testing.assert_allclose(learned.coefficients, theta, rtol=1e-3, atol=1e-3)
+    alone = Agent(learner, features=np.eye(d), oracle=TopK(1), seed=0)
+    alone.learn(Phi, w)
+    assert learned.coefficients[0] > 0.9 * gaussian.mean(alone.belief)[0]
+    assert 2 < learned.lam <= 10
+    for other in (0.1, 0.3, 1.0, learned.lam / 1.5):  # clicks are likelier the larger it is
+        assert laplace(Phi, w, other)[1] < log_evidence
+    # what a catalogue holds does not change it, and the next episode does not forget it
+    agent = learned.agent(features=3 * np.eye(d), oracle=TopK(1), seed=0)
+    np.testing.assert_allclose(gaussian.mean(agent.belief), learned.coefficients, rtol=1e-9)
+    agent.observe([0], [1.0])
+    assert gaussian.mean(agent.belief)[0] > 0.5 * theta[0]
+
+
 def test_few_clicks_leave_the_scale_as_it_was(tmp_path):
     """As an agent leaves it, until there are enough of them."""
     X, w = table(1000, 0, clicks=True)
@@ -320,6 +370,83 @@ def test_a_bad_file_is_named(folder):
         learn_from(f"{folder}/*.parquet", **given)
 
 
+def test_a_file_is_read_once(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    given = {"features": NAMES, "weight": "w", "learner": CombLinTS()}
+    twice = [
+        ["day-1.parquet", "day-1.parquet"],
+        ["day-1.parquet", "./day-1.parquet"],
+        ["*.parquet", "day-1*"],
+        [folder / "day-1.parquet", f"../{folder.name}/day-1.parquet"],
+    ]
+    for paths in twice:
+        with pytest.raises(DataError, match=r"day-1.parquet is given twice"):
+            learn_from(paths, **given)
+    (folder / "link.parquet").symlink_to("day-1.parquet")
+    with pytest.raises(DataError, match=r"link.parquet is given twice"):
+        learn_from("*.parquet", **given)
+
+
+def test_what_names_no_file(folder):
+    given = {"features": NAMES, "weight": "w", "learner": CombLinTS()}
+    with pytest.raises(DataError, match=r"is a folder: to read its files, give .*/\*\.parquet"):
+        learn_from(folder, **given)
+    for paths in (None, 3, [None], b"day-1.parquet"):
+        with pytest.raises(ParameterError, match="paths must be a file, a pattern or a list"):
+            learn_from(paths, **given)
+
+
+def test_a_file_whose_name_looks_like_a_pattern(folder):
+    given = {"features": NAMES, "weight": "w", "learner": CombLinTS()}
+    (folder / "day-0.parquet").rename(folder / "day[1].parquet")
+    assert learn_from(folder / "day[1].parquet", **given).rows == 3000
+    (folder / "more.parquet").mkdir()  # which the pattern matches too, and is no file
+    assert learn_from(f"{folder}/*.parquet", **given).rows == 4511
+
+
+def test_paths_mean_the_same_to_every_process(folder, monkeypatch):
+    """A worker may have started elsewhere."""
+    monkeypatch.chdir(folder)
+    files = parquet.files_of(["day-0.parquet", "day-[12].parquet"])
+    assert files == [str(folder / f"day-{i}.parquet") for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        ([0.0, -0.0, 1.0], "double"),
+        (pa.array([0.0, 1.0, np.nan]).dictionary_encode(), "double"),
+        ([[1], [2], [3]], "list"),
+        ([{"id": 1}, {"id": 2}, {"id": 3}], "struct"),
+    ],
+    ids=["floats", "dictionary of floats", "lists", "structs"],
+)
+def test_ids_are_whole_numbers_or_text(tmp_path, ids, kind):
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"item": ids, "w": [0.0, 1.0, 0.5]}), path)
+    with pytest.raises(DataError, match=rf"'item' of .*log.parquet is {kind}.* ids must be whole"):
+        learn_from(path, features=[], weight="w", item="item", learner=CombTS())
+
+
+@pytest.mark.parametrize("name", ["date", "w"])
+def test_whole_numbers_that_floats_would_round(folder, name):
+    learner = CombLinTS(lam=1.0, sigma=1.0)
+    given = {"features": ["date", "one"], "weight": "w", "learner": learner}
+    for most in (2**53 + 1, -(2**53) - 1, np.iinfo(np.int64).min):
+        bad(folder, **{name: np.append(np.ones(1999, np.int64), most)})
+        with pytest.raises(DataError, match=rf"'{name}' in row group 2 of .*day-1.parquet holds"):
+            learn_from(folder / "day-1.parquet", **given)
+    bad(folder, **{name: np.append(np.ones(1999, np.int64), 2**53)})
+    assert learn_from(folder / "day-1.parquet", **given).rows == 2000
+
+
+def test_two_columns_of_one_name(tmp_path):
+    columns = [pa.array([1.0, 2.0])] * 3
+    pq.write_table(pa.table(columns, names=["a", "a", "w"]), tmp_path / "log.parquet")
+    with pytest.raises(DataError, match=r"log.parquet has several columns 'a'"):
+        learn_from(tmp_path / "log.parquet", features=["a"], weight="w", learner=CombLinTS())
+
+
 def test_learners_and_names_are_checked(folder):
     def learn(learner, **options):
         given = {"features": NAMES, "weight": "w", **options}
@@ -334,8 +461,18 @@ def test_learners_and_names_are_checked(folder):
         learn(CombLinTS(forgetting=0.9))
     with pytest.raises(ParameterError, match="different names"):
         learn(CombLinTS(), features=["one", "w"])
-    with pytest.raises(ParameterError, match="list of names"):
-        learn(CombLinTS(), features="one")
+    with pytest.raises(ParameterError, match="different names, but 'one' is there twice"):
+        learn(CombLinTS(), features=["one", "taste", "one"])
+    with pytest.raises(ParameterError, match="different names, but 'one' is there twice"):
+        learn(CombMixTS(), features=["one", "taste"], item="one")
+    for names in ("one", {"one", "taste"}, {"one": 1}, None, 3, ["one", 2], ["one", ["taste"]]):
+        with pytest.raises(ParameterError, match="features must be a list of names"):
+            learn(CombLinTS(), features=names)
+    for weight in (None, 3, ["w"]):
+        with pytest.raises(ParameterError, match="weight must be the name of a column"):
+            learn(CombLinTS(), weight=weight)
+    with pytest.raises(ParameterError, match="item must be the name of a column"):
+        learn(CombMixTS(), item=["one"])
     with pytest.raises(ParameterError, match="name some columns"):
         learn(CombLinTS(), features=[])
     with pytest.raises(WeightsError, match=r"weights in \[0, 1\], but column 'w' in row group 0"):

@@ -33,8 +33,11 @@ STEPS = 50
 """Newton's steps at most."""
 CLOSE = 1e-6
 """The step, in standard deviations, after which θ stays as it is: the next would be its square."""
-ROUNDS = 5
-"""How often λ may be chosen anew after θ was found."""
+ROUNDS = 6
+"""How often another λ may be tried after θ was found."""
+NEAR = 0.01
+"""The relative step of λ that is not worth another search for θ; and the loss of log marginal
+likelihood that is none."""
 
 
 class Clicks(NamedTuple):
@@ -276,30 +279,63 @@ def _require_known(learner: Any, item: str | None) -> None:
 
 
 def _newton(model: Any, log: _Log) -> Clicks:
-    """θ of the largest posterior density, and at that the λ of the largest marginal likelihood."""
-    d = len(log.columns.features)
-    theta = np.zeros(d)
-    views = log.read(pieces.read_views, pieces.merged_views, theta)
-    R = views.data[:d, :d]
+    """θ of the largest posterior density, at the λ that is given or that the clicks ask for."""
+    nothing = np.zeros(len(log.columns.features))
+    views = log.read(pieces.read_views, pieces.merged_views, nothing)
+    R = views.data[:-1, :-1]
     gram = 4 * R.T @ R  # at θ = 0, p(1-p) is a quarter
-    tuned = isinstance(model, TunedLogitModel)
-    lam_is_known = not tuned or "lam" in model.known
-    start = model.wide["lam"] if tuned else model.lam
-    lam = float(start)
+    start = Clicks(views, nothing, gram, math.nan)
+    if not isinstance(model, TunedLogitModel):
+        return _climbed(model, log, start, model.lam)
+    scales = {**model.wide, **model.known}
+    first = _climbed(model, log, start, scales["lam"])
+    few = min(views.clicked, views.rows - views.clicked) < ENOUGH
+    return first if few or "lam" in model.known else _at_best(model, log, first)
+
+
+def _at_best(model: Any, log: _Log, here: Clicks) -> Clicks:
+    """θ at the λ that the views around it ask for.
+
+    Where features tell clicks apart without an error, the marginal likelihood grows with λ until
+    all outcomes are certain. Views of those say next to nothing, and ask for the λ of no data. So
+    a λ is taken only if the clicks are no less likely there, if enough views are uncertain, each
+    worth at most p(1-p) = 1/4, and if they ask for a λ on the same side of where it was.
+    """
+    wanted = _wanted(model, here)
     for _ in range(ROUNDS):
-        stds = _stds(model, views.columns, lam)
-        theta, views = _climbed(log, stds, theta, views)
-        of = Clicks(views, theta, gram, lam)
-        if lam_is_known:
-            return of
-        without = _no_clicks(model, d)
-        belief = _with_clicks(model, without, of)
-        found = float(belief.lam)
-        step = abs(found - lam)
-        if step <= 0.01 * lam:
-            return of
-        lam = found
-    return of
+        step = wanted - here.lam
+        if abs(step) <= NEAR * here.lam:
+            break
+        there = _climbed(model, log, here, wanted)
+        next_wanted = _wanted(model, there)
+        as_likely = _log_evidence(model, there) >= _log_evidence(model, here) - NEAR
+        same_side = (next_wanted - here.lam) * step > 0
+        uncertain = 4 * there.views.formed >= ENOUGH
+        if as_likely and uncertain and same_side:
+            here = there
+            wanted = next_wanted
+        else:
+            wanted = math.sqrt(here.lam * wanted)
+    return here
+
+
+def _wanted(model: Any, of: Clicks) -> float:
+    """The λ of the largest marginal likelihood of the views; no wider than the level of log-odds
+    may be.
+    """
+    start = _no_clicks(model, len(of.theta))
+    belief = _with_clicks(model, start, of)
+    found = model.pooled(belief, [belief.data], [float(belief.rows)])
+    return min(float(found.lam), LEVEL)
+
+
+def _log_evidence(model: Any, of: Clicks) -> float:
+    """Laplace's approximation of the log marginal likelihood of the clicks."""
+    stds = _stds(model, of.views.columns, of.lam)
+    prior = gaussian.prior(len(stds), stds)
+    factor = stacked_rows(prior.factor, of.views.data)
+    widths = prior.log_scale - log_det(factor[:-1, :-1])
+    return _height(stds, of.theta, of.views) + float(widths)
 
 
 def _stds(model: Any, columns: Array, lam: float) -> Array:
@@ -309,34 +345,38 @@ def _stds(model: Any, columns: Array, lam: float) -> Array:
     return prior_stds(columns, np.asarray(lam), np.asarray(LEVEL), equal="lam" in model.known)
 
 
-def _climbed(log: _Log, stds: Array, theta: Array, views: Views) -> tuple[Array, Views]:
-    """θ of the largest posterior density from where it is, by Newton's steps, and the views around
-    it.
+def _height(stds: Array, theta: Array, views: Views) -> float:
+    """The log posterior density of θ, but for what does not depend on it."""
+    return views.log_likelihood - float(((theta / stds) ** 2).sum()) / 2
+
+
+def _climbed(model: Any, log: _Log, of: Clicks, lam: float) -> Clicks:
+    """θ of the largest posterior density at λ from where it is, by Newton's steps, and the views
+    around it.
     """
+    views, theta = of.views, of.theta
+    stds = _stds(model, views.columns, lam)
     prior = gaussian.prior(len(stds), stds)
-
-    def height(at: Array, seen: Views) -> float:
-        return seen.log_likelihood - float(((at / stds) ** 2).sum()) / 2
-
-    best = height(theta, views)
+    best = _height(stds, theta, views)
     for _ in range(STEPS):
         after = Gaussian(stacked_rows(prior.factor, views.data), prior.log_scale)
         step = gaussian.mean(after) - theta
         size = float(np.linalg.norm(after.R @ step))
         if size < CLOSE:
-            return theta + step, views
+            theta = theta + step
+            break
         share = 1.0
         while True:
             there = theta + share * step
             seen = log.read(pieces.read_views, pieces.merged_views, there)
-            now = height(there, seen)
+            now = _height(stds, there, seen)
             if now >= best - 1e-9 * abs(best):
                 break
             share /= 2
             if share < 1e-6:
                 raise NumericalError("clicks on these features cannot be climbed: rescale them")
         theta, views, best = there, seen, now
-    return theta, views
+    return Clicks(views, theta, of.gram, lam)
 
 
 def _no_clicks(model: Any, d: int) -> Any:
@@ -345,7 +385,7 @@ def _no_clicks(model: Any, d: int) -> Any:
 
 
 def _with_clicks(model: Any, start: Any, of: Clicks) -> Any:
-    """The belief after all clicks, at the λ that they say."""
+    """The belief after all clicks: the Gaussian around θ at the λ that was found."""
     views = of.views
     if isinstance(model, LogitModel):
         factor = stacked_rows(start.factor, views.data)
@@ -365,9 +405,8 @@ def _with_clicks(model: Any, start: Any, of: Clicks) -> Any:
         log_scale=start.log_scale - views.rows * math.log(math.sqrt(2 * math.pi)),
         t=start.t + 1,
     )
-    if min(views.clicked, views.rows - views.clicked) < ENOUGH:
-        return model._made(known, known.lam, known.sigma, model._prior_of(known))
-    return model.pooled(known, [known.data], [float(known.rows)])
+    of_log = known._replace(columns=views.columns)  # θ was found without a catalogue
+    return model._made(known, known.lam, known.sigma, model._prior_of(of_log))
 
 
 # --- columns in another order ---------------------------------------------------------------------

@@ -6,7 +6,8 @@ many, and on a cluster.
 """
 
 import glob
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array
+from superarm.checks import first_repeated
 from superarm.errors import DataError, ParameterError, SuperarmError
 
 BUFFER = 2**20
 """Bytes of a column that are read at a time."""
 BATCH = 2**16
 """Rows to hold at a time."""
+EXACT = 2**53
+"""Up to here, whole numbers are floats too."""
 
 
 class Columns(NamedTuple):
@@ -64,20 +68,55 @@ def pyarrow() -> Any:
 
 
 def files_of(paths: Any) -> list[str]:
-    """The files that a pattern, a path or a list of such names, in the order of their names."""
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    """The files that a pattern, a path or a list of such names, in the order of their names; as
+    absolute paths, which mean the same to every process.
+    """
     found: list[str] = []
-    for each in given:
-        text = str(each)
-        matches = [text]
-        if glob.has_magic(text):  # also of absolute paths, which Path.glob refuses
-            matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  as said above
-        if not matches:
-            raise DataError(f"no file matches {text}")
-        found += matches
+    for each in _listed(paths):
+        if not isinstance(each, str | os.PathLike):
+            raise ParameterError(
+                f"paths must be a file, a pattern or a list of them, got {each!r:.100}"
+            )
+        found += _matches(os.fsdecode(each))
     if not found:
         raise DataError("no files are given")
-    return found
+    files = [str(Path(each).absolute()) for each in found]
+    _require_different(files)
+    return files
+
+
+def _listed(paths: Any) -> list[Any]:
+    if isinstance(paths, str | os.PathLike):
+        return [paths]
+    if not isinstance(paths, Iterable):
+        raise ParameterError(
+            f"paths must be a file, a pattern or a list of them, got {paths!r:.100}"
+        )
+    return list(paths)
+
+
+def _matches(text: str) -> list[str]:
+    """The files that a pattern names; the name of a file that exists is no pattern."""
+    if Path(text).is_dir():
+        raise DataError(f"{text} is a folder: to read its files, give {Path(text) / '*.parquet'}")
+    if not glob.has_magic(text) or Path(text).exists():
+        return [text]
+    # also of absolute paths, which Path.glob refuses
+    matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207
+    files = [each for each in matches if not Path(each).is_dir()]
+    if not files:
+        raise DataError(f"no file matches {text}")
+    return files
+
+
+def _require_different(files: list[str]) -> None:
+    """Refuse a file that is named twice, under whatever names."""
+    known = set()
+    for path in files:
+        real = Path(path).resolve()
+        if real in known:
+            raise DataError(f"the file {path} is given twice: its rows would count twice")
+        known.add(real)
 
 
 def parts_of(path: str, columns: Columns) -> list[Part]:
@@ -89,9 +128,16 @@ def parts_of(path: str, columns: Columns) -> list[Part]:
                 raise DataError(
                     f"{path} has no column {name!r}; it has {', '.join(schema.names)!s:.200}"
                 )
+            if schema.names.count(name) > 1:
+                raise DataError(f"{path} has several columns {name!r}: rename all but one")
             kind = schema.field(name).type
             if name != columns.item and not _is_number(kind):
                 raise DataError(f"column {name!r} of {path} is {kind}, not numbers")
+            if name == columns.item and not _is_id(kind):
+                raise DataError(
+                    f"column {name!r} of {path} is {kind}, but ids must be whole numbers or text: "
+                    "cast it"
+                )
         meta = file.metadata
         sizes = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
     return [Part(path, g, n) for g, n in enumerate(sizes)]
@@ -138,6 +184,13 @@ def _is_number(kind: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
+def _is_id(kind: Any) -> bool:
+    types = pyarrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return not (types.is_floating(kind) or types.is_nested(kind) or types.is_null(kind))
+
+
 def _batch(table: Any, columns: Columns, where: str) -> Batch:
     n = table.num_rows
     Phi = np.empty((n, len(columns.features)), order="F")
@@ -162,6 +215,12 @@ def _numbers(table: Any, name: str, where: str) -> Array:
     finite = not is_float or np.isfinite(values).all()
     if not finite:
         raise DataError(f"column {name!r} in {where} holds numbers that are not finite")
+    is_whole = values.dtype.kind in "iu" and values.dtype.itemsize == 8
+    if is_whole and values.size and max(int(values.max()), -int(values.min())) > EXACT:
+        raise DataError(
+            f"column {name!r} in {where} holds whole numbers beyond 2**53, which floats would "
+            "round: subtract what they share, or use another unit"
+        )
     return values
 
 
@@ -209,9 +268,20 @@ class Tree:
 
 def require_names(features: Sequence[str], weight: str, item: str | None) -> Columns:
     """Names of columns, checked."""
-    if isinstance(features, str) or not all(isinstance(name, str) for name in features):
-        raise ParameterError(f"features must be a list of names of columns, got {features!r:.100}")
-    named = [*features, weight, *([] if item is None else [item])]
-    if not all(isinstance(name, str) for name in named) or len(set(named)) < len(named):
-        raise ParameterError(f"columns must have different names, got {named!r:.200}")
-    return Columns(tuple(features), weight, item)
+    listed = isinstance(features, Iterable) and not isinstance(features, str | Set | Mapping)
+    names = tuple(features) if listed else ()
+    if not listed or not all(isinstance(name, str) for name in names):
+        raise ParameterError(
+            f"features must be a list of names of columns, in their order, got {features!r:.100}"
+        )
+    if not isinstance(weight, str):
+        raise ParameterError(f"weight must be the name of a column, got {weight!r:.100}")
+    if not isinstance(item, str | None):
+        raise ParameterError(f"item must be the name of a column, got {item!r:.100}")
+    named = [*names, weight, *([] if item is None else [item])]
+    if len(set(named)) < len(named):
+        raise ParameterError(
+            f"columns must have different names, but {first_repeated(named)!r} is there twice: "
+            f"{named!r:.200}"
+        )
+    return Columns(names, weight, item)
