@@ -136,7 +136,7 @@ def test_columns_go_by_their_names(folder):
     np.testing.assert_allclose(
         gaussian.mean(agent.belief)[::-1], gaussian.mean(straight.belief), rtol=1e-6
     )
-    with pytest.raises(FeaturesError, match="'age'"):
+    with pytest.raises(FeaturesError, match="'date' is missing, and 'age' is not one of those"):
         learned.agent(features=backwards.rename(columns={"date": "age"}), oracle=TopK(3))
     with pytest.raises(ParameterError, match="3 features, the items 2"):
         learned.agent(features=CATALOGUE[:, :2], oracle=TopK(3))
@@ -297,6 +297,43 @@ def test_items_with_deviations(tmp_path, learner, labels):
         learned.belief  # noqa: B018  asking is what is refused
 
 
+def learned_items(path, ids, Phi):
+    w = Phi @ [1.0, -1.0]
+    columns = {"a": Phi[:, 0], "b": Phi[:, 1], "w": w, "item": ids}
+    pq.write_table(pa.table(columns), path)
+    return learn_from(path, features=["a", "b"], weight="w", item="item", learner=CombMixTS())
+
+
+def test_a_catalogue_of_other_items(tmp_path):
+    """Of which the log would say nothing but what features say."""
+    Phi = np.random.default_rng(8).standard_normal((20, 2))
+    path = tmp_path / "log.parquet"
+    given = {"features": Phi, "oracle": TopK(3)}
+    texts = learned_items(path, [str(e) for e in range(20)], Phi)
+    with pytest.raises(ItemsError, match=r"ids such as '0', the items are such as 0; give items="):
+        texts.agent(**given)
+    with pytest.raises(ItemsError, match=r"ids such as '0', the items are such as 100"):
+        texts.agent(**given, items=range(100, 120))
+    assert texts.agent(**given, items=[str(e) for e in range(20)]).belief.n.any()
+    numbers = learned_items(path, list(range(20)), Phi)
+    with pytest.raises(ItemsError, match=r"ids such as 0, the items are such as '0'"):
+        numbers.agent(**given, items=[str(e) for e in range(20)])
+    assert numbers.agent(**given).belief.n.any()
+
+
+def test_a_catalogue_of_other_numbers(tmp_path):
+    Phi = np.random.default_rng(8).standard_normal((20, 2))
+    Phi[0] = [1.0, 0.5]  # the same in any precision
+    rounded = learned_items(tmp_path / "log.parquet", list(range(20)), Phi.astype(np.float32))
+    with pytest.raises(FeaturesError, match=r"19 of 20 items, such as 1, .* the same numbers"):
+        rounded.agent(features=Phi, oracle=TopK(3))
+    assert rounded.agent(features=Phi.astype(np.float32), oracle=TopK(3)).belief.n.any()
+    some = Phi.copy()
+    some[:10] += 1  # items may change, and are others then
+    learned = learned_items(tmp_path / "log.parquet", list(range(20)), Phi)
+    assert learned.agent(features=some, oracle=TopK(3)).belief.n.any()
+
+
 def test_items_alone(tmp_path):
     e = np.random.default_rng(6).integers(0, 8, 500)
     w = (np.random.default_rng(7).random(500) < 0.3).astype(np.int8)
@@ -312,6 +349,8 @@ def test_items_alone(tmp_path):
         np.testing.assert_allclose(total, np.bincount(e, w, 8))
         with pytest.raises(ItemsError, match="not one of the items"):
             learned.agent(features=np.eye(3), oracle=TopK(2))
+        with pytest.raises(ParameterError, match="learns without features"):
+            learned.coefficients  # noqa: B018  asking is what is refused
 
 
 # --- bad input --------------------------------------------------------------------------------

@@ -5,48 +5,34 @@ a tree. Scales come from the factor of all rows. For clicks that is done again f
 steps: around log-odds φ·θ, a click is a Gaussian observation of them.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from superarm import gaussian
 from superarm.agent import Agent
-from superarm.arrays import Array, full, joined_stats, log_det, stacked_rows
-from superarm.beliefs.columns import LEVEL, prior_stds
-from superarm.beliefs.logit import ENOUGH, LogitModel, MixedLogitModel, TunedLogitModel
-from superarm.beliefs.tuned import TunedModel
-from superarm.checks.tables import columns_of
+from superarm.arrays import Array, stacked_rows
+from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
+from superarm.checks.tables import Names, columns_of
 from superarm.cluster import pieces
-from superarm.cluster.parquet import Columns, Part, Tree, files_of, parts_of, require_names
-from superarm.cluster.pieces import Items, Rows, Views
+from superarm.cluster.clicks import Clicks, Log, newton, with_clicks
+from superarm.cluster.parquet import files_of, parts_of, require_names
+from superarm.cluster.pieces import Items, Rows
 from superarm.contracts import Feedback, Learner, Problem, require_learner
-from superarm.errors import DataError, ItemsError, NumericalError, ParameterError
-from superarm.gaussian import Block, Gaussian
+from superarm.errors import (
+    DataError,
+    FeaturesError,
+    ItemsError,
+    ParameterError,
+)
+from superarm.gaussian import Block
 from superarm.oracles import TopK
-from superarm.simulation.engine import Engine, engine
-from superarm.simulation.progress import Progress, reporting
+from superarm.simulation.engine import engine
+from superarm.simulation.progress import Progress
 
-STEPS = 50
-"""Newton's steps at most."""
-CLOSE = 1e-6
-"""The step, in standard deviations, after which θ stays as it is: the next would be its square."""
-ROUNDS = 6
-"""How often another λ may be tried after θ was found."""
-NEAR = 0.01
-"""The relative step of λ that is not worth another search for θ; and the loss of log marginal
-likelihood that is none."""
-
-
-class Clicks(NamedTuple):
-    """What is known of clicks once θ is found."""
-
-    views: Views
-    theta: Array  # (d,)
-    gram: Array  # (d, d) Σ φφᵀ
-    lam: float
+FEW = 0.1
+"""The share of known items that must have the features that they had in the log."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +72,10 @@ class Learned:
     @property
     def coefficients(self) -> Array:
         """θ̄, in the order of the features."""
+        if not self.learner.model.uses_features:
+            raise ParameterError(
+                f"{type(self.learner).__name__} learns without features: it has no coefficients"
+            )
         found: Array = self.learner.model.coefficients(self.belief)
         return found
 
@@ -120,6 +110,7 @@ class Learned:
             )
         order = slice(None)
         if uses_features:
+            _require_same_names(self.features, made.names)
             order = columns_of(self.features, made.names)
         if isinstance(self.of, Items):
             belief = self._of_items(made, order)
@@ -137,7 +128,7 @@ class Learned:
         """The belief that the log makes of one before it."""
         model = self.learner.model
         if isinstance(self.of, Clicks):
-            return _with_clicks(model, start, _ordered_clicks(self.of, order))
+            return with_clicks(model, start, _ordered_clicks(self.of, order))
         of = _ordered(self.of, order)
         block = Block(of.data, np.asarray(of.rows), np.zeros(()))
         return model.absorb(start, problem, block, of.columns)
@@ -151,6 +142,7 @@ class Learned:
         Phi = of.Phi[:, order]
         if model.uses_features:
             same = (np.asarray(agent.problem.Phi)[A] == Phi).all(-1)
+            _require_known_items(of.labels, agent.items.tolist(), A >= 0, same)
             A = np.where(same, A, -1)  # it was another item, as far as its features say
         elif (A < 0).any():
             raise ItemsError(
@@ -223,38 +215,20 @@ def learn_from(
     if not rows:
         raise DataError(f"the files {paths!s:.200} hold no rows")
     with engine(cluster, workers, len(parts)) as readers:
-        of = _read(model, _Log(parts, columns, readers, progress))
+        of = _read(model, Log(parts, columns, readers, progress))
     return Learned(learner, columns.features, rows, of)
 
 
-def _read(model: Any, log: "_Log") -> Rows | Clicks | Items:
+def _read(model: Any, log: Log) -> Rows | Clicks | Items:
     """What a model needs to know of a log."""
     found: Rows | Clicks | Items
     if model.per_item:
         found = log.read(pieces.read_items, pieces.merged_items)
     elif isinstance(model, LogitModel | TunedLogitModel):
-        found = _newton(model, log)
+        found = newton(model, log)
     else:
         found = log.read(pieces.read_rows, pieces.merged_rows)
     return found
-
-
-class _Log(NamedTuple):
-    parts: list[Part]
-    columns: Columns
-    readers: Engine
-    progress: Progress
-
-    def read(self, read: Callable[..., Any], merge: Callable[..., Any], *more: Any) -> Any:
-        """What `read(part, columns, *more)` makes of all parts, merged."""
-        tree = Tree(merge)
-        total = sum(part.rows for part in self.parts)
-        calls = [(part, self.columns, *more) for part in self.parts]
-        with reporting(self.progress, total) as report:
-            for i, piece in self.readers.map(read, calls):
-                tree.put(i, piece)
-                report(self.parts[i].rows)
-        return tree.merged()
 
 
 def _require_known(learner: Any, item: str | None) -> None:
@@ -275,138 +249,40 @@ def _require_known(learner: Any, item: str | None) -> None:
         raise ParameterError("rows of a log have no order: leave forgetting out")
 
 
-# --- clicks ---------------------------------------------------------------------------------------
-
-
-def _newton(model: Any, log: _Log) -> Clicks:
-    """θ of the largest posterior density, at the λ that is given or that the clicks ask for."""
-    nothing = np.zeros(len(log.columns.features))
-    views = log.read(pieces.read_views, pieces.merged_views, nothing)
-    R = views.data[:-1, :-1]
-    gram = 4 * R.T @ R  # at θ = 0, p(1-p) is a quarter
-    start = Clicks(views, nothing, gram, math.nan)
-    if not isinstance(model, TunedLogitModel):
-        return _climbed(model, log, start, model.lam)
-    scales = {**model.wide, **model.known}
-    first = _climbed(model, log, start, scales["lam"])
-    few = min(views.clicked, views.rows - views.clicked) < ENOUGH
-    return first if few or "lam" in model.known else _at_best(model, log, first)
-
-
-def _at_best(model: Any, log: _Log, here: Clicks) -> Clicks:
-    """θ at the λ that the views around it ask for.
-
-    Where features tell clicks apart without an error, the marginal likelihood grows with λ until
-    all outcomes are certain. Views of those say next to nothing, and ask for the λ of no data. So
-    a λ is taken only if the clicks are no less likely there, if enough views are uncertain, each
-    worth at most p(1-p) = 1/4, and if they ask for a λ on the same side of where it was.
-    """
-    wanted = _wanted(model, here)
-    for _ in range(ROUNDS):
-        step = wanted - here.lam
-        if abs(step) <= NEAR * here.lam:
-            break
-        there = _climbed(model, log, here, wanted)
-        next_wanted = _wanted(model, there)
-        as_likely = _log_evidence(model, there) >= _log_evidence(model, here) - NEAR
-        same_side = (next_wanted - here.lam) * step > 0
-        uncertain = 4 * there.views.formed >= ENOUGH
-        if as_likely and uncertain and same_side:
-            here = there
-            wanted = next_wanted
-        else:
-            wanted = math.sqrt(here.lam * wanted)
-    return here
-
-
-def _wanted(model: Any, of: Clicks) -> float:
-    """The λ of the largest marginal likelihood of the views; no wider than the level of log-odds
-    may be.
-    """
-    start = _no_clicks(model, len(of.theta))
-    belief = _with_clicks(model, start, of)
-    found = model.pooled(belief, [belief.data], [float(belief.rows)])
-    return min(float(found.lam), LEVEL)
-
-
-def _log_evidence(model: Any, of: Clicks) -> float:
-    """Laplace's approximation of the log marginal likelihood of the clicks."""
-    stds = _stds(model, of.views.columns, of.lam)
-    prior = gaussian.prior(len(stds), stds)
-    factor = stacked_rows(prior.factor, of.views.data)
-    widths = prior.log_scale - log_det(factor[:-1, :-1])
-    return _height(stds, of.theta, of.views) + float(widths)
-
-
-def _stds(model: Any, columns: Array, lam: float) -> Array:
-    """The prior stds of θ."""
-    if not isinstance(model, TunedModel):
-        return np.full(columns.shape[-1], lam)
-    return prior_stds(columns, np.asarray(lam), np.asarray(LEVEL), equal="lam" in model.known)
-
-
-def _height(stds: Array, theta: Array, views: Views) -> float:
-    """The log posterior density of θ, but for what does not depend on it."""
-    return views.log_likelihood - float(((theta / stds) ** 2).sum()) / 2
-
-
-def _climbed(model: Any, log: _Log, of: Clicks, lam: float) -> Clicks:
-    """θ of the largest posterior density at λ from where it is, by Newton's steps, and the views
-    around it.
-    """
-    views, theta = of.views, of.theta
-    stds = _stds(model, views.columns, lam)
-    prior = gaussian.prior(len(stds), stds)
-    best = _height(stds, theta, views)
-    for _ in range(STEPS):
-        after = Gaussian(stacked_rows(prior.factor, views.data), prior.log_scale)
-        step = gaussian.mean(after) - theta
-        size = float(np.linalg.norm(after.R @ step))
-        if size < CLOSE:
-            theta = theta + step
-            break
-        share = 1.0
-        while True:
-            there = theta + share * step
-            seen = log.read(pieces.read_views, pieces.merged_views, there)
-            now = _height(stds, there, seen)
-            if now >= best - 1e-9 * abs(best):
-                break
-            share /= 2
-            if share < 1e-6:
-                raise NumericalError("clicks on these features cannot be climbed: rescale them")
-        theta, views, best = there, seen, now
-    return Clicks(views, theta, of.gram, lam)
-
-
-def _no_clicks(model: Any, d: int) -> Any:
-    start = model.prior(Problem(np.zeros((1, d)), TopK(1)))
-    return start._replace(columns=pieces.no_columns(d)) if hasattr(start, "columns") else start
-
-
-def _with_clicks(model: Any, start: Any, of: Clicks) -> Any:
-    """The belief after all clicks: the Gaussian around θ at the λ that was found."""
-    views = of.views
-    if isinstance(model, LogitModel):
-        factor = stacked_rows(start.factor, views.data)
-        # Laplace's approximation of the log marginal likelihood
-        likely = views.log_likelihood - float(((of.theta / model.lam) ** 2).sum()) / 2
-        start_det = log_det(start.factor[:-1, :-1])
-        return Gaussian(factor, start_det + likely + factor[-1, -1] ** 2 / 2)
-    known = start._replace(
-        data=views.data,
-        rows=np.asarray(views.rows),
-        columns=joined_stats(start.columns, views.columns),
-        shown=np.asarray(views.rows),
-        clicked=np.asarray(views.clicked),
-        gram=of.gram,
-        formed=np.asarray(views.formed),
-        lam=full((), of.lam),
-        log_scale=start.log_scale - views.rows * math.log(math.sqrt(2 * math.pi)),
-        t=start.t + 1,
+def _require_same_names(learned: tuple[str, ...], given: Names) -> None:
+    """Refuse features of a catalogue that go by other names than those of the log."""
+    missing = [] if given is None else [name for name in learned if name not in given]
+    if given is None or not missing:
+        return
+    others = [name for name in given if name not in learned]
+    raise FeaturesError(
+        f"feature {missing[0]!r} is missing, and {others[0]!r} is not one of those learned from"
     )
-    of_log = known._replace(columns=views.columns)  # θ was found without a catalogue
-    return model._made(known, known.lam, known.sigma, model._prior_of(of_log))
+
+
+def _require_known_items(labels: list[Any], items: list[Any], here: Array, same: Array) -> None:
+    """Refuse a catalogue that has none of the items of a log, or nearly none as they were.
+
+    Args:
+        labels: the ids of the log.
+        items: those of the catalogue.
+        here: (E,) whether the catalogue has them.
+        same: (E,) whether they have the same features there.
+    """
+    if not here.any():
+        raise ItemsError(
+            f"no item of the log is one of the items: the log has ids such as {labels[0]!r:.60}, "
+            f"the items are such as {items[0]!r:.60}; give items=... with ids of the same type"
+        )
+    alike = int((here & same).sum())
+    known = int(here.sum())
+    if alike < FEW * known:
+        changed = labels[int((here & ~same).argmax())]
+        raise FeaturesError(
+            f"{known - alike} of {known} items, such as {changed!r:.60}, have other features than "
+            "in the log: they must be the same numbers, so make both from one table, with floats "
+            "of one precision"
+        )
 
 
 # --- columns in another order ---------------------------------------------------------------------
