@@ -175,6 +175,17 @@ second.__exit__(None, None, None)
 assert not ray.is_initialized()
 second.__exit__(None, None, None)  # twice is no more than once
 
+
+def somebody_elses():
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    with engine("ray"):
+        pass
+    assert ray.is_initialized()  # it is not ours to end
+    ray.shutdown()
+
+
+somebody_elses()
+
 with engine("ray", workers=1) as third:
     first.__exit__(None, None, None)  # which has nothing to do with it
     place = third.place(list, (1, 2))
@@ -188,10 +199,7 @@ with engine("ray", workers=1) as third:
         raise AssertionError
     assert not ray.is_initialized()  # and none was started in its place
 
-ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-with engine("ray"):
-    pass
-assert ray.is_initialized()  # it is not ours to end
+somebody_elses()
 """
 
 

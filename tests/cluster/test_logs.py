@@ -14,11 +14,13 @@ from superarm import (
     CombTS,
     CombUCB1,
     Feedback,
+    Statistics,
     TopK,
     gaussian,
     learn_from,
 )
 from superarm.cluster import parquet
+from superarm.cluster.pieces import Items, merged_items
 from superarm.errors import DataError, FeaturesError, ItemsError, ParameterError, WeightsError
 
 pa = pytest.importorskip("pyarrow")
@@ -530,3 +532,14 @@ def test_items_whose_features_change(tmp_path):
                 item="item",
                 learner=CombMixTS(),
             )
+
+
+def test_labels_that_are_there_twice_are_added_up():
+    """As a dictionary in Parquet may hold them."""
+    nothing = np.empty(0)
+    start = Items([], Statistics(nothing, nothing, nothing), np.empty((0, 1)), 0.0)
+    n = np.array([1.0, 2.0, 4.0])
+    more = Items(["a", "b", "a"], Statistics(n, 2 * n, 3 * n), np.ones((3, 1)), 7.0)
+    found = merged_items(start, more)
+    assert found.labels == ["a", "b"]
+    np.testing.assert_array_equal(found.found, [[5, 2], [10, 4], [15, 6]])

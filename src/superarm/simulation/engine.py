@@ -180,7 +180,7 @@ class _Connection:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.ours: str | None = None  # the job that was connected here
+        self.ours: tuple[str, str] | None = None  # the one that was opened here
         self.users = 0
 
 
@@ -199,7 +199,7 @@ class Ray:
         self.ray = nodes.import_ray()
         self.settings: dict[str, Any] = {}
         self.kept: list[Any] = []
-        self.job: str | None = None
+        self.used: tuple[str, str] | None = None  # the connection, while this engine uses it
         self.cores = 1
         self.looked = -math.inf
 
@@ -209,10 +209,10 @@ class Ray:
                 self._require_connected()
             else:
                 self._connect()
-                _connection.ours = self._job()
+                _connection.ours = self._present()
                 _connection.users = 0
             _connection.users += 1
-        self.job = self._job()
+            self.used = self._present()
         try:
             found = nodes.checked_nodes(self.ray)
         except BaseException:
@@ -223,22 +223,27 @@ class Ray:
 
     def __exit__(self, *error: object) -> None:
         with _connection.lock:
-            if self.job is None or self.job != self._job():
+            if self.used is None or self.used != self._present():
                 return  # left before, or somebody else has ended the connection
-            self.job = None
+            self.used = None
             _connection.users -= 1
-            if _connection.ours == self._job() and not _connection.users:
+            if _connection.ours == self._present() and not _connection.users:
                 self.ray.shutdown()
 
-    def _job(self) -> str | None:
-        """What Ray calls the present connection; None if there is none."""
+    def _present(self) -> tuple[str, str] | None:
+        """What tells the present connection from others, which may have one of both in common: the
+        node and the job; None if there is none.
+        """
         if not self.ray.is_initialized():
             return None
-        return str(self.ray.get_runtime_context().get_job_id())
+        context = self.ray.get_runtime_context()
+        return context.get_node_id(), context.get_job_id()
 
     def _require_open(self) -> None:
-        """Refuse to go on without the connection: Ray would start a cluster of its own."""
-        if not self.ray.is_initialized():
+        """Refuse to go on without the connection: Ray would start a cluster of its own, or look for
+        what is in one cluster in another.
+        """
+        if self.used is None or self.used != self._present():
             raise ClusterError("the connection to Ray was ended: make this anew, or load it")
 
     def _connect(self) -> None:
@@ -299,6 +304,7 @@ class Ray:
         """The place of each call among all, and its result, as they come; short ones several at a
         time.
         """
+        self._require_open()
         several = self.ray.remote(max_retries=0)(_on_nodes(function, nodes.versions()))
         alone = several.options(max_retries=nodes.RETRIES)
         tasks = Tasks(calls)
