@@ -148,7 +148,7 @@ def merged_items(a: Items, b: Items) -> Items:
     at = np.array([place[label] for label in b.labels], dtype=np.int64)
     both = np.zeros((3, len(place)))
     both[:, : len(a.labels)] = a.found
-    np.add.at(both, (slice(None), at), np.array(b.found))  # a label may be there twice
+    np.add.at(both.T, at, np.array(b.found).T)  # a label may be there twice
     Phi = np.empty((len(place), a.Phi.shape[1]))
     Phi[at] = b.Phi
     old = at < len(a.labels)
