@@ -30,12 +30,13 @@ from superarm.arrays import (
     log_det,
     normal,
     qr_downdate,
+    refuse_rows,
     solve,
     solved_row_norms,
     stacked_rows,
 )
 from superarm.checks import is_real, require_positive
-from superarm.errors import FeaturesError, ParameterError
+from superarm.errors import ParameterError
 
 FAINTEST = 1e-100
 """The least that the past may count at once; what has faded further counts nothing."""
@@ -123,35 +124,32 @@ def std(belief: Factored, Phi: Features) -> Array:
     >>> gaussian.std(gaussian.prior(2, lam=10.0), np.array([[1.0, 0.0], [0.3, 0.4]]))
     array([10.,  5.])
     """
-    _check_rows(belief, Phi)
-    return solved_row_norms(belief.factor, Phi)
-
-
-def _check_rows(belief: Factored, phi: Features) -> None:
     *batch, D = belief.factor.shape[:-1]
-    if phi.shape[-1] != D - 1 or phi.shape[:-2] != tuple(batch):
-        raise FeaturesError(
-            f"the belief asks for feature rows of shape {(*batch, 'n', D - 1)}, got {phi.shape}"
-        )
+    if Phi.shape[-1] != D - 1 or Phi.shape[:-2] != tuple(batch):
+        refuse_rows(belief.factor, Phi)
+    return solved_row_norms(belief.factor, Phi)
 
 
 def _check_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
     """Refuse a scale that is not positive and finite, or an array of them that does not fit the
     shape.
     """
-    if (
-        type(value) is float and 0 < value < math.inf
-    ):  # first, as this is on the way of all feedback
+    if type(value) is float and 0 < value < math.inf:
         return
     if is_real(value) or not hasattr(value, "shape"):
         require_positive(**{name: value})
         return
-    fits = len(value.shape) == len(shape)
-    if not fits or any(n not in (1, m) for n, m in zip(value.shape, shape, strict=True)):
+    if value.shape != shape and not _repeats(value.shape, shape):
         raise ParameterError(f"{name} must be a number or have shape {shape}, got {value.shape}")
-    bad = ~((value > 0) & (value < math.inf))
-    if bad.any():
-        raise ParameterError(f"{name} must be positive and finite, got {value[bad][0]}")
+    good = (value > 0) & (value < math.inf)
+    if not good.all():
+        raise ParameterError(f"{name} must be positive and finite, got {value[~good][0]}")
+
+
+def _repeats(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether an array of one shape, repeated along some of its axes, has another."""
+    pairs = zip(shape, other, strict=False)
+    return len(shape) == len(other) and all(n in (1, m) for n, m in pairs)
 
 
 def sample(belief: Factored, rng: Rng) -> Array:
@@ -196,9 +194,11 @@ def condition(
     >>> gaussian.mean(belief).round(2)
     array([2.  , 0.99])
     """
-    _check_scale("sigma", sigma, w.shape)
-    _check_scale("importance", importance, w.shape)
-    _check_rows(belief, phi)
+    # first what is on the way of all feedback
+    if not (type(sigma) is float and 0 < sigma < math.inf):
+        _check_scale("sigma", sigma, w.shape)
+    if not (type(importance) is float and 0 < importance < math.inf):
+        _check_scale("importance", importance, w.shape)
     added = added_rows(belief.factor, phi, w, sigma / importance**0.5)
     return Gaussian(added.factor, belief.log_scale - added.log_noise - added.rows * LOG_ROOT_2PI)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superarm import arrays
-from superarm.arrays.reflections import LANES, ROWS, WIDEST
+from superarm.arrays.reflections import FEW, LANES, ROWS, WIDEST
 from superarm.errors import FeaturesError, NumericalError
 
 
@@ -36,7 +36,7 @@ def made(n, d, seed=0):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([1, 2, LANES, ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 5]),
+    st.sampled_from([FEW, FEW + 1, LANES, ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 5]),
     st.integers(1, 12),
     st.sampled_from(["one", "one per row"]),
     st.sampled_from([0.0, 0.2]),
@@ -186,11 +186,12 @@ def test_nothing_is_lost_beside_80_digits():
         (np.eye(5), np.ones((3, 2)), np.ones(3), 1.0),
         (np.eye(3), np.ones((3, 2)), np.ones(4), 1.0),
         (np.eye(3), np.ones((3, 2)), np.ones(3), np.ones(2)),
+        (np.eye(3), np.ones((3, 2)), np.ones(3), np.ones((3, 1))),
         (np.zeros((2, 3, 3)), np.ones((3, 2)), np.ones(3), 1.0),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused_before_any_kernel_runs(factor, Phi, w, noise):
-    with pytest.raises(FeaturesError, match="these rows go with"):
+    with pytest.raises(FeaturesError, match=r"asks for feature rows|do not go with"):
         arrays.added_rows(factor, Phi, w, noise)
-    with pytest.raises(FeaturesError, match="these rows go with"):
+    with pytest.raises(FeaturesError, match="do not go with"):
         arrays.stacked_rows(factor, Phi)

@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from superarm.checks import (
+    are_plain_feedback,
     check_feedback,
     check_importance,
     positive_each,
@@ -62,3 +63,24 @@ def test_one_positive_number_or_one_each():
     for bad in ({"a": 1.0}, pd.Series([1.0]), [], [[1.0]], ["1"], "12", None):
         with pytest.raises(ParameterError, match="one per item in their order, got"):
             positive_each("alpha", bad)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights"),
+    [
+        (np.ones((3, 2), int), np.ones(3)),
+        (np.ones((3, 2)), np.ones(3, np.float32)),
+        (np.ones((3, 2)), np.ones((3, 1))),
+        (np.ones((3, 2)), np.float64(1.0)),
+        (np.ones((3, 2)), np.ones(2)),
+        (np.ones((3, 3)), np.ones(3)),
+        (np.ones((0, 2)), np.ones(0)),
+        (np.ones((3, 2)), np.array([1.0, np.nan, 1.0])),
+        (np.full((3, 2), np.inf), np.ones(3)),
+        (np.ma.masked_equal(np.eye(3)[:, :2], 0.0), np.ones(3)),
+        (pd.DataFrame(np.ones((3, 2))), np.ones(3)),
+    ],
+)
+def test_what_must_be_converted_or_refused_is_no_plain_feedback(rows, weights):
+    assert are_plain_feedback(np.ones((3, 2)), np.ones(3), 2)
+    assert not are_plain_feedback(rows, weights, 2)

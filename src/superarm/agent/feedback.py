@@ -11,11 +11,15 @@ from superarm.agent.asked import problem_of
 from superarm.agent.decisions import Decision, Ledger
 from superarm.agent.state import State
 from superarm.arrays import Array, take_rows
-from superarm.checks import check_features, check_feedback, check_importance
+from superarm.checks import are_plain_feedback, check_features, check_feedback, check_importance
 from superarm.checks.tables import by_item, columns_of, in_order
 from superarm.contexts import as_table
 from superarm.contracts import Feedback, Statistics, features_stay, reduced
 from superarm.errors import DecisionError, FeaturesError, ItemsError, ParameterError, WeightsError
+
+NOWHERE = np.full(1000, -1)
+"""The places of rows that are of no item in particular."""
+NOWHERE.flags.writeable = False
 
 
 class Observed(NamedTuple):
@@ -214,10 +218,24 @@ def of_decision(state: State, found: Observed) -> Feedback:
 def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:
     """Feedback on logged rows, of items that need not be there."""
     require_features(state)
+    if not are_plain_feedback(rows, weights, state.problem.d):
+        rows, weights = _checked(state, rows, weights)
+    nowhere = _nowhere(len(rows))
+    if isinstance(weights, Statistics):
+        return _feedback(state, nowhere, rows, _summed(weights, importance, len(rows)))
+    v = 1.0 if importance is None else check_importance(importance, weights)
+    return Feedback(nowhere, rows, weights, v)
+
+
+def _nowhere(n: int) -> Array:
+    """`NOWHERE` of n rows."""
+    return NOWHERE[:n] if n <= len(NOWHERE) else np.full(n, -1)
+
+
+def _checked(state: State, rows: Any, weights: Any) -> tuple[Array, Any]:
+    """Logged rows as features of the agent, and their weights or `Statistics`."""
     d = state.problem.d
-    values = rows
-    if type(rows) is not np.ndarray:  # which has no names
-        values = state.catalogue.columns(as_table(rows))
+    values = state.catalogue.columns(as_table(rows))
     try:
         shape = np.shape(values)
     except ValueError as error:
@@ -225,14 +243,10 @@ def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:
     if shape[1:] != (d,) and shape != (0,):
         raise FeaturesError(f"rows must have shape (n, {d}), got {shape}")
     n = shape[0]
-    nowhere = np.empty(n, np.int64)
-    nowhere.fill(-1)
-    filled = check_features(values) if n else np.empty((0, d))
+    Phi = check_features(values) if n else np.empty((0, d))
     if isinstance(weights, Statistics):
-        return _feedback(state, nowhere, filled, _summed(weights, importance, n))
-    w = check_feedback(weights, n, "row")
-    v = 1.0 if importance is None else check_importance(importance, w)
-    return Feedback(nowhere, filled, w, v)
+        return Phi, weights
+    return Phi, check_feedback(weights, n, "row")
 
 
 def require_features(state: State) -> None:

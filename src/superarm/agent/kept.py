@@ -163,10 +163,11 @@ class Kept:
         """Learn from feedback, with the lock held."""
         if not len(found.w):
             return
-        self._age()
+        if self.half_life is not None:
+            self._age()
         state = self._current()
         belief = state.learner.model.learn(state.belief, state.problem, found)
-        self._state = state._replace(belief=belief)
+        self._state = state.believing(belief)
         self._learned = True
 
     def _seeds(self, n: int) -> list[int]:

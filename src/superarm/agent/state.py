@@ -37,6 +37,18 @@ class State(NamedTuple):
     reach: float  # the largest magnitude of the features, as far as they were looked at
     behind: Problem | None = None  # what learner and belief are of, if items came since
 
+    def believing(self, belief: Any) -> "State":
+        """The state with another belief."""
+        return State(
+            self.learner,
+            self.catalogue,
+            self.constraints,
+            self.problem,
+            belief,
+            self.reach,
+            self.behind,
+        )
+
 
 def started(learner: Learner, features: Any, oracle: Any, items: Any) -> State:
     """The state before any feedback."""

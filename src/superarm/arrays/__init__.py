@@ -21,6 +21,7 @@ import numpy as np
 from superarm.arrays.added import (
     Added as Added,
     added_rows as added_rows,
+    refuse_rows as refuse_rows,
     stacked_rows as stacked_rows,
 )
 from superarm.arrays.columns import (
@@ -39,6 +40,7 @@ from superarm.arrays.draws import (
     spawn as spawn,
     uniform as uniform,
 )
+from superarm.arrays.finite import are_finite as are_finite, is_plain as is_plain
 from superarm.arrays.kinds import (
     Array as Array,
     Features as Features,

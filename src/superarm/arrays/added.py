@@ -10,18 +10,17 @@ copies on the way in.
 """
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from scipy.linalg.lapack import dtpqrt
 
 from superarm.arrays.compiled import for_kernels
-from superarm.arrays.kinds import Array, or_torch
+from superarm.arrays.finite import FLOAT64, is_plain
+from superarm.arrays.kinds import Array, Features, or_torch
 from superarm.arrays.numpy import rows_per_part
 from superarm.arrays.reflections import WIDEST, reflect_rows
 from superarm.errors import FeaturesError, NumericalError
-
-FLOAT64 = np.dtype(np.float64)
 
 
 class Added(NamedTuple):
@@ -48,24 +47,26 @@ def added_rows(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Add
         >>> int(added.rows)
         2
     """
-    K, d = Phi.shape[-2:]
-    batch = Phi.shape[:-2]
+    *batch, K, d = Phi.shape
     each = np.array(noise, dtype=FLOAT64, ndmin=1)
-    if each.shape[:-1] != batch:
+    if batch:
         each = np.broadcast_to(each, (*batch, each.shape[-1]))
     # kernels do not look where an array ends
-    _require_shape("factor", factor, (*batch, d + 1, d + 1))
-    _require_shape("weights", w, (*batch, K))
-    _require_shape("noise", each, (*batch, 1 if each.shape[-1] == 1 else K))
+    if factor.shape != (*batch, d + 1, d + 1):
+        refuse_rows(factor, Phi)
+    if w.shape != (*batch, K):
+        raise FeaturesError(f"rows of shape {Phi.shape} do not go with weights of shape {w.shape}")
+    if each.shape != (*batch, 1) and each.shape != w.shape:
+        raise FeaturesError(f"rows of shape {Phi.shape} do not go with noise of shape {each.shape}")
     start = _plain(factor.mT)
-    if _is_plain(Phi):
-        return _added(start, Phi, w, each)
+    if is_plain(Phi):
+        return _added(start, Phi, _plain(w), each)
     added = Added(start.mT, np.zeros(batch), np.zeros(batch))
     step = rows_per_part(Phi)
     for first in range(0, K, step):
         part = slice(first, first + step)
         some = each if each.shape[-1] == 1 else each[..., part]
-        more = _added(added.factor.mT, _plain(Phi[..., part, :]), w[..., part], some)
+        more = _added(added.factor.mT, _plain(Phi[..., part, :]), _plain(w[..., part]), some)
         added = Added(more.factor, added.rows + more.rows, added.log_noise + more.log_noise)
     return added
 
@@ -81,24 +82,23 @@ def stacked_rows(factor: Array, rows: Array) -> Array:
                [0., 3.]])
     """
     *batch, _, D = rows.shape
-    _require_shape("factor", factor, (*batch, D, D))
+    if factor.shape != (*batch, D, D):
+        raise FeaturesError(f"rows of shape {rows.shape} do not go with a factor {factor.shape}")
     nothing = np.empty((*batch, 0))
     return _added(_plain(factor.mT), _plain(rows), nothing, np.ones((*batch, 1))).factor
 
 
-def _require_shape(what: str, x: Array, shape: tuple[int, ...]) -> None:
-    if x.shape != shape:
-        raise FeaturesError(f"these rows go with {what} of shape {shape}, not {x.shape}")
-
-
-def _is_plain(x: Array) -> bool:
-    """Whether kernels take an array as it is."""
-    return x.dtype == FLOAT64 and x.flags.carray
+def refuse_rows(factor: Array, Phi: Features) -> NoReturn:
+    """Say which feature rows a factor goes with."""
+    *batch, D = factor.shape[:-1]
+    raise FeaturesError(
+        f"the belief asks for feature rows of shape {(*batch, 'n', D - 1)}, got {Phi.shape}"
+    )
 
 
 def _plain(x: Array) -> Array:
     """The array as kernels take it, or a copy that is so."""
-    if _is_plain(x):
+    if is_plain(x):
         return x
     converted: Array = for_kernels(x.astype(np.float64, copy=False))
     return converted
@@ -106,58 +106,71 @@ def _plain(x: Array) -> Array:
 
 def _added(start: Array, Phi: Array, w: Array, noise: Array) -> Added:
     """The factors, whose transposes are given, with the rows added to them."""
-    *batch, K, d = Phi.shape
-    n = math.prod(batch)
+    batch = Phi.shape[:-2]
     D = start.shape[-1]
-    out = np.empty(start.shape)
+    F = np.empty(start.shape)
     tally = np.empty((2, *batch))
-    before = start.reshape(n, D, D)
-    after = out.reshape(n, D, D)
-    rows = Phi.reshape(n, K, d)
-    last = _plain(w).reshape(n, w.shape[-1])
-    each = _plain(noise).reshape(n, noise.shape[-1])
-    counts = tally.reshape(2, n)
-    b = 0
-    while b < n:
+    entries: tuple[Array, Array, Array, Array, Array, Array] = (F, start, Phi, w, noise, tally)
+    n = 1
+    if batch:  # laid end to end, as those of one problem are
+        n = math.prod(batch)
+        K, d = Phi.shape[-2:]
+        entries = (
+            F.reshape(n * D, D),
+            start.reshape(n * D, D),
+            Phi.reshape(n * K, d),
+            w.reshape(-1),
+            _plain(noise).reshape(-1),
+            tally.reshape(-1),
+        )
+    done = 0
+    while done < n:
         if D <= WIDEST:
-            b = reflect_rows(after, before, rows, last, each, counts, b)
-        if b < n:  # where squares leave the range of float64, or rows are long
-            after[b] = before[b]
-            counts[:, b] = _reflect_by_lapack(after[b], rows[b], last[b], each[b])
-            b += 1
-    return Added(out.mT, tally[0], tally[1])
+            done = reflect_rows(*entries, done)
+        if done < n:  # where squares leave the range of float64, or rows are long
+            _reflect_by_lapack(*entries, done)
+            done += 1
+    return Added(F.mT, tally[0], tally[1])
 
 
-def _reflect_by_lapack(F: Array, Phi: Array, w: Array, noise: Array) -> tuple[int, float]:
-    """Make one transposed factor that of itself stacked on rows, by `tpqrt`; returns what to
-    count: how many rows are not padding, and the logarithms of their noise.
-    """
-    present = Phi.any(-1)
+def _reflect_by_lapack(
+    F: Array, start: Array, rows: Array, w: Array, noise: Array, tally: Array, b: int
+) -> None:
+    """Do what `reflect_rows` does for entry b alone, by `tpqrt`."""
+    n = len(tally) // 2
+    after, before, phi, last, each = (
+        x.reshape(n, len(x) // n, *x.shape[1:])[b] for x in (F, start, rows, w, noise)
+    )
+    after[:] = before
+    tally[[b, n + b]] = 0.0
+    present = phi.any(-1)
     if not present.any():
-        return 0, 0.0
-    K, d = Phi.shape
-    joined = np.empty((K, len(F)), order="F")
-    joined[:, :d] = Phi
-    if len(F) > d:
-        joined[:, d] = w
+        return
+    K, d = phi.shape
+    D = len(after)
+    joined = np.empty((K, D), order="F")
+    joined[:, :d] = phi
+    if d < D:
+        joined[:, d] = last
     with np.errstate(over="ignore", invalid="ignore"):  # which shows in the factor
-        joined /= noise[:, None]
+        joined /= each[:, None]
     kept = np.asfortranarray(joined[present])
     # a reflection flips the sign of the diagonal it meets: from -R it comes out positive
-    F *= -1
+    after *= -1
     dtpqrt(
         0,
-        min(16, len(F)),
-        F.T,
+        min(16, D),
+        after.T,
         kept,
         overwrite_a=1,
         overwrite_b=1,
     )
-    diagonal = F.diagonal()
+    diagonal = after.diagonal()
     require_finite(diagonal)
-    F *= np.copysign(1.0, diagonal)
-    logs = np.log(np.broadcast_to(noise, K)[present])
-    return len(kept), float(logs.sum())
+    after *= np.copysign(1.0, diagonal)
+    logs = np.log(np.broadcast_to(each, K)[present])
+    tally[b] = len(kept)
+    tally[n + b] = logs.sum()
 
 
 def require_finite(diagonal: Array) -> None:

@@ -23,6 +23,8 @@ ROWS = 512
 """Rows of a block: it stays in the second cache, and what is done once per column counts little."""
 LANES = 8
 """Rows that vector registers hold: those that are missing are filled with zeros."""
+FEW = 2
+"""Rows up to which none are filled: to add up a register would take longer than they do."""
 WIDEST = 255
 """Columns up to which factor and block stay in the second cache; LAPACK is as fast for more."""
 LEAST = 1e-280
@@ -47,38 +49,45 @@ def reflect_rows(
     """Make each F, of the entries of a batch from `first` on, the transposed factor of `start`
     stacked on the rows [φ w] / noise; or on rows φ / noise, if they are as wide as F.
 
-    Rows φ of zeros are padding. The tally gets how many others there are, and the sum of the
-    logarithms of their noise:
-    (n, D, D), (n, D, D), (n, K, d), (n, K), (n, K) or (n, 1), (2, n).
+    Rows φ of zeros are padding. The tally gets, of each entry, how many others there are, and then,
+    of each entry, the sum of the logarithms of their noise. The n entries of a batch are laid end
+    to end: (nD, D), (nD, D), (nK, d), (nK,), (nK,) or (n,), (2n,).
 
     Returns:
         the first entry whose squares leave the range of float64, whose F is then half done; n if
         there is none.
     """
-    n: int = len(F)
+    n: int = len(tally) // 2
     D = F.shape[1]
-    K = rows.shape[1]
+    K = len(rows) // n
+    weighted = len(w) // n
+    noises = len(noise) // n
     block = _new_block(D, min(K, ROWS))
     for b in range(first, n):
+        own = F[b * D : (b + 1) * D]
+        before = start[b * D : (b + 1) * D]
         for j in range(D):
             for k in range(D):
-                F[b, j, k] = start[b, j, k]
+                own[j, k] = before[j, k]
+        phi = rows[b * K : (b + 1) * K]
+        last = w[b * weighted : (b + 1) * weighted]
+        each = noise[b * noises : (b + 1) * noises]
         present = 0
         at = 0
         while at < K:
             stop = min(at + ROWS, K)
-            m = _fill(block, rows[b], w[b], noise[b], at, stop)
-            if not _reflect_block(F[b], block, m):
+            m = _fill(block, phi, last, each, at, stop)
+            if not _reflect_block(own, block, m):
                 return b
             present += m
             at = stop
         if present > 0:
-            _turn_upright(F[b])
-        tally[0, b] = present
-        if noise.shape[1] == 1:
-            tally[1, b] = present * math.log(noise[b, 0])
+            _turn_upright(own)
+        tally[b] = present
+        if noises == 1:
+            tally[n + b] = present * math.log(each[0])
         else:
-            tally[1, b] = _sum_of_logs(rows[b], noise[b])
+            tally[n + b] = _sum_of_logs(phi, each)
     return n
 
 
@@ -196,7 +205,7 @@ def _fill_with_some(block: Array, rows: Array, w: Array, noise: Array, at: int, 
 def _reflect_block(F: Array, block: Array, rows: int) -> bool:
     """Make F the transposed factor of itself stacked on a block; False where it cannot be."""
     D = len(F)
-    m = -(-rows // LANES) * LANES
+    m = rows if rows <= FEW else -(-rows // LANES) * LANES
     for j in range(0, D - 1, 2):
         by = _reflections(F, block, m, j)
         if by.b < 0 or by.next_b < 0:

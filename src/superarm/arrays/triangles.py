@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import torch
 
 from superarm.arrays import as_float64, is_steep, log, nonzero_rows, with_column
-from superarm.arrays.added import Added, require_finite
+from superarm.arrays.added import Added, refuse_rows, require_finite
 
 Tensor: TypeAlias = Any
 """torch.Tensor, which is not typed where Torch is not installed."""
@@ -42,6 +42,9 @@ def added_rows(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) ->
     """The triangular factor, with positive diagonal, of `factor` stacked on the rows [φ w] / noise,
     where rows φ of zeros are padding.
     """
+    *batch, _, d = Phi.shape
+    if factor.shape != (*batch, d + 1, d + 1):
+        refuse_rows(factor, Phi)
     present = nonzero_rows(Phi)
     added = _with_rows(factor, with_column(Phi, w, noise), present)
     counted = as_float64(present)

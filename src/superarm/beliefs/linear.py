@@ -152,7 +152,9 @@ class LinearModel(FactoredModel):
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Algorithm 1 on the rows of the feedback."""
-        past = self.fade(belief, problem, gaussian.kept(self.forgetting, feedback.episodes))
+        past = belief
+        if self.forgetting < 1:
+            past = self.fade(belief, problem, gaussian.kept(self.forgetting, feedback.episodes))
         return observed(past, feedback, self.sigma)
 
     def absorb(self, belief: Gaussian, problem: Problem, block: Block, columns: Array) -> Gaussian:

@@ -213,7 +213,8 @@ class TunedModel(FactoredModel):
         [φ w], of so many rows, has a θ of its own.
         """
         prior = self._prior_of(belief)
-        unit = np.append(prior.stds(full((), 1.0)), 1.0)
+        unit = np.ones(belief.data.shape[-1])
+        unit[:-1] = prior.stds(np.ones(()))
         constant = prior.sizes.constant
         flat = int(constant.argmax()) if constant.any() else None
         summaries = [
@@ -245,8 +246,10 @@ class TunedModel(FactoredModel):
 
     def _level(self, belief: Any, constant: Array) -> Array:
         """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
+        if not constant.any():
+            return full((), LEVEL)
         squares = (belief.data**2).sum(-2)
-        if not constant.any() or squares[-1] == 0:
+        if squares[-1] == 0:
             return full((), LEVEL)
         c = belief.columns[2, constant]
         ones = squares[:-1][constant] / c**2

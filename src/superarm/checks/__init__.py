@@ -11,8 +11,10 @@ from superarm.arrays import (
     Array,
     Features,
     all_finite,
+    are_finite,
     as_float64,
     below_infinity,
+    is_plain,
     is_product,
     is_selection,
     is_sparse,
@@ -274,6 +276,23 @@ def check_feedback(weights: Any, n: int, what: str) -> Array:
             "leave out what is unknown"
         )
     return w
+
+
+def are_plain_feedback(rows: Any, weights: Any, d: int) -> bool:
+    """Whether these are rows (n, d) of finite features and as many finite weights, in arrays that
+    need not be converted. Others may be right too, once they are.
+
+    >>> are_plain_feedback(np.ones((3, 2)), np.ones(3), 2)
+    True
+    >>> are_plain_feedback(np.ones((3, 2)), [1, 1, 1], 2)
+    False
+    """
+    if not type(rows) is type(weights) is np.ndarray:
+        return False
+    n = len(weights) if weights.ndim == 1 else 0
+    if n == 0 or rows.shape != (n, d):
+        return False
+    return is_plain(rows) and is_plain(weights) and are_finite(rows, weights)
 
 
 def check_importance(importance: Any, w: Array) -> Array:
