@@ -144,7 +144,8 @@ def best_of_grid(x: Array, free: Array, low: Array, high: Array, of: Weights) ->
         value = _value(at, free, left, log_det, of)
         if value < least:
             least = value
-            x[:] = at
+            for k in range(2):
+                x[k] = at[k]
 
 
 @compiled
@@ -234,7 +235,8 @@ def descend(x: Array, free: Array, low: Array, high: Array, of: Weights) -> None
         moved = max(abs(new[0] - x[0]), abs(new[1] - x[1]))
         if there.value > here.value:
             return
-        x[:] = new
+        for k in range(2):
+            x[k] = new[k]
         here = there
         if moved < NEAR:
             return

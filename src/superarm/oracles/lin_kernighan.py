@@ -399,11 +399,11 @@ def local_search(start: Array, state: Array, kicks: int, atlas: Map) -> tuple[fl
     n = len(cost)
     tour = start.copy()
     pos = np.empty(n, np.int32)
+    stack = np.zeros(n + 1, np.int32)
     for i in range(n):
         pos[tour[i]] = i
+        stack[i] = tour[i]
     path = Path(tour, pos)
-    stack = np.zeros(n + 1, np.int32)
-    stack[:n] = tour
     queue = Queue(stack, np.ones(n, np.bool_))
     move = np.zeros(4, np.int64)
     parts = np.zeros((PARTS, 2), np.int64)
