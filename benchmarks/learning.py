@@ -3,14 +3,15 @@
     python benchmarks/learning.py
 
 The earlier revision is checked out into a folder of its own and runs in a process of its own. Both
-take turns at the same rows, and the medians of their CPU times are compared. A turn is one call of
-`learn` for many rows, and as many calls as take about that long for few, each of a new agent.
-LAPACK's is that of `tpqrt` of the same rows in blocks that stay in the cache, with nothing checked
-or kept.
+take turns at the same rows, and each turn of one is compared with the turn of the other beside it:
+the ratio is the median of theirs. A turn is one call of `learn` for many rows, and as many calls as
+take some milliseconds for few, each of a new agent. LAPACK's is that of `tpqrt` of the same rows in
+blocks that stay in the cache, with nothing checked or kept.
 """
 
 import argparse
 import contextlib
+import math
 import os
 import statistics
 import subprocess
@@ -28,8 +29,11 @@ from threadpoolctl import threadpool_limits
 from superarm import Agent, CombLinTS, TopK
 
 D = 20
-ROWS = 10_000
-"""About as many rows are learned in a turn, if there are fewer in the log."""
+TURN = 0.005
+"""Seconds that a turn of the present revision takes at least: processes that take turns find cold
+caches."""
+TURNS = 60
+"""Turns at most; few where rows are many."""
 HERE = Path(__file__).parents[1]
 EARLIER = "9fbfdba~1"
 """Where one call of LAPACK took all rows, once for the belief and once for its scales."""
@@ -57,28 +61,21 @@ def log_of(n: int) -> Log:
     return Log(rows, rows @ rng.standard_normal(D) + rng.standard_normal(n))
 
 
-def calls(n: int) -> int:
-    """How many calls with so many rows a turn is."""
-    return max(1, ROWS // (n + 100))
-
-
-def learned(name: str, features: Any, log: Log) -> float:
-    """Seconds of CPU time that a new agent takes for the log."""
+def learned(name: str, features: Any, log: Log, calls: int) -> float:
+    """Seconds of CPU time that a new agent takes for the log, of as many as there are calls."""
     agents = [
-        Agent(LEARNERS[name](), features=features, oracle=TopK(5), seed=0)
-        for _ in range(calls(len(log.w)))
+        Agent(LEARNERS[name](), features=features, oracle=TopK(5), seed=0) for _ in range(calls)
     ]
     start = time.process_time()
     for agent in agents:
         agent.learn(log.rows, log.w)
-    return (time.process_time() - start) / len(agents)
+    return (time.process_time() - start) / calls
 
 
-def reflected(log: Log) -> float:
+def reflected(log: Log, calls: int) -> float:
     """Seconds of CPU time that LAPACK takes to make the rows of the log a triangle."""
-    n = calls(len(log.w))
     start = time.process_time()
-    for _ in range(n):
+    for _ in range(calls):
         factor = np.zeros((D + 1, D + 1), order="F")
         step = 3000
         for first in range(0, len(log.w), step):
@@ -87,18 +84,20 @@ def reflected(log: Log) -> float:
             block[:, :D] = log.rows[part]
             block[:, D] = log.w[part]
             dtpqrt(0, 8, factor, block, overwrite_a=1, overwrite_b=1)
-    return (time.process_time() - start) / n
+    return (time.process_time() - start) / calls
 
 
 # --- processes that take turns --------------------------------------------------------------------
 
 
 def answer(most: int) -> None:
-    """Answer each line "rows learner" with the seconds it took, until there are no more lines."""
+    """Answer each line "rows calls learner" with the seconds a call took, until there are no more
+    lines.
+    """
     log = log_of(most)
     for line in sys.stdin:
-        n, name = line.strip().split(" ", 1)
-        print(learned(name, log.rows[:100], log.first(int(n))), flush=True)
+        n, calls, name = line.strip().split(" ", 2)
+        print(learned(name, log.rows[:100], log.first(int(n)), int(calls)), flush=True)
 
 
 @contextlib.contextmanager
@@ -126,31 +125,43 @@ class Contestant:
             text=True,
         )
 
-    def turn(self, name: str, n: int) -> float:
-        """Seconds for so many rows."""
+    def turn(self, name: str, n: int, calls: int) -> float:
+        """Seconds for so many rows, on the average of so many calls."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        print(n, name, file=self.process.stdin, flush=True)
+        print(n, calls, name, file=self.process.stdin, flush=True)
         return float(self.process.stdout.readline())
 
 
-class Taken(NamedTuple):
-    """Median seconds for some rows."""
+class Turn(NamedTuple):
+    """Seconds for some rows, one after the other."""
 
     before: float
     now: float
     lapack: float
 
 
-def measured(before: Contestant, now: Contestant, name: str, log: Log) -> Taken:
-    """What the contestants take, turn by turn; a first turn is not counted."""
+def measured(before: Contestant, now: Contestant, name: str, log: Log) -> list[Turn]:
+    """What the contestants take, turn by turn, once both have taken one."""
     n = len(log.w)
-    repeats = max(5, min(25, 10**6 // n))
-    turns = [
-        Taken(before.turn(name, n), now.turn(name, n), reflected(log)) for _ in range(repeats + 1)
+    before.turn(name, n, 1)
+    now.turn(name, n, 1)
+    calls = math.ceil(TURN / now.turn(name, n, 5))
+    turns = max(9, min(TURNS, 10**6 // n))
+    return [
+        Turn(before.turn(name, n, calls), now.turn(name, n, calls), reflected(log, calls))
+        for _ in range(turns)
     ]
-    medians = map(statistics.median, zip(*turns[1:], strict=True))
-    return Taken(*medians)
+
+
+def line(name: str, n: int, turns: list[Turn]) -> str:
+    """The medians of the turns at n rows, and of their ratios."""
+    before = statistics.median(turn.before for turn in turns)
+    now = statistics.median(turn.now for turn in turns)
+    faster = statistics.median(turn.before / turn.now for turn in turns)
+    to_lapack = statistics.median(turn.now / turn.lapack for turn in turns)
+    each = f"{1e9 * before / n:8.0f} ns{1e9 * now / n:8.0f} ns"
+    return f"{name:12}{n:11,}{each}{faster:12.2f}{to_lapack:11.1f}"
 
 
 def main() -> None:
@@ -160,6 +171,8 @@ def main() -> None:
     parser.add_argument("--most", type=float, default=1e6, help="rows at most; 1e7 take 7 GB")
     parser.add_argument("--answer", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):  # cores may differ in speed
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with threadpool_limits(limits=1):
         if given.answer:
             answer(given.answer)
@@ -173,10 +186,7 @@ def main() -> None:
             for name in LEARNERS:
                 n = 1
                 while n <= most:
-                    taken = measured(before, now, name, log.first(n))
-                    each = [f"{1e9 * seconds / n:8.0f} ns" for seconds in taken[:2]]
-                    ratios = f"{taken.before / taken.now:12.1f}{taken.now / taken.lapack:11.1f}"
-                    print(f"{name:12}{n:11,}{''.join(each)}{ratios}", flush=True)
+                    print(line(name, n, measured(before, now, name, log.first(n))), flush=True)
                     n *= 10
             for contestant in (before, now):
                 contestant.process.communicate()

@@ -69,12 +69,14 @@ class Problem(NamedTuple):
     @property
     def L(self) -> int:
         """Number of items."""
-        return int(self.Phi.shape[-2])
+        L: int = self.Phi.shape[-2]
+        return L
 
     @property
     def d(self) -> int:
         """Number of features."""
-        return int(self.Phi.shape[-1])
+        d: int = self.Phi.shape[-1]
+        return d
 
     @property
     def batch(self) -> tuple[int, ...]:

@@ -24,7 +24,6 @@ from superarm.arrays import (
     Features,
     Rng,
     added_rows,
-    diagonal,
     full,
     log,
     log_det,
@@ -98,10 +97,10 @@ def prior(
         raise ParameterError(f"a linear learner needs at least one feature per item, got d={d}")
     _check_scale("lam", lam, (*batch, d))
     stds = full((*batch, d), lam, like)
-    inverse = full((*batch, d + 1), 0.0, like)
-    inverse[..., :d] = 1 / stds
-    factor = diagonal(inverse).mT  # as all factors, whose transposes are kept in C order
-    return Gaussian(factor, -log(stds).sum(-1))
+    transposed = no_rows(d, batch, like)  # which is what is kept in C order of all factors
+    flat = transposed.reshape(*batch, (d + 1) ** 2)
+    flat[..., : -1 : d + 2] = 1 / stds  # the diagonal but for its last entry
+    return Gaussian(transposed.mT, -log(stds).sum(-1))
 
 
 def mean(belief: Factored) -> Array:

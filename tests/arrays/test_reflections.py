@@ -17,7 +17,7 @@ def test_the_entry_whose_squares_leave_the_range_is_named(value, column):
     F = np.zeros((12, 4))
     start = np.zeros((12, 4))
     tally = np.zeros(6)
-    alone = (np.empty(0), np.ones(3), tally)
+    alone = (np.empty(0), 1.0, np.empty(0), tally)
     assert reflect_rows(F, start, rows, *alone, 0) == 1
     assert reflect_rows(F, start, rows, *alone, 2) == 3
     np.testing.assert_array_equal(tally[:3], [10.0, 0.0, 10.0])
@@ -25,5 +25,5 @@ def test_the_entry_whose_squares_leave_the_range_is_named(value, column):
 
 def test_tiny_numbers_whose_squares_vanish_are_not_taken_for_zeros():
     rows = np.array([[1e-170, 1.0]])
-    alone = (np.empty(0), np.ones(1), np.zeros(2))
+    alone = (np.empty(0), 1.0, np.empty(0), np.zeros(2))
     assert reflect_rows(np.empty((2, 2)), np.eye(2), rows, *alone, 0) == 0

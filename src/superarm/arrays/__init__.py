@@ -27,6 +27,7 @@ from superarm.arrays.added import (
 from superarm.arrays.columns import (
     column_stats as column_stats,
     joined_stats as joined_stats,
+    typical_sizes as typical_sizes,
     with_rows_counted as with_rows_counted,
 )
 from superarm.arrays.dots import are_many, dots

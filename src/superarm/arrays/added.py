@@ -3,14 +3,14 @@
     factor  (*B, D, D)      upper triangular, with positive diagonal
     Phi     (*B, K, d)      rows φ, of which those of zeros are padding
     w       (*B, K)         their last column, if d = D - 1; (*B, 0) if there is none
-    noise   (*B, K)         what rows are divided by; (*B, 1) if it is the same for all
+    noise   (*B, K)         what rows are divided by; (*B, 1) or a number if it is one for all
 
 LAPACK wants Fortran order, so each D x D slice is kept as the transpose of a C-ordered one: no
 copies on the way in.
 """
 
 import math
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from scipy.linalg.lapack import dtpqrt
@@ -19,8 +19,12 @@ from superarm.arrays.compiled import for_kernels
 from superarm.arrays.finite import FLOAT64, is_plain
 from superarm.arrays.kinds import Array, Features, or_torch
 from superarm.arrays.numpy import rows_per_part
-from superarm.arrays.reflections import WIDEST, reflect_rows
+from superarm.arrays.reflections import reflect_rows
 from superarm.errors import FeaturesError, NumericalError
+
+Entries: TypeAlias = tuple[Array, Array, Array, Array, float, Array, Array]
+"""What `reflect_rows` takes, but for the last."""
+NOTHING = np.empty(0)
 
 
 class Added(NamedTuple):
@@ -48,27 +52,39 @@ def added_rows(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Add
         2
     """
     *batch, K, d = Phi.shape
-    each = np.array(noise, dtype=FLOAT64, ndmin=1)
-    if batch:
-        each = np.broadcast_to(each, (*batch, each.shape[-1]))
     # kernels do not look where an array ends
     if factor.shape != (*batch, d + 1, d + 1):
         refuse_rows(factor, Phi)
     if w.shape != (*batch, K):
         raise FeaturesError(f"rows of shape {Phi.shape} do not go with weights of shape {w.shape}")
-    if each.shape != (*batch, 1) and each.shape != w.shape:
-        raise FeaturesError(f"rows of shape {Phi.shape} do not go with noise of shape {each.shape}")
+    one = 1.0
+    each = NOTHING
+    if type(noise) is float:
+        one = noise
+    else:
+        each = _one_for_each(noise, w)
     start = _plain(factor.mT)
     if is_plain(Phi):
-        return _added(start, Phi, _plain(w), each)
+        return _added(start, Phi, _plain(w), one, each)
     added = Added(start.mT, np.zeros(batch), np.zeros(batch))
     step = rows_per_part(Phi)
     for first in range(0, K, step):
         part = slice(first, first + step)
-        some = each if each.shape[-1] == 1 else each[..., part]
-        more = _added(added.factor.mT, _plain(Phi[..., part, :]), _plain(w[..., part]), some)
+        some = each[..., part] if each.shape == w.shape else each
+        more = _added(added.factor.mT, _plain(Phi[..., part, :]), _plain(w[..., part]), one, some)
         added = Added(more.factor, added.rows + more.rows, added.log_noise + more.log_noise)
     return added
+
+
+def _one_for_each(noise: Array | float, w: Array) -> Array:
+    """What rows are divided by, for each of the weights (*B, K) or for each entry (*B, 1)."""
+    each = np.array(noise, dtype=FLOAT64, ndmin=1)
+    *batch, _ = w.shape
+    if batch:
+        each = np.broadcast_to(each, (*batch, each.shape[-1]))
+    if each.shape not in (w.shape, (*batch, 1)):
+        raise FeaturesError(f"weights {w.shape} do not go with noise of shape {each.shape}")
+    return _plain(each)
 
 
 @or_torch
@@ -84,8 +100,7 @@ def stacked_rows(factor: Array, rows: Array) -> Array:
     *batch, _, D = rows.shape
     if factor.shape != (*batch, D, D):
         raise FeaturesError(f"rows of shape {rows.shape} do not go with a factor {factor.shape}")
-    nothing = np.empty((*batch, 0))
-    return _added(_plain(factor.mT), _plain(rows), nothing, np.ones((*batch, 1))).factor
+    return _added(_plain(factor.mT), _plain(rows), np.empty((*batch, 0)), 1.0, NOTHING).factor
 
 
 def refuse_rows(factor: Array, Phi: Features) -> NoReturn:
@@ -104,43 +119,48 @@ def _plain(x: Array) -> Array:
     return converted
 
 
-def _added(start: Array, Phi: Array, w: Array, noise: Array) -> Added:
+def _added(start: Array, Phi: Array, w: Array, one: float, each: Array) -> Added:
     """The factors, whose transposes are given, with the rows added to them."""
-    batch = Phi.shape[:-2]
-    D = start.shape[-1]
+    batch = start.shape[:-2]
     F = np.empty(start.shape)
     tally = np.empty((2, *batch))
-    entries: tuple[Array, Array, Array, Array, Array, Array] = (F, start, Phi, w, noise, tally)
+    entries: Entries = (F, start, Phi, w, one, each, tally)
     n = 1
-    if batch:  # laid end to end, as those of one problem are
+    if batch:
         n = math.prod(batch)
-        K, d = Phi.shape[-2:]
-        entries = (
-            F.reshape(n * D, D),
-            start.reshape(n * D, D),
-            Phi.reshape(n * K, d),
-            w.reshape(-1),
-            _plain(noise).reshape(-1),
-            tally.reshape(-1),
-        )
-    done = 0
-    while done < n:
-        if D <= WIDEST:
-            done = reflect_rows(*entries, done)
-        if done < n:  # where squares leave the range of float64, or rows are long
-            _reflect_by_lapack(*entries, done)
-            done += 1
+        entries = _end_to_end(n, entries)
+    done = reflect_rows(*entries, 0)
+    while done < n:  # where squares leave the range of float64, or rows are long
+        _reflect_by_lapack(*entries, done)
+        done = reflect_rows(*entries, done + 1)
     return Added(F.mT, tally[0], tally[1])
 
 
+def _end_to_end(n: int, entries: Entries) -> Entries:
+    """The arrays of n problems laid end to end, as those of one problem are."""
+    F, start, Phi, w, one, each, tally = entries
+    D = F.shape[-1]
+    K, d = Phi.shape[-2:]
+    return (
+        F.reshape(n * D, D),
+        start.reshape(n * D, D),
+        Phi.reshape(n * K, d),
+        w.reshape(-1),
+        one,
+        each.reshape(-1),
+        tally.reshape(-1),
+    )
+
+
 def _reflect_by_lapack(
-    F: Array, start: Array, rows: Array, w: Array, noise: Array, tally: Array, b: int
+    F: Array, start: Array, rows: Array, w: Array, one: float, each: Array, tally: Array, b: int
 ) -> None:
     """Do what `reflect_rows` does for entry b alone, by `tpqrt`."""
     n = len(tally) // 2
-    after, before, phi, last, each = (
-        x.reshape(n, len(x) // n, *x.shape[1:])[b] for x in (F, start, rows, w, noise)
+    after, before, phi, last, own = (
+        x.reshape(n, len(x) // n, *x.shape[1:])[b] for x in (F, start, rows, w, each)
     )
+    noise = own if len(own) else np.full(1, one)
     after[:] = before
     tally[[b, n + b]] = 0.0
     present = phi.any(-1)
@@ -153,7 +173,7 @@ def _reflect_by_lapack(
     if d < D:
         joined[:, d] = last
     with np.errstate(over="ignore", invalid="ignore"):  # which shows in the factor
-        joined /= each[:, None]
+        joined /= noise[:, None]
     kept = np.asfortranarray(joined[present])
     # a reflection flips the sign of the diagonal it meets: from -R it comes out positive
     after *= -1
@@ -168,7 +188,7 @@ def _reflect_by_lapack(
     diagonal = after.diagonal()
     require_finite(diagonal)
     after *= np.copysign(1.0, diagonal)
-    logs = np.log(np.broadcast_to(each, K)[present])
+    logs = np.log(np.broadcast_to(noise, K)[present])
     tally[b] = len(kept)
     tally[n + b] = logs.sum()
 

@@ -178,6 +178,48 @@ def _count_single(stats: Array, rows: Array) -> int:
 
 
 @or_torch
+def typical_sizes(stats: Array) -> tuple[Array, Array]:
+    """The size of a typical entry of each column, and whether it is the first that is constant and
+    not zero: (*B, 4, d) -> (*B, d) twice.
+
+    That size is the root mean square of the entries that are not zero; 1 if there are none.
+
+    Example:
+        >>> sizes, is_first = typical_sizes(column_stats(np.array([[3.0, 1.0], [0.0, 1.0]])))
+        >>> sizes, is_first
+        (array([3., 1.]), array([False,  True]))
+    """
+    *batch, _, d = stats.shape
+    sizes = np.empty((*batch, d))
+    is_first = np.empty((*batch, d), np.bool_)
+    n = math.prod(batch)
+    _size_up(
+        for_kernels(stats).reshape(n, 4, d),
+        sizes.reshape(n, d),
+        is_first.reshape(n, d),
+    )
+    return sizes, is_first
+
+
+@compiled
+def _size_up(stats: Array, sizes: Array, is_first: Array) -> None:
+    # compiled, as NumPy's many passes would take a tenth of the time in which scales are found
+    for b in range(len(stats)):
+        found = False
+        for j in range(stats.shape[2]):
+            least = stats[b, 2, j]
+            constant = least == stats[b, 3, j] and least != 0
+            is_first[b, j] = constant and not found
+            found = found or constant
+            size = 1.0
+            if is_first[b, j]:
+                size = abs(least)
+            elif stats[b, 0, j] > 0:
+                size = math.sqrt(stats[b, 1, j] / stats[b, 0, j])
+            sizes[b, j] = size
+
+
+@or_torch
 def stats_of_rows(rows: Array) -> Array:
     """The statistics of at most 2²⁴ rows, all at once: (*B, n, d) -> (*B, 4, d)."""
     n = rows.shape[-2]

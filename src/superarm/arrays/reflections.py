@@ -44,24 +44,27 @@ class Pair(NamedTuple):
 
 @compiled_sums
 def reflect_rows(
-    F: Array, start: Array, rows: Array, w: Array, noise: Array, tally: Array, first: int
+    F: Array, start: Array, rows: Array, w: Array, one: float, each: Array, tally: Array, first: int
 ) -> int:
     """Make each F, of the entries of a batch from `first` on, the transposed factor of `start`
-    stacked on the rows [φ w] / noise; or on rows φ / noise, if they are as wide as F.
+    stacked on the rows [φ w] / noise; or on rows φ / noise, if they are as wide as F. The noise is
+    `one` for all, or `each` has it for each row or for each entry.
 
     Rows φ of zeros are padding. The tally gets, of each entry, how many others there are, and then,
     of each entry, the sum of the logarithms of their noise. The n entries of a batch are laid end
-    to end: (nD, D), (nD, D), (nK, d), (nK,), (nK,) or (n,), (2n,).
+    to end: (nD, D), (nD, D), (nK, d), (nK,), (nK,) or (n,) or (0,), (2n,).
 
     Returns:
-        the first entry whose squares leave the range of float64, whose F is then half done; n if
-        there is none.
+        the first entry that LAPACK is to take, whose F is then half done: where squares leave the
+        range of float64, or D is larger than WIDEST; n if there is none.
     """
     n: int = len(tally) // 2
     D = F.shape[1]
+    if n == 0 or D > WIDEST:
+        return first
     K = len(rows) // n
     weighted = len(w) // n
-    noises = len(noise) // n
+    noises = len(each) // n
     block = _new_block(D, min(K, ROWS))
     for b in range(first, n):
         own = F[b * D : (b + 1) * D]
@@ -71,12 +74,14 @@ def reflect_rows(
                 own[j, k] = before[j, k]
         phi = rows[b * K : (b + 1) * K]
         last = w[b * weighted : (b + 1) * weighted]
-        each = noise[b * noises : (b + 1) * noises]
+        noise = each[b * noises : (b + 1) * noises]
+        if noises == 1:
+            one = noise[0]
         present = 0
         at = 0
         while at < K:
             stop = min(at + ROWS, K)
-            m = _fill(block, phi, last, each, at, stop)
+            m = _fill(block, phi, last, one, noise, at, stop)
             if not _reflect_block(own, block, m):
                 return b
             present += m
@@ -84,10 +89,10 @@ def reflect_rows(
         if present > 0:
             _turn_upright(own)
         tally[b] = present
-        if noises == 1:
-            tally[n + b] = present * math.log(each[0])
+        if noises <= 1:
+            tally[n + b] = present * math.log(one)
         else:
-            tally[n + b] = _sum_of_logs(phi, each)
+            tally[n + b] = _sum_of_logs(phi, noise)
     return n
 
 
@@ -121,7 +126,7 @@ def _sum_of_logs(rows: Array, noise: Array) -> float:
 
 
 @compiled_sums
-def _fill(block: Array, rows: Array, w: Array, noise: Array, at: int, stop: int) -> int:
+def _fill(block: Array, rows: Array, w: Array, one: float, noise: Array, at: int, stop: int) -> int:
     """Put the rows from `at` up to but not including `stop` into a block, without those of zeros,
     and zeros behind them; return how many there are.
     """
@@ -130,9 +135,9 @@ def _fill(block: Array, rows: Array, w: Array, noise: Array, at: int, stop: int)
         zeros += rows[i, 0] == 0.0
     if zeros == 0:
         m = stop - at
-        _fill_with_all(block, rows, w, noise, at, m)
+        _fill_with_all(block, rows, w, one, noise, at, m)
     else:
-        m = _fill_with_some(block, rows, w, noise, at, stop)
+        m = _fill_with_some(block, rows, w, one, noise, at, stop)
     for j in range(len(block)):
         for i in range(m, m + LANES):
             block[j, i] = 0.0
@@ -140,11 +145,13 @@ def _fill(block: Array, rows: Array, w: Array, noise: Array, at: int, stop: int)
 
 
 @compiled_sums
-def _fill_with_all(block: Array, rows: Array, w: Array, noise: Array, at: int, m: int) -> None:
+def _fill_with_all(
+    block: Array, rows: Array, w: Array, one: float, noise: Array, at: int, m: int
+) -> None:
     """Put m rows into a block: eight at a time, one vector register per column."""
     d = rows.shape[1]
     each = len(noise) > 1
-    v = 1.0 if each else 1.0 / noise[0]
+    v = 1.0 if each else 1.0 / one
     i = 0
     while i + 8 <= m:
         r0 = rows[at + i]
@@ -184,7 +191,9 @@ def _fill_with_all(block: Array, rows: Array, w: Array, noise: Array, at: int, m
 
 
 @compiled_sums
-def _fill_with_some(block: Array, rows: Array, w: Array, noise: Array, at: int, stop: int) -> int:
+def _fill_with_some(
+    block: Array, rows: Array, w: Array, one: float, noise: Array, at: int, stop: int
+) -> int:
     """Put rows into a block, without those of zeros."""
     d = rows.shape[1]
     each = len(noise) > 1
@@ -192,7 +201,7 @@ def _fill_with_some(block: Array, rows: Array, w: Array, noise: Array, at: int, 
     for k in range(at, stop):
         if _is_zero(rows[k]):
             continue
-        v = 1.0 / (noise[k] if each else noise[0])
+        v = 1.0 / (noise[k] if each else one)
         for j in range(d):
             block[j, m] = v * rows[k, j]
         if d < len(block):

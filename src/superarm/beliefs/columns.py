@@ -10,38 +10,17 @@ what they vary by: it has a wide prior of its own.
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, joined_stats, where
+from superarm.arrays import Array, joined_stats, typical_sizes, where
 
 LEVEL = 10.0
 """The prior std of the level of the weights, relative to their root mean square; and that of
 log-odds."""
 
 
-class Columns(NamedTuple):
-    """The statistics of columns, each (*B, d)."""
-
-    entries: Array
-    squares: Array
-    least: Array
-    most: Array
-
-
-def unpacked(columns: Array) -> Columns:
-    """The four rows of statistics by name."""
-    return Columns(
-        columns[..., 0, :],
-        columns[..., 1, :],
-        columns[..., 2, :],
-        columns[..., 3, :],
-    )
-
-
 def is_level(columns: Array) -> Array:
     """Whether a column is the first that is constant and not zero: (*B, 4, d) -> (*B, d) bool."""
-    of = unpacked(columns)
-    constant = (of.least == of.most) & (of.least != 0)
-    first: Array = constant & (constant.cumsum(-1) == 1)
-    return first
+    _, is_first = typical_sizes(columns)
+    return is_first
 
 
 class Sizes(NamedTuple):
@@ -59,11 +38,7 @@ class Sizes(NamedTuple):
 
 def sizes(columns: Array) -> Sizes:
     """The sizes of columns that hold this: (*B, 4, d)."""
-    of = unpacked(columns)
-    seen = of.entries > 0
-    square = where(seen, of.squares, 1.0) / where(seen, of.entries, 1.0)
-    constant = is_level(columns)
-    return Sizes(where(constant, abs(of.least), square**0.5), constant)
+    return Sizes(*typical_sizes(columns))
 
 
 def equal_sizes(columns: Array) -> Sizes:

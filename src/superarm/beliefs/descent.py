@@ -22,8 +22,8 @@ from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.beliefs.evidence import ROUNDING
 
-GRID = 200
-"""Points of the grid, at logarithms half of one apart."""
+SPACING = 0.5
+"""Of the logarithms on the grid."""
 STEPS = 100
 """More than any search needs."""
 LEAST = 1e-300
@@ -120,32 +120,38 @@ def best_of_grid(x: Array, free: Array, low: Array, high: Array, of: Weights) ->
     """Make x, where it is free, the best of a grid; where both are, at the best σ for each λ/σ on
     the grid.
     """
+    if not free.any():
+        return
+    both = free.all()
+    one = 0 if free[0] else 1
+    first = low[0] - high[1] if both else low[one]
+    last = high[0] - low[1] if both else high[one]
     least = math.inf
-    start = x.copy()
-    at = start.copy()
-    for i in range(GRID):
-        log_ratio = i / 2 - GRID / 4
+    at = x.copy()
+    for i in range(int((last - first) / SPACING) + 1):
+        here = first + i * SPACING
         left = 0.0
         log_det = 0.0
-        found = free[0] and free[1]
-        if found:
-            left, log_det = _at_ratio(math.exp(2 * log_ratio), of)
+        inside = False
+        if both:
+            left, log_det = _at_ratio(math.exp(2 * here), of)
             at[1] = math.log(max(left, LEAST) / of.rows) / 2
-            at[0] = at[1] + log_ratio
+            at[0] = at[1] + here
+            inside = low[0] <= at[0] <= high[0] and low[1] <= at[1] <= high[1]
         else:
-            at[0] = log_ratio if free[0] else start[0]
-            at[1] = log_ratio if free[1] else start[1]
-        for k in range(2):
-            if not low[k] <= at[k] <= high[k]:
+            at[one] = here
+        too_large = at[0] > high[0]
+        if not inside:
+            for k in range(2):
                 at[k] = min(max(at[k], low[k]), high[k])
-                found = False
-        if not found:
             left, log_det = _at_ratio(math.exp(2 * (at[0] - at[1])), of)
         value = _value(at, free, left, log_det, of)
         if value < least:
             least = value
             for k in range(2):
                 x[k] = at[k]
+        if too_large:  # as λ is from here on
+            return
 
 
 @compiled

@@ -197,6 +197,8 @@ def _height(rows: Array) -> int:
     """How many rows there are up to the last that is not zero: of few rows, the triangular factor
     is as low as they are.
     """
+    if len(rows) and rows[-1].any():
+        return len(rows)
     there = np.flatnonzero(rows.any(-1))
     return int(there[-1]) + 1 if len(there) else 0
 

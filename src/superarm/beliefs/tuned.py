@@ -153,16 +153,18 @@ class TunedModel(FactoredModel):
         present = nonzero_rows(feedback.rows)
         t = past.t + feedback.episodes * present.any(-1)
         due = doubled(past.t, t)
-        if is_block(feedback):
+        only_data = due.all() and not factor
+        as_block = feedback.is_summed or (is_block(feedback) and not only_data)
+        if as_block:
             of = block_of(feedback)
             data = stacked_rows(past.data, of.data)
         else:
             of = with_rows(past.data, feedback)
             data = of.data
         require_squares(data)
-        if due.all() and not factor:
+        if only_data:
             after = only_counted(past, of, past.sigma)
-        elif is_block(feedback):
+        elif as_block:
             after = with_block(past, of, past.sigma)
         else:
             noise = past.sigma[..., None]
