@@ -19,7 +19,7 @@ from superarm import (
     gaussian,
     learn_from,
 )
-from superarm.cluster import parquet
+from superarm.cluster import logs, parquet
 from superarm.cluster.pieces import Items, merged_items
 from superarm.errors import DataError, FeaturesError, ItemsError, ParameterError, WeightsError
 
@@ -104,11 +104,15 @@ def test_who_reads_does_not_matter(folder, workers, monkeypatch):
     assert_same(one.belief, few.belief)
 
 
-@pytest.mark.parametrize("link", ["identity", "logit"])
-def test_a_cluster_reads_the_same_to_the_bit(ray, tmp_path, link):
+@pytest.mark.parametrize(
+    "learner",
+    [CombLinTS(), CombLinTS(link="logit"), CombLinTS(lam=2.0, link="logit")],
+    ids=["linear", "few clicks", "clicks"],
+)
+def test_a_cluster_reads_the_same_to_the_bit(ray, tmp_path, learner):
     for i, n in enumerate((3000, 10, 1501)):
-        write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=link == "logit"))
-    given = {"features": ["one", "taste"], "weight": "w", "learner": CombLinTS(link=link)}
+        write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=learner.link == "logit"))
+    given = {"features": ["one", "taste"], "weight": "w", "learner": learner}
     here = learn_from(f"{tmp_path}/*.parquet", **given)
     there = learn_from(f"{tmp_path}/*.parquet", **given, cluster="ray")
     for a, b in zip(here.belief, there.belief, strict=True):
@@ -176,8 +180,9 @@ def test_clicks_by_newtons_steps(tmp_path):
     assert float(gaussian.log_evidence(learned.belief)) == pytest.approx(log_evidence, rel=1e-6)
 
 
-def test_clicks_at_a_scale_of_their_own(tmp_path):
+def test_clicks_at_a_scale_of_their_own(tmp_path, monkeypatch):
     """Near what the sequential approximation finds, which sees the same rows once."""
+    monkeypatch.setattr(logs, "FEW_CLICKS", 0)
     for i, n in enumerate((3000, 10, 1501)):
         write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=True))
     X, w = all_rows(clicks=True)
@@ -220,7 +225,8 @@ def laplace(Phi, w, lam):
     [(500, 2, 0.0), (5000, 2, 0.001), (200, 5, 0.0), (5000, 2, 0.1)],
     ids=["told apart", "nearly", "few", "by a steep slope"],
 )
-def test_clicks_that_a_feature_tells_apart(tmp_path, n, d, noise):
+def test_clicks_that_a_feature_tells_apart(tmp_path, n, d, noise, monkeypatch):
+    monkeypatch.setattr(logs, "FEW_CLICKS", 0)
     rng = np.random.default_rng(0)
     Phi = rng.standard_normal((n, d))
     w = (Phi[:, 0] + noise * rng.standard_normal(n) > 0).astype(float)
@@ -244,8 +250,36 @@ def test_clicks_that_a_feature_tells_apart(tmp_path, n, d, noise):
     assert gaussian.mean(agent.belief)[0] > 0.5 * theta[0]
 
 
-def test_few_clicks_leave_the_scale_as_it_was(tmp_path):
+@pytest.mark.parametrize("scale", [1.0, 100.0], ids=["uncertain", "told apart"])
+def test_few_clicks_are_learned_as_by_an_agent(tmp_path, scale):
+    """Of many features, Newton's targets would ask for a λ near 0 in the next episode."""
+    rng = np.random.default_rng(0)
+    d = 60
+    theta = scale * rng.standard_normal(d) / np.sqrt(d)
+    Phi = rng.standard_normal((500, d))
+    w = (rng.random(500) < expit(Phi @ theta)).astype(float)
+    names = [f"f{j}" for j in range(d)]
+    columns = {**dict(zip(names, Phi.T, strict=True)), "w": w}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=90)
+    learner = CombLinTS(link="logit")
+    learned = learn_from(tmp_path / "log.parquet", features=names, weight="w", learner=learner)
+    alone = Agent(learner, features=Phi[:50], oracle=TopK(5), seed=0)
+    alone.learn(Phi, w)
+    agent = learned.agent(features=Phi[:50], oracle=TopK(5), seed=0)
+    assert_same(agent.belief, alone.belief)
+    backwards = pd.DataFrame(Phi[:50, ::-1], columns=names[::-1])
+    turned = learned.agent(features=backwards, oracle=TopK(5), seed=0)
+    np.testing.assert_allclose(
+        gaussian.mean(turned.belief)[::-1], gaussian.mean(alone.belief), rtol=1e-6
+    )
+    before = gaussian.mean(agent.belief)
+    agent.observe(agent.choose(), np.ones(5))
+    np.testing.assert_allclose(gaussian.mean(agent.belief), before, atol=0.2 * np.abs(before).max())
+
+
+def test_few_clicks_leave_the_scale_as_it_was(tmp_path, monkeypatch):
     """As an agent leaves it, until there are enough of them."""
+    monkeypatch.setattr(logs, "FEW_CLICKS", 0)
     X, w = table(1000, 0, clicks=True)
     rare = np.zeros_like(w)
     rare[np.flatnonzero(w)[:20]] = 1.0

@@ -136,6 +136,7 @@ class TunedLogitModel(TunedModel):
     known: Mapping[str, float] = field(default_factory=lambda: {"sigma": 1.0})
     wide: ClassVar[Mapping[str, float]] = {"lam": 1.0}
     size: ClassVar[float | None] = 1.0
+    widest: ClassVar[float] = LEVEL  # where features tell clicks apart, no λ is too large for them
 
     def prior(self, problem: Problem) -> Any:
         """Nothing observed."""

@@ -115,6 +115,8 @@ class TunedModel(FactoredModel):
     """
     size: ClassVar[float | None] = None
     """What weights are expected to vary by; None for what they do."""
+    widest: ClassVar[float] = math.inf
+    """The largest λ that is chosen."""
 
     def prior(self, problem: Problem) -> Any:
         """Nothing observed, and wide scales."""
@@ -225,8 +227,10 @@ class TunedModel(FactoredModel):
         found = best_scales_of_rows(pooled(summaries), self.size, **self.known)
         if found is None:
             return self._made(belief, belief.lam, belief.sigma, prior)
-        lam, sigma = map(np.asarray, found)
-        return self._made(belief, lam, sigma, prior)
+        lam, sigma = found
+        if "lam" not in self.known:
+            lam = min(lam, self.widest)
+        return self._made(belief, np.asarray(lam), np.asarray(sigma), prior)
 
     def _made(self, belief: Any, lam: Array, sigma: Array, prior: Prior) -> Any:
         """A single belief made anew from its rows, at these scales."""

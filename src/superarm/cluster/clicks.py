@@ -42,12 +42,16 @@ class Log(NamedTuple):
     readers: Engine
     progress: Progress
 
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(part.rows for part in self.parts)
+
     def read(self, read: Callable[..., Any], merge: Callable[..., Any], *more: Any) -> Any:
         """What `read(part, columns, *more)` makes of all parts, merged."""
         tree = Tree(merge)
-        total = sum(part.rows for part in self.parts)
         calls = [(part, self.columns, *more) for part in self.parts]
-        with reporting(self.progress, total) as report:
+        with reporting(self.progress, self.rows) as report:
             for i, piece in self.readers.map(read, calls):
                 tree.put(i, piece)
                 report(self.parts[i].rows)
@@ -105,13 +109,11 @@ def _at_best(model: Any, log: Log, here: Clicks) -> Clicks:
 
 
 def _wanted(model: Any, of: Clicks) -> float:
-    """The λ of the largest marginal likelihood of the views; no wider than the level of log-odds
-    may be.
-    """
+    """The λ of the largest marginal likelihood of the views."""
     start = no_clicks(model, len(of.theta))
     belief = with_clicks(model, start, of)
     found = model.pooled(belief, [belief.data], [float(belief.rows)])
-    return min(float(found.lam), LEVEL)
+    return float(found.lam)
 
 
 def _log_evidence(model: Any, of: Clicks) -> float:
