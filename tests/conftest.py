@@ -72,8 +72,10 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
-settings.register_profile("fixed", derandomize=True)
-settings.load_profile("fixed")  # --hypothesis-profile default tries other examples at each run
+# a first call may compile: no deadlines; --hypothesis-profile other tries others at each run
+settings.register_profile("other", deadline=None)
+settings.register_profile("fixed", settings.get_profile("other"), derandomize=True)
+settings.load_profile("fixed")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -137,7 +137,7 @@ def test_many_forgetting_updates_then_as_many_idle_ones():
     np.testing.assert_allclose(belief.log_scale, start.log_scale, rtol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.floats(0.01, 1.0), st.floats(0.1, 10))
 def test_forgetting_never_goes_beyond_the_prior(seed, d, keep, lam):
     """Σ stays at most the prior's λ²I, and at least what it was."""
@@ -174,7 +174,7 @@ def test_block_update_is_the_papers_loop(lam, sigma):
         np.testing.assert_allclose(covariance(belief), Sigma, rtol=1e-10, atol=1e-10)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 12),

@@ -29,7 +29,6 @@ LAM, SIGMA = 1.5, 0.4
 SETTINGS = settings(
     max_examples=60,
     stateful_step_count=20,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 weight = st.sampled_from([0.0, 0.25, 1.0])

@@ -34,7 +34,7 @@ def made(n, d, seed=0):
     return Phi, rng.standard_normal(n), present
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([FEW, FEW + 1, LANES, ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 5]),
     st.integers(1, 12),

@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from superarm.arrays.seeding import generator_of, words_of
@@ -8,7 +8,6 @@ SEEDS = st.integers(0, 2**63 - 1) | st.integers(0, 2**33)
 
 
 @given(st.lists(SEEDS, max_size=5))
-@settings(deadline=None)
 def test_as_numpy_makes_them(seeds):
     for seed, words in zip(seeds, words_of(seeds), strict=True):
         found = generator_of(words)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from superarm.arrays import normal, uniform
@@ -14,7 +14,6 @@ def alone(seeds):
 
 
 @given(SEEDS, st.lists(st.integers(0, 40), min_size=1, max_size=4))
-@settings(deadline=None)
 def test_draws_and_states_are_those_of_numpy(seeds, sizes):
     streams = Streams(seeds)
     generators = alone(seeds)
@@ -50,7 +49,6 @@ def test_parts_go_on_where_the_others_are():
 
 
 @given(SEEDS)
-@settings(deadline=None)
 def test_other_draws_in_between(seeds):
     like = np.zeros((len(seeds), 7))
     streams = Streams(seeds)

@@ -88,7 +88,7 @@ def test_merging_is_learning_from_the_union(learner):
     assert state(other) == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.floats(-3, 3),
     st.floats(-7, 3),

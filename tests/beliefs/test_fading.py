@@ -80,7 +80,7 @@ def test_to_keep_all_is_to_change_nothing(learner):
 
 
 @pytest.mark.parametrize("learner", EVERY, ids=repr)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(a=st.floats(1e-3, 1), b=st.floats(1e-3, 1))
 def test_fading_twice_is_fading_by_the_product(learner, a, b):
     belief = learned(learner)

@@ -61,7 +61,7 @@ def our_joint(belief, Phi):
     return mean, np.block([[Sigma, cross.T], [cross, slope @ Sigma @ slope.T + np.diag(spread2)]])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.integers(0, 10**6),
     st.floats(0.1, 10),

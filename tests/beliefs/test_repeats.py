@@ -64,7 +64,7 @@ def assert_alike(belief, other, rtol=1e-10):
 
 
 @pytest.mark.parametrize("learner", EXACT, ids=repr)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), known=st.booleans())
 def test_at_once_is_one_after_the_other(learner, seed, n, known):
     model = learner.model

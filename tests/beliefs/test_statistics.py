@@ -57,7 +57,7 @@ def assert_same(learner, problem, one, other):
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LEARNERS), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_statistics_of_items_say_what_their_observations_do(seed, learner, constant):
     rng = np.random.default_rng(seed)
     E, d = 30, 4
@@ -79,7 +79,7 @@ def test_statistics_of_items_say_what_their_observations_do(seed, learner, const
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LEARNERS[:9]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_statistics_of_logged_rows_say_what_the_rows_do(seed, learner):
     """Rows that are of no item: each observation has a deviation of its own."""
     rng = np.random.default_rng(seed)

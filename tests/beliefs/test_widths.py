@@ -35,7 +35,7 @@ def relative_error(belief, Phi):
     return np.abs(widths(belief, Phi) / true - 1).max()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 15), st.floats(0.1, 100), st.floats(0.05, 5))
 def test_kept_widths_are_those_computed_anew(seed, K, lam, sigma):
     problem, _, steps = play(K, 40, lam=lam, sigma=sigma, seed=seed)

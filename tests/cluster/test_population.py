@@ -50,7 +50,7 @@ def state(population):
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.9]), st.sampled_from([0.0, 7.0]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_beliefs_are_those_of_a_loop(seed, forgetting, worth):
     """Prior, discounted population and own rows, each by `gaussian.condition`."""
     rng = np.random.default_rng(seed)

@@ -108,7 +108,7 @@ KEYS = st.recursive(st.text() | st.integers() | st.uuids(), lambda x: st.tuples(
 
 
 @given(st.lists(KEYS, min_size=1, max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_keys_depend_on_the_id_alone(users):
     keys = keys_of(users)
     assert ((keys >= 0) & (keys < 1)).all()

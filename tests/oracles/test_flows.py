@@ -55,7 +55,7 @@ def test_steiner_contract(terminals):
     check_oracle(minimize(oracle), 7, family=connecting(EDGES, terminals), trials=10)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(2, 4))
 def test_the_cheapest_edges_that_connect_are_a_tree(seed, T):
     rng = np.random.default_rng(seed)

@@ -57,7 +57,7 @@ def test_the_search_is_compiled_once():
     assert len(core.solve.kernel().overloads) == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, 60), st.integers(0, 10**6), st.integers(0, 20), st.booleans())
 def test_strongly_correlated_weights_against_dynamic_programming(n, seed, constant, capped):
     rng = np.random.default_rng(seed)

@@ -174,7 +174,7 @@ def test_contract_of_bipartite_matching(edges, left, right):
     check_oracle(oracle, len(edges), family=matchings(edges, left, right))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.integers(1, 4),
     st.integers(1, 4),

@@ -53,7 +53,7 @@ def by_parts(oracle, w, cuts):
     st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 1.0, 2.0]), min_size=40, max_size=40),
     st.lists(st.integers(0, 40), max_size=5),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_parts_make_the_whole_with_its_ties(oracle, weights, cuts):
     """Few different weights, so that nearly all are tied."""
     w = np.array(weights)

@@ -194,7 +194,7 @@ def test_positive_weights_are_no_costs():
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10**9), st.integers(3, 5))
 def test_clipped_costs_are_costs_of_zero(seed, N):
     """Of any sign, against all paths, with roads closed; batches and costs too."""

@@ -95,7 +95,7 @@ def test_eight_stops():
     assert w[A].sum() == pytest.approx(max(w[list(s)].sum() for s in trips(d, 2.0)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, 25),
     st.integers(0, 10**6),

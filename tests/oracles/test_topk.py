@@ -30,7 +30,7 @@ def test_contract():
         check_oracle(Quota(list("ababab"), counts), 6, family=family)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(weights, st.integers(1, 9))
 def test_ties_go_to_the_lowest_index(w, k):
     w = np.array(w)
@@ -42,7 +42,7 @@ def test_ties_go_to_the_lowest_index(w, k):
     assert TopK(k)(w).tolist() == np.argsort(-w, kind="stable")[:k].tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(weights, st.integers(1, 9))
 def test_at_most_k_skips_what_is_not_positive(w, k):
     w = np.array(w)

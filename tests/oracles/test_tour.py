@@ -111,7 +111,7 @@ def test_small_tours_are_brute_force(kind):
         )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(3, 60),
     st.integers(0, 10**6),
@@ -124,7 +124,7 @@ def test_always_a_tour_and_always_the_same(n, seed, kind):
     np.testing.assert_array_equal(Tour(n, kicks=2)(w), A)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(4, 30), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_generator_draws_other_kicks_but_still_tours(n, seed, other):
     w = KINDS["normal"](np.random.default_rng(seed), n)

@@ -67,7 +67,7 @@ def test_contract(edges, n):
     check_oracle(SpanningTree(edges, n + 1, forest=True), len(edges), family=forests(edges, n))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(2, 5),
     st.integers(0, 10**6),

@@ -67,7 +67,7 @@ def one_by_one(state, found):
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
 @pytest.mark.parametrize("kind", [*ITEMS, IN_CONTEXT])
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_together_as_one_by_one(learner, kind, data):
     if kind == IN_CONTEXT and isinstance(learner, CombMixTS):
         learner = CombMixTS(contexts=True)

@@ -50,7 +50,6 @@ def test_requests_made_from_the_document(host, route):
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.generate],

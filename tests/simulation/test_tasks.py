@@ -19,7 +19,7 @@ def played(task, seconds):
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=60), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_piece_is_played_once_whatever_is_lost(seconds, random):
     tasks = Tasks([(x,) for x in range(len(seconds))])
     running = []

@@ -72,7 +72,6 @@ def era(request):
 
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     database=None,
     derandomize=True,
