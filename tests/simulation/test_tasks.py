@@ -3,6 +3,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from superarm.simulation import tasks
 from superarm.simulation.tasks import LONG, Played, Shared, Tasks, play
 
 
@@ -21,31 +22,31 @@ def played(task, seconds):
 @given(st.lists(st.floats(0.0, 1.0), max_size=60), st.randoms(use_true_random=False))
 @settings(max_examples=200)
 def test_every_piece_is_played_once_whatever_is_lost(seconds, random):
-    tasks = Tasks([(x,) for x in range(len(seconds))])
+    left = Tasks([(x,) for x in range(len(seconds))])
     running = []
     found = []
     alone = set()
-    while tasks or running:
-        while tasks and len(running) < 4:
-            running.append(tasks.take())
+    while left or running:
+        while left and len(running) < 4:
+            running.append(left.take())
         task = running.pop(random.randrange(len(running)))
         assert len(task) == 1 or not alone & {piece.place for piece in task}
         if len(task) > 1 and random.random() < 0.3:
             alone |= {piece.place for piece in task}
-            tasks.lose(task)
+            left.lose(task)
         else:
-            found += tasks.done(task, played(task, seconds))
+            found += left.done(task, played(task, seconds))
     assert sorted(found) == [(x, -x) for x in range(len(seconds))]
 
 
 def sizes(seconds):
     """How many pieces each task is given that is taken when the one before is done."""
-    tasks = Tasks([(x,) for x in range(len(seconds))])
+    left = Tasks([(x,) for x in range(len(seconds))])
     found = []
-    while tasks:
-        task = tasks.take()
+    while left:
+        task = left.take()
         found.append(len(task))
-        tasks.done(task, played(task, seconds))
+        left.done(task, played(task, seconds))
     return found
 
 
@@ -59,11 +60,12 @@ def test_what_takes_longer_than_before_is_played_one_by_one():
     assert sizes([*short, *[10 * LONG] * 8]) == [1, 2, 4, 8, *[1] * 7]
 
 
-def test_a_worker_stops_when_it_has_played_long_enough():
-    calls = [[LONG, Shared(0)], [LONG, Shared(0)], [LONG, Shared(1)]]
+def test_a_worker_stops_when_it_has_played_long_enough(monkeypatch):
+    monkeypatch.setattr(tasks, "LONG", 0.2)
+    calls = [[0.2, Shared(0)], [0.2, Shared(0)], [0.2, Shared(1)]]
     results, seconds = play(waited, calls, ["a", "b"])
     assert len(results) < 3 and set(results) == {"a"}
-    assert seconds > LONG
+    assert seconds > 0.2
     assert play(waited, [[0.0, Shared(1)]] * 3, ["a", "b"]).results == ["b"] * 3
 
 

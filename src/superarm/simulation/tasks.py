@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-LONG = 0.2
+LONG = 1.0
 """Seconds that a task takes, if its pieces are shorter than that."""
 
 
@@ -65,7 +65,7 @@ class Tasks:
         n = len(played.results)
         self.waiting.extendleft(reversed(task[n:]))
         fitting = n * LONG / max(played.seconds, 1e-9)
-        self.size = int(max(1, min(2 * n, fitting)))
+        self.size = max(1, min(2 * n, round(fitting)))
         places = [piece.place for piece in task[:n]]
         return list(zip(places, played.results, strict=True))
 
