@@ -1,4 +1,5 @@
 import heapq
+import itertools
 import os
 import pickle
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 import joblib
@@ -17,6 +19,7 @@ from pieces import Fragile
 from superarm import CombLinTS, CombMixTS, Problem, RandomChoice, TopK, simulate
 from superarm.errors import ClusterError, InfeasibleError, ParameterError
 from superarm.simulation.replicates import longest_first
+from superarm.simulation.tasks import LONG, Played, Tasks
 from superarm.simulation.trace import ARRAYS
 from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import ads, artists, beyond, longest_path, returns, slates
@@ -108,12 +111,37 @@ def test_data_travels_with_the_instance(monkeypatch):
     assert problem.L == 12
 
 
+def played(task):
+    """What a worker makes of a task: it stops when it has played long enough."""
+    total = 0.0
+    done = []
+    for _, (seconds,) in task:
+        if total > LONG:
+            break
+        total += seconds
+        done.append(seconds)
+    return Played(done, total)
+
+
 def busy_share(durations, workers):
-    """The share of time that workers are busy where each takes the next piece when it is free."""
-    free = [0.0] * workers
-    for seconds in durations:
-        heapq.heappush(free, heapq.heappop(free) + seconds)
-    return sum(durations) / (workers * max(free))
+    """The share of time that workers are busy which take tasks in turn, of which the engine has
+    sent two for each of them.
+    """
+    tasks = Tasks([(seconds,) for seconds in durations])
+    sent = deque()
+    playing = []
+    order = itertools.count()
+    now = 0.0
+    while tasks or sent or playing:
+        while tasks and len(sent) + len(playing) < 2 * workers:
+            sent.append(tasks.take())
+        while sent and len(playing) < workers:
+            task = sent.popleft()
+            of = played(task)
+            heapq.heappush(playing, (now + of.seconds, next(order), task, of))
+        now, _, task, of = heapq.heappop(playing)
+        tasks.done(task, of)
+    return sum(durations) / (workers * now)
 
 
 def test_a_full_run_keeps_200_workers_busy():
