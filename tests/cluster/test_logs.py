@@ -19,7 +19,7 @@ from superarm import (
     gaussian,
     learn_from,
 )
-from superarm.cluster import logs, parquet
+from superarm.cluster import parquet
 from superarm.cluster.pieces import Items, merged_items
 from superarm.errors import DataError, FeaturesError, ItemsError, ParameterError, WeightsError
 
@@ -104,15 +104,11 @@ def test_who_reads_does_not_matter(folder, workers, monkeypatch):
     assert_same(one.belief, few.belief)
 
 
-@pytest.mark.parametrize(
-    "learner",
-    [CombLinTS(), CombLinTS(link="logit"), CombLinTS(lam=2.0, link="logit")],
-    ids=["linear", "few clicks", "clicks"],
-)
-def test_a_cluster_reads_the_same_to_the_bit(ray, tmp_path, learner):
+@pytest.mark.parametrize("link", ["identity", "logit"])
+def test_a_cluster_reads_the_same_to_the_bit(ray, tmp_path, link):
     for i, n in enumerate((3000, 10, 1501)):
-        write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=learner.link == "logit"))
-    given = {"features": ["one", "taste"], "weight": "w", "learner": learner}
+        write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=link == "logit"))
+    given = {"features": ["one", "taste"], "weight": "w", "learner": CombLinTS(link=link)}
     here = learn_from(f"{tmp_path}/*.parquet", **given)
     there = learn_from(f"{tmp_path}/*.parquet", **given, cluster="ray")
     for a, b in zip(here.belief, there.belief, strict=True):
@@ -180,9 +176,8 @@ def test_clicks_by_newtons_steps(tmp_path):
     assert float(gaussian.log_evidence(learned.belief)) == pytest.approx(log_evidence, rel=1e-6)
 
 
-def test_clicks_at_a_scale_of_their_own(tmp_path, monkeypatch):
+def test_clicks_at_a_scale_of_their_own(tmp_path):
     """Near what the sequential approximation finds, which sees the same rows once."""
-    monkeypatch.setattr(logs, "FEW_CLICKS", 0)
     for i, n in enumerate((3000, 10, 1501)):
         write(tmp_path, f"day-{i}.parquet", *table(n, i, clicks=True))
     X, w = all_rows(clicks=True)
@@ -225,8 +220,7 @@ def laplace(Phi, w, lam):
     [(500, 2, 0.0), (5000, 2, 0.001), (200, 5, 0.0), (5000, 2, 0.1)],
     ids=["told apart", "nearly", "few", "by a steep slope"],
 )
-def test_clicks_that_a_feature_tells_apart(tmp_path, n, d, noise, monkeypatch):
-    monkeypatch.setattr(logs, "FEW_CLICKS", 0)
+def test_clicks_that_a_feature_tells_apart(tmp_path, n, d, noise):
     rng = np.random.default_rng(0)
     Phi = rng.standard_normal((n, d))
     w = (Phi[:, 0] + noise * rng.standard_normal(n) > 0).astype(float)
@@ -250,36 +244,29 @@ def test_clicks_that_a_feature_tells_apart(tmp_path, n, d, noise, monkeypatch):
     assert gaussian.mean(agent.belief)[0] > 0.5 * theta[0]
 
 
-@pytest.mark.parametrize("scale", [1.0, 100.0], ids=["uncertain", "told apart"])
-def test_few_clicks_are_learned_as_by_an_agent(tmp_path, scale):
-    """Of many features, Newton's targets would ask for a λ near 0 in the next episode."""
-    rng = np.random.default_rng(0)
-    d = 60
+@pytest.mark.parametrize(("n", "d", "scale"), [(500, 60, 100.0), (960, 60, 10.0), (640, 10, 100.0)])
+def test_what_few_clicks_say_of_many_features_is_kept(tmp_path, n, d, scale):
+    """Targets of clicks that are certain ask for a λ near 0, at which they would not be certain."""
+    rng = np.random.default_rng(1)
     theta = scale * rng.standard_normal(d) / np.sqrt(d)
-    Phi = rng.standard_normal((500, d))
-    w = (rng.random(500) < expit(Phi @ theta)).astype(float)
+    Phi = rng.standard_normal((n, d))
+    w = (rng.random(n) < expit(Phi @ theta)).astype(float)
     names = [f"f{j}" for j in range(d)]
     columns = {**dict(zip(names, Phi.T, strict=True)), "w": w}
-    pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=90)
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     learner = CombLinTS(link="logit")
     learned = learn_from(tmp_path / "log.parquet", features=names, weight="w", learner=learner)
-    alone = Agent(learner, features=Phi[:50], oracle=TopK(5), seed=0)
-    alone.learn(Phi, w)
     agent = learned.agent(features=Phi[:50], oracle=TopK(5), seed=0)
-    assert_same(agent.belief, alone.belief)
-    backwards = pd.DataFrame(Phi[:50, ::-1], columns=names[::-1])
-    turned = learned.agent(features=backwards, oracle=TopK(5), seed=0)
-    np.testing.assert_allclose(
-        gaussian.mean(turned.belief)[::-1], gaussian.mean(alone.belief), rtol=1e-6
-    )
     before = gaussian.mean(agent.belief)
-    agent.observe(agent.choose(), np.ones(5))
-    np.testing.assert_allclose(gaussian.mean(agent.belief), before, atol=0.2 * np.abs(before).max())
+    assert np.corrcoef(before, theta)[0, 1] > 0.95
+    for _ in range(8):
+        chosen = agent.choose()
+        agent.observe(chosen, expit(Phi[chosen] @ theta).round())
+    np.testing.assert_allclose(gaussian.mean(agent.belief), before, atol=0.3 * np.abs(before).max())
 
 
-def test_few_clicks_leave_the_scale_as_it_was(tmp_path, monkeypatch):
+def test_few_clicks_leave_the_scale_as_it_was(tmp_path):
     """As an agent leaves it, until there are enough of them."""
-    monkeypatch.setattr(logs, "FEW_CLICKS", 0)
     X, w = table(1000, 0, clicks=True)
     rare = np.zeros_like(w)
     rare[np.flatnonzero(w)[:20]] = 1.0

@@ -134,7 +134,7 @@ def busy_share(durations, workers):
     now = 0.0
     while tasks or sent or playing:
         while tasks and len(sent) + len(playing) < 2 * workers:
-            sent.append(tasks.take())
+            sent.append(tasks.take(2 * workers))
         while sent and len(playing) < workers:
             task = sent.popleft()
             of = played(task)

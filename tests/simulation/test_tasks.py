@@ -55,6 +55,16 @@ def test_tasks_grow_until_they_are_long():
     assert sizes([2 * LONG] * 3) == [1, 1, 1]
 
 
+def test_what_is_left_at_the_end_is_enough_for_all_workers():
+    left = Tasks([(x,) for x in range(100)])
+    left.size = 40
+    found = []
+    while left:
+        found.append(len(left.take(4)))
+    assert found[0] == 25 and found[-4:] == [1, 1, 1, 1]
+    assert sum(found) == 100
+
+
 def test_what_takes_longer_than_before_is_played_one_by_one():
     short = [LONG / 1000] * 7
     assert sizes([*short, *[10 * LONG] * 8]) == [1, 2, 4, 8, *[1] * 7]

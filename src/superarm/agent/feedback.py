@@ -229,7 +229,11 @@ def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:
 
 def _nowhere(n: int) -> Array:
     """`NOWHERE` of n rows."""
-    return NOWHERE[:n] if n <= len(NOWHERE) else np.full(n, -1)
+    if n <= len(NOWHERE):
+        return NOWHERE[:n]
+    places = np.full(n, -1)
+    places.flags.writeable = False
+    return places
 
 
 def _checked(state: State, rows: Any, weights: Any) -> tuple[Array, Any]:

@@ -23,7 +23,7 @@ from superarm.arrays.reflections import reflect_rows
 from superarm.errors import FeaturesError, NumericalError
 
 Entries: TypeAlias = tuple[Array, Array, Array, Array, float, Array, Array]
-"""What `reflect_rows` takes, but for the last."""
+"""All but the last argument of `reflect_rows`."""
 NOTHING = np.empty(0)
 
 

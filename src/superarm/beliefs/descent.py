@@ -150,7 +150,7 @@ def best_of_grid(x: Array, free: Array, low: Array, high: Array, of: Weights) ->
             least = value
             for k in range(2):
                 x[k] = at[k]
-        if too_large:  # as λ is from here on
+        if too_large:  # as λ grows with the ratio
             return
 
 

@@ -34,6 +34,9 @@ from superarm.gaussian import Factored, Gaussian
 
 ENOUGH = 30
 """Clicks, and views without, from which on λ is chosen."""
+FAR = 3.0
+"""The change of log-odds beyond which what a click says as a Gaussian target is not what it says:
+from one in two to one in twenty."""
 RARE = 0.05
 """Clicks per view below which p(1-p) is about p."""
 
@@ -178,9 +181,12 @@ class TunedLogitModel(TunedModel):
 
     def _refitted(self, belief: Clicks) -> Any:
         fresh = _refreshed(belief)
+        kept = self._made(fresh, belief.lam, belief.sigma, self._prior_of(fresh))
         if min(belief.clicked, belief.shown - belief.clicked) < ENOUGH:
-            return self._made(fresh, belief.lam, belief.sigma, self._prior_of(fresh))
-        return super()._refitted(fresh)
+            return kept
+        found = super()._refitted(fresh)
+        # targets say what clicks say only near the log-odds at which they were formed
+        return kept if _apart(kept, found) > FAR else found
 
     def merge(self, belief: Clicks, other: Clicks, problem: Problem) -> Any:
         """The targets of both, at the λ of the largest marginal likelihood."""
@@ -199,6 +205,12 @@ class TunedLogitModel(TunedModel):
     def _level(self, belief: Clicks, constant: Array) -> Array:
         """The prior std of the log-odds of a typical item."""
         return full((), LEVEL)
+
+
+def _apart(belief: Clicks, other: Clicks) -> float:
+    """How far the log-odds of all views are apart in two beliefs, in root mean square."""
+    off = gaussian.mean(belief) - gaussian.mean(other)
+    return math.sqrt(max(0.0, off @ belief.gram @ off) / float(belief.shown))
 
 
 def _refreshed(belief: Clicks) -> Clicks:

@@ -155,7 +155,7 @@ class TunedModel(FactoredModel):
         present = nonzero_rows(feedback.rows)
         t = past.t + feedback.episodes * present.any(-1)
         due = doubled(past.t, t)
-        only_data = due.all() and not factor
+        only_data = due.all() and not factor  # no use for a block, which is added to both
         as_block = feedback.is_summed or (is_block(feedback) and not only_data)
         if as_block:
             of = block_of(feedback)

@@ -42,16 +42,12 @@ class Log(NamedTuple):
     readers: Engine
     progress: Progress
 
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return sum(part.rows for part in self.parts)
-
     def read(self, read: Callable[..., Any], merge: Callable[..., Any], *more: Any) -> Any:
         """What `read(part, columns, *more)` makes of all parts, merged."""
         tree = Tree(merge)
+        total = sum(part.rows for part in self.parts)
         calls = [(part, self.columns, *more) for part in self.parts]
-        with reporting(self.progress, self.rows) as report:
+        with reporting(self.progress, total) as report:
             for i, piece in self.readers.map(read, calls):
                 tree.put(i, piece)
                 report(self.parts[i].rows)

@@ -2,13 +2,11 @@
 
 Each row group of a file becomes the triangular factor of its rows [φ w], and factors are merged as
 a tree. Scales come from the factor of all rows. For clicks that is done again for each of Newton's
-steps: around log-odds φ·θ, a click is a Gaussian observation of them. Few clicks are learned as by
-an agent.
+steps: around log-odds φ·θ, a click is a Gaussian observation of them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from superarm.checks.tables import Names, columns_of
 from superarm.cluster import pieces
 from superarm.cluster.clicks import Clicks, Log, newton, with_clicks
 from superarm.cluster.parquet import files_of, parts_of, require_names
-from superarm.cluster.pieces import Items, Rows, Shown
+from superarm.cluster.pieces import Items, Rows
 from superarm.contracts import Feedback, Learner, Problem, require_learner
 from superarm.errors import (
     DataError,
@@ -35,9 +33,6 @@ from superarm.simulation.progress import Progress
 
 FEW = 0.1
 """The share of known items that must have the features that they had in the log."""
-FEW_CLICKS = 2**14
-"""Views up to which λ "auto" is found as an agent finds it, which takes them one after the other
-and keeps all in memory. Newton's targets say little of λ where views are few for each feature."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +52,9 @@ class Learned:
     learner: Any
     features: tuple[str, ...]
     rows: int
-    of: Rows | Clicks | Shown | Items
+    of: Rows | Clicks | Items
 
-    @cached_property
+    @property
     def belief(self) -> Any:
         """The belief of a linear learner about θ, without a catalogue."""
         if isinstance(self.of, Items):
@@ -134,9 +129,6 @@ class Learned:
         model = self.learner.model
         if isinstance(self.of, Clicks):
             return with_clicks(model, start, _ordered_clicks(self.of, order))
-        if isinstance(self.of, Shown):
-            nowhere = np.full(len(self.of.w), -1)
-            return model.learn(start, problem, Feedback(nowhere, self.of.Phi[:, order], self.of.w))
         of = _ordered(self.of, order)
         block = Block(of.data, np.asarray(of.rows), np.zeros(()))
         return model.absorb(start, problem, block, of.columns)
@@ -219,21 +211,19 @@ def learn_from(
     parts = []
     for path in files_of(paths):
         parts.extend(parts_of(path, columns))
-    if not sum(part.rows for part in parts):
+    rows = sum(part.rows for part in parts)
+    if not rows:
         raise DataError(f"the files {paths!s:.200} hold no rows")
     with engine(cluster, workers, len(parts)) as readers:
-        log = Log(parts, columns, readers, progress)
-        of = _read(model, log)
-    return Learned(learner, columns.features, log.rows, of)
+        of = _read(model, Log(parts, columns, readers, progress))
+    return Learned(learner, columns.features, rows, of)
 
 
-def _read(model: Any, log: Log) -> Rows | Clicks | Shown | Items:
+def _read(model: Any, log: Log) -> Rows | Clicks | Items:
     """What a model needs to know of a log."""
-    found: Rows | Clicks | Shown | Items
+    found: Rows | Clicks | Items
     if model.per_item:
         found = log.read(pieces.read_items, pieces.merged_items)
-    elif isinstance(model, TunedLogitModel) and log.rows <= FEW_CLICKS:
-        found = log.read(pieces.read_shown, pieces.merged_shown)
     elif isinstance(model, LogitModel | TunedLogitModel):
         found = newton(model, log)
     else:

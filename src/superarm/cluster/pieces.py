@@ -42,13 +42,6 @@ class Views(NamedTuple):
     log_likelihood: float
 
 
-class Shown(NamedTuple):
-    """Clicks as they are in the log, row by row."""
-
-    Phi: Array  # (n, d)
-    w: Array  # (n,)
-
-
 class Items(NamedTuple):
     """What each item showed, and its feature row."""
 
@@ -77,8 +70,14 @@ def read_views(part: Part, columns: Columns, theta: Array) -> Views:
     whole = Views(np.zeros((D, D)), no_columns(D - 1), 0.0, 0.0, 0.0, 0.0)
     for batch in batches(part, columns):
         _require_range(batch, part)
-        _require_shares(batch, part, columns)
         w = batch.w
+        within = (w >= 0) & (w <= 1)
+        if not within.all():
+            outside = w[~within]
+            raise WeightsError(
+                f"the logit link needs weights in [0, 1], but column {columns.weight!r} in row "
+                f"group {part.group} of {part.path} has {outside[0]}"
+            )
         present = nonzero_rows(batch.Phi)
         eta = batch.Phi @ theta
         p = sigmoid(eta)
@@ -94,16 +93,6 @@ def read_views(part: Part, columns: Columns, theta: Array) -> Views:
             float(log_likelihood[present].sum()),
         )
         whole = merged_views(whole, views)
-    return whole
-
-
-def read_shown(part: Part, columns: Columns) -> Shown:
-    """A row group, row by row."""
-    whole = Shown(np.empty((0, len(columns.features))), np.empty(0))
-    for batch in batches(part, columns):
-        _require_range(batch, part)
-        _require_shares(batch, part, columns)
-        whole = merged_shown(whole, Shown(batch.Phi, batch.w))
     return whole
 
 
@@ -151,11 +140,6 @@ def merged_views(a: Views, b: Views) -> Views:
     )
 
 
-def merged_shown(a: Shown, b: Shown) -> Shown:
-    """The rows of both, those of `a` first."""
-    return Shown(np.concatenate([a.Phi, b.Phi]), np.concatenate([a.w, b.w]))
-
-
 def merged_items(a: Items, b: Items) -> Items:
     """What the items of both showed, those of `a` first."""
     place = {label: e for e, label in enumerate(a.labels)}
@@ -195,16 +179,6 @@ def _require_range(batch: Batch, part: Part) -> None:
         require_squares(batch.Phi, batch.w)
     except NumericalError as error:
         raise NumericalError(f"row group {part.group} of {part.path}: {error}") from error
-
-
-def _require_shares(batch: Batch, part: Part, columns: Columns) -> None:
-    within = (batch.w >= 0) & (batch.w <= 1)
-    if not within.all():
-        outside = batch.w[~within]
-        raise WeightsError(
-            f"the logit link needs weights in [0, 1], but column {columns.weight!r} in row "
-            f"group {part.group} of {part.path} has {outside[0]}"
-        )
 
 
 def _changed(label: Any) -> FeaturesError:

@@ -310,8 +310,9 @@ class Ray:
         tasks = Tasks(calls)
         running: dict[Any, list[Piece]] = {}
         while tasks or running:
-            while tasks and len(running) < self._ahead():
-                task = tasks.take()
+            ahead = self._ahead()
+            while tasks and len(running) < ahead:
+                task = tasks.take(ahead)
                 remote = alone if len(task) == 1 else several
                 running[self._sent(remote, task)] = task
             self.ray.wait(list(running), num_returns=1)

@@ -53,11 +53,13 @@ class Tasks:
     def __bool__(self) -> bool:
         return bool(self.waiting or self.lost)
 
-    def take(self) -> list[Piece]:
-        """The pieces of the next task; one whose worker was killed is alone in it."""
+    def take(self, among: int = 1) -> list[Piece]:
+        """The pieces of the next task, where what is left is to be enough for so many tasks; one
+        whose worker was killed is alone in it.
+        """
         if self.lost:
             return [self.lost.popleft()]
-        size = min(self.size, len(self.waiting))
+        size = min(self.size, -(-len(self.waiting) // among))
         return [self.waiting.popleft() for _ in range(size)]
 
     def done(self, task: Sequence[Piece], played: Played) -> list[tuple[int, Any]]:
