@@ -38,7 +38,7 @@ class State(NamedTuple):
     behind: Problem | None = None  # what learner and belief are of, if items came since
 
     def believing(self, belief: Any) -> "State":
-        """The state with another belief."""
+        """The state with another belief: `_replace`, which takes twice as long."""
         return State(
             self.learner,
             self.catalogue,
