@@ -87,6 +87,7 @@ def test_hostile_names_are_shown_as_text(visit, served):
     chosen = page.locator("section:has-text('Chosen, and what') tbody th bdi").all_text_contents()
     assert len(chosen) == 3 and set(chosen) <= set(HOSTILE)
     found.to("/keys")
+    page.locator("tbody tr").first.wait_for()
     assert page.locator("td i").count() == 0
     assert "broken" not in page.title()
 

@@ -6,7 +6,7 @@ def test_the_link_of_the_demo_logs_in(visit, served):
     found.page.goto(served.link)
     found.page.wait_for_selector("h1:has-text('Overview')")
     assert "key" not in found.page.url  # it is taken out of the address
-    assert found.page.locator("li.agent h2").count() >= 2
+    found.page.locator("li.agent h2").nth(1).wait_for()  # the two agents of the demo
 
 
 def test_a_wrong_key_is_refused_in_words(visit, served):
