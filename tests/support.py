@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -45,6 +46,17 @@ def make(learner=None, oracle=None, seed=7):
         oracle=oracle or TopK(K),
         seed=seed,
     )
+
+
+def peak_memory(work):
+    """Bytes that `work` takes at most, once what it calls is compiled."""
+    work()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def state(agent):

@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from superarm.contracts import features_stay
 from superarm.decide import decide, decide_each, in_context, in_contexts, warm_up
 from superarm.errors import FeaturesError, InfeasibleError, WeightsError
 from superarm.oracles.base import Masked
-from support import LEARNERS, Stubborn, update
+from support import LEARNERS, Stubborn, peak_memory, update
 
 
 @pytest.fixture
@@ -110,12 +109,7 @@ def test_memory_of_a_decision_over_a_memory_mapped_catalogue(tmp_path):
     agent = Agent(CombLinTS(lam=1.0, sigma=0.5), features=features, oracle=TopK(10), seed=0)
     assert agent.problem.Phi.dtype == np.float32
     assert np.shares_memory(agent.problem.Phi, features)
-    agent.choose()
-    tracemalloc.start()
-    items = agent.choose()
-    agent.observe(items, np.ones(10))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    peak = peak_memory(lambda: agent.observe(agent.choose(), np.ones(10)))
     assert peak < 4e6  # where all scores, in float64, would take 8 MB
     assert agent.learner.weights(agent.belief, agent.problem, agent.rng).dtype == np.float32
 
@@ -312,12 +306,7 @@ def test_memory_of_decisions_for_many_users():
     problem = Problem(one, TopK(5))
     belief = learner.model.prior(problem)
     users = in_contexts(learner, problem, together)
-    decide_each(learner, belief, users._replace(Phi=together[:10]), rng)
-    tracemalloc.start()
-    decide_each(learner, belief, users, rng)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 64e6
+    assert peak_memory(lambda: decide_each(learner, belief, users, rng)) < 64e6
 
 
 # --- warming up -----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from superarm.arrays import sparse_arrays
 from superarm.cli import main
 from superarm.contexts import Outer
 from superarm.errors import FileError, OracleError, ParameterError, SuperarmError
-from support import FEATURES, K, L, make, state
+from support import FEATURES, K, L, make, peak_memory, state
 
 FILES = int(os.environ.get("SUPERARM_HOSTILE_FILES", "200"))
 ITEMS, D = 5000, 40
@@ -398,12 +398,7 @@ def test_members_that_the_header_does_not_list_are_not_read(honest, tmp_path):
 
 
 def test_loading_takes_little_more_memory_than_the_file(honest):
-    tracemalloc.start()
-    try:
-        Agent.load(honest.path, oracle=TopK(2))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    peak = peak_memory(lambda: Agent.load(honest.path, oracle=TopK(2)))
     assert peak < 2 * len(honest.bytes)
 
 

@@ -1,5 +1,3 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +14,7 @@ from superarm import (
     gaussian,
 )
 from superarm.beliefs.widths import LEAST, OLDEST, Widths, widths
-from support import learn_rows, update
+from support import learn_rows, peak_memory, update
 
 
 def play(K, n, d=40, L=300, lam=2.0, sigma=0.5, seed=0, dtype=np.float64):
@@ -181,13 +179,8 @@ def test_widths_of_repeated_features_are_computed_once(batch):
     Phi = np.random.default_rng(0).standard_normal((2000, 20))
     model = CombLinUCB(lam=2.0, sigma=1.0, c=1.0).model
     repeated = Problem(np.broadcast_to(Phi, (*batch, *Phi.shape)), TopK(3))
-    tracemalloc.start()
-    try:
-        belief = model.prior(repeated)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 50 * Phi.nbytes / 4
+    assert peak_memory(lambda: model.prior(repeated)) < 50 * Phi.nbytes / 4
+    belief = model.prior(repeated)
     lengths = np.linalg.norm(Phi, axis=-1)
     found = widths(belief, repeated.Phi)
     np.testing.assert_allclose(found, np.broadcast_to(2.0 * lengths, found.shape))

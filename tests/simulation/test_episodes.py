@@ -1,7 +1,6 @@
 import copy
 import dataclasses
 import itertools
-import tracemalloc
 
 import joblib
 import numpy as np
@@ -32,7 +31,7 @@ from superarm import (
 from superarm.arrays import Product
 from superarm.contexts import Outer
 from superarm.errors import FeaturesError, ParameterError, WeightsError
-from support import ARRAYS, SMALL, TIMES, TS, assert_same, run, update
+from support import ARRAYS, SMALL, TIMES, TS, assert_same, peak_memory, run, update
 
 
 def test_episodes_can_be_stepped_through_by_hand():
@@ -286,13 +285,13 @@ def test_features_that_are_products_are_not_formed():
     )
     world = ContextualEnvironment(users, theta, sigma=0.5, features_of=Outer(items))
     problem = Problem(world.at(1).features, TopK(3))
+
+    def peak(learner, here):
+        return peak_memory(lambda: list(episodes(learner, problem, here, rng=rng, n=3)))
+
     for learner in (LINEAR["ts"], LINEAR["ucb"]):
         for here in (world, AdversarialEnvironment(world, oracle=TopK(3))):
-            tracemalloc.start()
-            list(episodes(learner, problem, here, rng=rng, n=3))
-            _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            assert peak < 8 * 20_000 * 200 / 2
+            assert peak(learner, here) < 8 * 20_000 * 200 / 2
 
 
 @pytest.mark.parametrize("adversary", [False, True])
