@@ -41,6 +41,7 @@ from superarm.cluster.lists import (
     listed_users,
     observed_lists,
 )
+from superarm.cluster.locks import Lock, one_at_a_time
 from superarm.cluster.places import Places
 from superarm.cluster.users import (
     FITTED,
@@ -130,6 +131,7 @@ class Population:
         self.learner = learner
         self.worth = float(worth)
         self.rng = generator(seed)
+        self._lock = Lock()
         self.catalogue = Catalogue(table.ids if items is None else items, len(Phi), table.names)
         self.problem = Problem(Phi, as_oracle(oracle))
         self._Phi = Phi
@@ -150,6 +152,7 @@ class Population:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @one_at_a_time
     def close(self) -> None:
         """Let go of the shards, and of the cluster if this population has connected to it."""
         self._shards.close()
@@ -162,6 +165,7 @@ class Population:
         return self._all.users
 
     @property
+    @one_at_a_time
     def users(self) -> list[Any]:
         """The users of whom something was observed, shard by shard, as they came."""
         return list(chain(*(known.users for known in self._known())))
@@ -172,12 +176,14 @@ class Population:
         return self.catalogue.items
 
     @property
+    @one_at_a_time
     def sigma(self) -> float:
         """The noise std that all users share."""
         self._choose_scales()
         return self._scales.sigma
 
     @property
+    @one_at_a_time
     def lam(self) -> float:
         """The prior std that all users share."""
         self._choose_scales()
@@ -189,6 +195,7 @@ class Population:
         return min(1.0, self.worth / self._all.rows) if self._all.rows else 1.0
 
     @property
+    @one_at_a_time
     def spread(self) -> float:
         """The std of all rows around one θ for everybody, and so also of how users differ."""
         of = self._all
@@ -201,6 +208,7 @@ class Population:
 
     # --- decisions --------------------------------------------------------------------------------
 
+    @one_at_a_time
     def choose(self, users: Any, available: Any = None) -> list[Array]:
         """Choose items for each of the users.
 
@@ -235,6 +243,7 @@ class Population:
                 chosen[at] = items
         return chosen
 
+    @one_at_a_time
     def belief(self, user: Any) -> Gaussian:
         """What is believed of one user's θ.
 
@@ -269,6 +278,7 @@ class Population:
 
     # --- feedback ---------------------------------------------------------------------------------
 
+    @one_at_a_time
     def observe(self, users: Any, items: Any, weights: Any) -> None:
         """Learn what the items of users were worth.
 
@@ -404,6 +414,7 @@ class Population:
 
     # --- files ------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def save(self, path: PathLike) -> None:
         """Write everything but the oracle to a file of arrays and JSON, as `Agent.save` does.
 

@@ -27,6 +27,7 @@ from superarm.cluster import calls, heads, saving
 from superarm.cluster.columns import as_where, joint_types
 from superarm.cluster.cutting import cut, cut_columns
 from superarm.cluster.heads import About, Choice, Later
+from superarm.cluster.locks import Lock, one_at_a_time
 from superarm.cluster.places import Places
 from superarm.cluster.saving import Saved
 from superarm.cluster.shards import Added, Found, Question, Shard, State
@@ -92,6 +93,7 @@ class Agent:
     ) -> None:
         calls.require_by_features(learner)
         calls.require_contexts(contexts)
+        self._lock = Lock()
         self._rng = generator(seed)
         sources = cut(features, shards)
         by_shard = cut_columns(columns, sources, isinstance(features, list | tuple))
@@ -128,6 +130,7 @@ class Agent:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @one_at_a_time
     def close(self) -> None:
         """Let go of the shards, and of the cluster if this agent has connected to it. What was
         learned can still be saved; to choose, observe, add or remove is refused from now on.
@@ -167,6 +170,7 @@ class Agent:
         contexts = None if context is None else [context]
         return self.choose_many(contexts, where=where, exclude=[exclude])[0]
 
+    @one_at_a_time
     def choose_many(
         self,
         contexts: Any = None,
@@ -270,6 +274,7 @@ class Agent:
         """
         return heads.problem_of(held, self.oracle, self._contexts, self._context_width)
 
+    @one_at_a_time
     def observe(self, chosen: Choice, weights: Any) -> None:
         """Learn what the items of a decision showed.
 
@@ -327,6 +332,7 @@ class Agent:
 
     # --- changes of the catalogue -------------------------------------------------------------
 
+    @one_at_a_time
     def add_items(
         self,
         features: Any,
@@ -361,6 +367,7 @@ class Agent:
         self._added = added
         return numbers
 
+    @one_at_a_time
     def remove_items(self, items: Sequence[int] | Array) -> None:
         """Choose these no more; what was learned from them stays."""
         self._require_open()
@@ -391,6 +398,7 @@ class Agent:
 
     # --- files --------------------------------------------------------------------------------
 
+    @one_at_a_time
     def save(self, path: PathLike) -> None:
         """Write what was learned, added and removed to a file of arrays and JSON, as `Agent.save`
         of one machine does; not the oracle, and not the files or arrays of features.
