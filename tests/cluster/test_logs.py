@@ -1,5 +1,8 @@
 """Logs in Parquet: what an agent would learn from the same rows in memory."""
 
+from datetime import date
+from uuid import UUID
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -480,14 +483,48 @@ def test_paths_mean_the_same_to_every_process(folder, monkeypatch):
         (pa.array([0.0, 1.0, np.nan]).dictionary_encode(), "double"),
         ([[1], [2], [3]], "list"),
         ([{"id": 1}, {"id": 2}, {"id": 3}], "struct"),
+        ([True, False, True], "bool"),
+        ([date(2026, 1, day) for day in (1, 2, 3)], "date"),
+        ([b"a", b"b", b"c"], "binary"),
     ],
-    ids=["floats", "dictionary of floats", "lists", "structs"],
+    ids=["floats", "dictionary of floats", "lists", "structs", "truth", "dates", "bytes"],
 )
-def test_ids_are_whole_numbers_or_text(tmp_path, ids, kind):
+def test_ids_are_those_that_items_may_have(tmp_path, ids, kind):
     path = tmp_path / "log.parquet"
     pq.write_table(pa.table({"item": ids, "w": [0.0, 1.0, 0.5]}), path)
     with pytest.raises(DataError, match=rf"'item' of .*log.parquet is {kind}.* ids must be whole"):
         learn_from(path, features=[], weight="w", item="item", learner=CombTS())
+
+
+def test_ids_are_of_one_kind_in_all_files(tmp_path):
+    """Else half of what an item showed would be that of another item, which no catalogue has."""
+    for name, ids in (("a", [1, 2, 3]), ("b", ["1", "2", "3"])):
+        pq.write_table(pa.table({"item": ids, "w": [0.0, 1.0, 0.5]}), tmp_path / f"{name}.parquet")
+    given = {"features": [], "weight": "w", "item": "item", "learner": CombTS()}
+    says = r"'item' holds whole numbers in .*a.parquet, and text in .*b.parquet"
+    with pytest.raises(DataError, match=says):
+        learn_from(f"{tmp_path}/*.parquet", **given)
+    small = pa.array([3, 1, 1], pa.int8())
+    pq.write_table(pa.table({"item": small, "w": [1.0, 1.0, 1.0]}), tmp_path / "b.parquet")
+    learned = learn_from(f"{tmp_path}/*.parquet", **given)
+    assert dict(zip(learned.of.labels, learned.of.found.n, strict=True)) == {1: 3, 2: 1, 3: 2}
+
+
+@pytest.mark.skipif(not hasattr(pa, "uuid"), reason="this pyarrow has no UUIDs")
+def test_ids_may_be_uuids(tmp_path):
+    ids = [UUID(int=7), UUID(int=2**100), UUID(int=7)]
+    column = pa.array([each.bytes for each in ids], pa.uuid())
+    for name in ("a", "b"):
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"item": column, "w": [0.0, 1.0, 0.5]}), path)
+    given = {"features": [], "weight": "w", "item": "item", "learner": CombTS()}
+    learned = learn_from(f"{tmp_path}/*.parquet", **given)
+    assert dict(zip(learned.of.labels, learned.of.found.sum, strict=True)) == {
+        ids[0]: 1.0,
+        ids[1]: 2.0,
+    }
+    agent = learned.agent(features=np.eye(2), items=ids[:2], oracle=TopK(1))
+    assert agent.belief[0].sum() > 0
 
 
 @pytest.mark.parametrize("name", ["date", "w"])

@@ -208,9 +208,7 @@ def learn_from(
     columns = require_names(features, weight, item if model.per_item else None)
     if not columns.features and model.uses_features:
         raise ParameterError(f"{type(learner).__name__} learns from features: name some columns")
-    parts = []
-    for path in files_of(paths):
-        parts.extend(parts_of(path, columns))
+    parts = parts_of(files_of(paths), columns)
     rows = sum(part.rows for part in parts)
     if not rows:
         raise DataError(f"the files {paths!s:.200} hold no rows")

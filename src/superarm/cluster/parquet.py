@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 
@@ -119,28 +120,48 @@ def _require_different(files: list[str]) -> None:
         known.add(real)
 
 
-def parts_of(path: str, columns: Columns) -> list[Part]:
-    """The row groups of a file, whose columns are checked."""
-    with _blaming(path), _opened(path) as file:
-        schema = file.schema_arrow
-        for name in columns.all:
-            if name not in schema.names:
-                raise DataError(
-                    f"{path} has no column {name!r}; it has {', '.join(schema.names)!s:.200}"
-                )
-            if schema.names.count(name) > 1:
-                raise DataError(f"{path} has several columns {name!r}: rename all but one")
-            kind = schema.field(name).type
-            if name != columns.item and not _is_number(kind):
-                raise DataError(f"column {name!r} of {path} is {kind}, not numbers")
-            if name == columns.item and not _is_id(kind):
-                raise DataError(
-                    f"column {name!r} of {path} is {kind}, but ids must be whole numbers or text: "
-                    "cast it"
-                )
-        meta = file.metadata
-        sizes = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
-    return [Part(path, g, n) for g, n in enumerate(sizes)]
+def parts_of(files: Sequence[str], columns: Columns) -> list[Part]:
+    """The row groups of files, whose columns are checked: ids are of one kind in all files."""
+    parts = []
+    kinds: dict[str | None, str] = {}
+    for path in files:
+        with _blaming(path), _opened(path) as file:
+            kind = _require_columns(path, file.schema_arrow, columns)
+            groups = range(file.metadata.num_row_groups)
+            parts += [Part(path, g, file.metadata.row_group(g).num_rows) for g in groups]
+        kinds.setdefault(kind, path)
+        if len(kinds) > 1:
+            other, there = next(iter(kinds.items()))
+            raise DataError(
+                f"column {columns.item!r} holds {other} in {there}, and {kind} in {path}: items "
+                "would be taken for different ones, so cast one of them"
+            )
+    return parts
+
+
+def _require_columns(path: str, schema: Any, columns: Columns) -> str | None:
+    """Refuse columns that are missing or of a wrong type; returns what ids are, in words."""
+    for name in columns.all:
+        if name not in schema.names:
+            raise DataError(
+                f"{path} has no column {name!r}; it has {', '.join(schema.names)!s:.200}"
+            )
+        if schema.names.count(name) > 1:
+            raise DataError(f"{path} has several columns {name!r}: rename all but one")
+    for name in (*columns.features, columns.weight):
+        kind = schema.field(name).type
+        if not _is_number(kind):
+            raise DataError(f"column {name!r} of {path} is {kind}, not numbers")
+    if columns.item is None:
+        return None
+    kind = schema.field(columns.item).type
+    found = _kind_of_ids(kind)
+    if found is None:
+        raise DataError(
+            f"column {columns.item!r} of {path} is {kind}, but ids must be whole numbers, text or "
+            "UUIDs: cast it"
+        )
+    return found
 
 
 def batches(part: Part, columns: Columns) -> Iterator[Batch]:
@@ -184,11 +205,21 @@ def _is_number(kind: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
-def _is_id(kind: Any) -> bool:
+def _kind_of_ids(kind: Any) -> str | None:
+    """What the ids in a column of this type are, in words; None if they are no ids of items."""
     types = pyarrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
-    return not (types.is_floating(kind) or types.is_nested(kind) or types.is_null(kind))
+    if types.is_integer(kind):
+        return "whole numbers"
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    if any(is_text(kind) for is_text in texts):
+        return "text"
+    return "UUIDs" if _is_uuid(kind) else None
+
+
+def _is_uuid(kind: Any) -> bool:
+    return getattr(kind, "extension_name", None) == "arrow.uuid"
 
 
 def _batch(table: Any, columns: Columns, where: str) -> Batch:
@@ -201,10 +232,19 @@ def _batch(table: Any, columns: Columns, where: str) -> Batch:
         return Batch(Phi, w, np.empty(0, np.int64), [])
     items = table.column(columns.item)
     _require_all(items, columns.item, where)
-    if not pyarrow().types.is_dictionary(items.type):
-        items = items.dictionary_encode()
-    codes = items.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return Batch(Phi, w, codes, items.dictionary.to_pylist())
+    codes, labels = _coded(items)
+    return Batch(Phi, w, codes, labels)
+
+
+def _coded(items: Any) -> tuple[Array, list[Any]]:
+    """Which of the labels each id is, and the labels."""
+    coded = items.storage if _is_uuid(items.type) else items
+    if not pyarrow().types.is_dictionary(coded.type):
+        coded = coded.dictionary_encode()
+    labels = coded.dictionary.to_pylist()
+    if _is_uuid(items.type):
+        labels = [UUID(bytes=label) for label in labels]
+    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), labels
 
 
 def _numbers(table: Any, name: str, where: str) -> Array:
