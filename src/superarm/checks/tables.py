@@ -123,6 +123,18 @@ def in_order(values: Any, items: Sequence[Any]) -> Any:
     return [mapping[item] for item in items]
 
 
+def require_in_order(what: str, values: Any, error: type[SuperarmError]) -> None:
+    """Refuse a table or a series, which goes by names, where there are none to go by.
+
+    >>> require_in_order("features", [[1.0], [2.0]], FeaturesError)
+    """
+    if index_of(values) is not None or of_frame(values).names is not None:
+        raise error(
+            f"{what} go by their order here, and a {type(values).__name__} by its names: put it "
+            "into that order, and give .to_numpy()"
+        )
+
+
 def named(values: Any, error: type[SuperarmError]) -> tuple[Any, list[Any] | None]:
     """Values, one per item, and the ids they go by: those of a mapping or of a pandas Series; None
     where they are in the order of the items.

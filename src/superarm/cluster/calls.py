@@ -1,6 +1,6 @@
 """What callers give to an agent whose catalogue is in shards, checked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from superarm.agent.feedback import shown
 from superarm.arrays import Array
 from superarm.checks import as_numbers, check_features, find_fault, is_clearly_finite, require_count
+from superarm.checks.tables import require_in_order
 from superarm.cluster.columns import added_columns
 from superarm.cluster.heads import Choice, Later
 from superarm.contexts import Concatenated, Outer
@@ -57,6 +58,12 @@ def require_parts(oracle: Any, L: int) -> None:
         raise OracleError(
             f"{oracle} is for {oracle.L} items, but there are {L}: give one for all of them"
         )
+    ids = getattr(oracle, "ids", None)
+    if ids is not None and not np.array_equal(ids, np.arange(L)):
+        raise OracleError(
+            f"{oracle} names its items, but here items are 0, 1, ..., {L - 1} in the order of the "
+            "files: put what it was made from into that order, and give a list or an array"
+        )
 
 
 # --- decisions ------------------------------------------------------------------------------------
@@ -65,7 +72,7 @@ def require_parts(oracle: Any, L: int) -> None:
 def as_items(items: Sequence[int] | Array, end: int) -> Array:
     """The numbers of items, each below `end`."""
     try:
-        numbers = np.asarray(items)
+        numbers = np.asarray(list(items) if isinstance(items, Set) else items)
     except ValueError as error:
         raise ItemsError(f"items must be a flat list of integers, got {items!r:.100}") from error
     if not numbers.size:
@@ -100,6 +107,8 @@ def as_contexts(contexts: Any, kind: Any, learner: Learner, width: int | None) -
         return None
     if features_stay(learner.model):
         raise FeaturesError(f"{type(learner).__name__} needs contexts=True for contexts")
+    for x in contexts if isinstance(contexts, list | tuple) else [contexts]:
+        require_in_order("features of a context", x, FeaturesError)
     try:
         x = as_numbers(contexts)
     except ValueError as error:
@@ -200,6 +209,7 @@ def as_later(
     """Items to add, with so many features that this type can hold, and an entry in each of the
     columns.
     """
+    require_in_order("features", features, FeaturesError)
     rows = check_features(features)
     if rows.ndim != 2 or rows.shape[1] != width:
         raise FeaturesError(f"features must have shape (n, {width}), got {rows.shape}")

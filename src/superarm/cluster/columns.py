@@ -8,6 +8,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_array
+from superarm.checks.tables import require_in_order
 from superarm.errors import FeaturesError, MaskError, ParameterError
 
 KINDS = {
@@ -78,6 +79,7 @@ def added_columns(columns: Any, n: int, types: Mapping[str, Any]) -> dict[str, A
 
 
 def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
+    require_in_order(f"entries of column {name!r}", values, MaskError)
     try:
         column = as_column(values)
     except ValueError as error:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from superarm.checks import as_array, require_count
+from superarm.checks.tables import require_in_order
 from superarm.cluster.columns import as_column
 from superarm.cluster.shards import Source, opened
 from superarm.decide import PART
@@ -48,8 +49,11 @@ def _pieces(L: int, n: int) -> list[tuple[int, int]]:
 
 def _table(given: Any) -> Any:
     """The path or the array of features."""
+    if isinstance(given, str | Path):
+        return Path(given)
+    require_in_order("features", given, FeaturesError)
     try:
-        return Path(given) if isinstance(given, str | Path) else as_array(given)
+        return as_array(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
 
@@ -109,6 +113,7 @@ def _whole(name: str, given: Any, sources: Sequence[Source]) -> list[Any]:
 def _column(name: str, given: Any, n: int) -> Any:
     """The path or the array of a column, refused if it does not have n entries."""
     is_file = isinstance(given, str | Path)
+    require_in_order(f"entries of column {name!r}", given, FeaturesError)
     try:
         table = Path(given) if is_file else as_column(given)
     except ValueError as error:

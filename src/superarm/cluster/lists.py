@@ -11,6 +11,7 @@ from superarm.arrays import Array
 from superarm.beliefs.deviations import repeats
 from superarm.beliefs.scales import require_squares
 from superarm.checks import as_numbers, unmasked
+from superarm.checks.tables import in_order
 from superarm.contracts import Statistics
 from superarm.errors import ItemsError, WeightsError
 from superarm.oracles.base import padded
@@ -56,7 +57,7 @@ def observed_lists(catalogue: Catalogue, n: int, items: Any, weights: Any) -> Li
     if repeats(A):
         raise ItemsError("an item is there twice for one user: give each once")
     w = np.zeros(A.shape)
-    w[chosen] = joined_weights(weights, chosen.sum(-1))
+    w[chosen] = joined_weights(weights, items, chosen.sum(-1))
     require_squares(w)
     return Lists(A, w)
 
@@ -77,20 +78,21 @@ def as_matrix(lists: Any) -> Array | None:
     if isinstance(lists, np.ndarray):
         return lists if lists.ndim == 2 and not np.ma.is_masked(lists) else None
     sizes = {len(row) for row in lists if hasattr(row, "__len__")}
-    plain = all(isinstance(row, list | tuple | np.ndarray) for row in lists)
+    plain = {type(row) for row in lists} <= {list, tuple, np.ndarray}  # masked ones are others
     if len(sizes) != 1 or not plain:
         return None
     found = np.array(lists)
     return found if found.ndim == 2 else None
 
 
-def joined_weights(weights: Any, lengths: Array) -> Array:
-    """The weights of all users in one row, so many of each."""
+def joined_weights(weights: Any, items: Any, lengths: Array) -> Array:
+    """The weights of all users in one row, in the order of their items: so many of each."""
     if not isinstance(weights, np.ndarray) and any(isinstance(x, Statistics) for x in weights):
         raise WeightsError("a population learns from weights, not from statistics of them")
     try:
-        given = as_matrix(weights)
-        lists = [as_numbers(row) for row in weights] if given is None else as_numbers(given)
+        lists = _by_user(weights, items)
+    except WeightsError:
+        raise
     except (TypeError, ValueError) as error:
         raise WeightsError(f"weights must be numbers, one per item ({error})") from error
     shapes = np.array([row.shape[0] if row.ndim == 1 else -1 for row in lists])
@@ -105,6 +107,15 @@ def joined_weights(weights: Any, lengths: Array) -> Array:
     if not np.isfinite(joined).all():
         raise WeightsError("weights must be finite: leave out what is unknown")
     return joined
+
+
+def _by_user(weights: Any, items: Any) -> Array | list[Array]:
+    """The weights of each user, in the order of the user's items."""
+    given = as_matrix(weights)
+    if given is not None:
+        return as_numbers(given)
+    pairs = zip(weights, items, strict=True)
+    return [as_numbers(in_order(row, of)) for row, of in pairs]
 
 
 def turns(places: Array) -> Iterator[Array]:

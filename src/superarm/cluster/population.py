@@ -28,6 +28,7 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.agent.catalogue import Catalogue
+from superarm.agent.constraints import constraints
 from superarm.agent.ids import objects
 from superarm.agent.kept import generator
 from superarm.arrays import Array, normal
@@ -63,7 +64,7 @@ from superarm.contracts import Learner, Problem, require_learner
 from superarm.errors import ClusterError, FeaturesError, ItemsError, MaskError, ParameterError
 from superarm.files import PathLike
 from superarm.gaussian import Gaussian
-from superarm.oracles.base import as_oracle, is_full
+from superarm.oracles.base import is_full
 
 NOTHING = np.empty(0, np.int64)
 LOGGED = 2**20
@@ -133,7 +134,7 @@ class Population:
         self.rng = generator(seed)
         self._lock = Lock()
         self.catalogue = Catalogue(table.ids if items is None else items, len(Phi), table.names)
-        self.problem = Problem(Phi, as_oracle(oracle))
+        self.problem = Problem(Phi, constraints(oracle, self.catalogue).fitted(self.catalogue))
         self._Phi = Phi
         self._scales = self._first_scales()
         self._kind: str | None = None  # of the ids of users
@@ -285,7 +286,7 @@ class Population:
         Args:
             users: their ids; one that is there more than once is learned from in this order.
             items: the items of each user, each once: a list of lists, or an array (n, K).
-            weights: one number per item, likewise.
+            weights: one number per item, likewise; or by item, in a mapping or a pandas Series.
         """
         listed = listed_users(users)
         kind = kind_of_users(listed)
