@@ -18,7 +18,13 @@ from superarm.agent import changes, decisions
 from superarm.agent.decisions import Decision, Ledger
 from superarm.agent.fields import MOST_SEEDS
 from superarm.agent.growing import Growing
-from superarm.agent.state import State, caught_up, without_gaps
+from superarm.agent.state import (
+    State,
+    caught_up,
+    is_single,
+    require_usable,
+    without_gaps,
+)
 from superarm.agent.trust import refuse_implausible, require_key, signed, verify
 from superarm.arrays import Array
 from superarm.checks.tables import Names
@@ -166,7 +172,10 @@ class Kept:
         if self.half_life is not None:
             self._age()
         state = self._current()
-        belief = state.learner.model.learn(state.belief, state.problem, found)
+        model = state.learner.model
+        belief = model.learn(state.belief, state.problem, found)
+        if is_single(state.problem.Phi):
+            require_usable(model, belief, np.float32)
         self._state = state.believing(belief)
         self._learned = True
 

@@ -3,6 +3,7 @@
 A state is never changed, only replaced: who holds one may go on with it while others learn.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ from superarm.arrays import (
 from superarm.beliefs.changes import appended, moved
 from superarm.checks import as_features
 from superarm.contexts import InContext, as_table, rows_taken, side_of, side_rows, with_side
-from superarm.contracts import Learner, Problem, features_stay
-from superarm.errors import FeaturesError, ItemsError
+from superarm.contracts import Learner, Model, Problem, features_stay
+from superarm.errors import FeaturesError, ItemsError, WeightsError
 
 
 class State(NamedTuple):
@@ -80,6 +81,30 @@ def reach(Phi: Features) -> float:
     if not np.size(values):
         return 0.0
     return float(max(values.max(), -values.min()))
+
+
+def is_single(Phi: Features) -> bool:
+    """Whether these features are float32, or a part of a context's product is."""
+    if is_product(Phi):
+        return is_single(Phi.left) or is_single(Phi.right)
+    if is_selection(Phi):
+        return is_single(Phi.scale)
+    return bool(Phi.dtype == np.float32)
+
+
+def require_usable(model: Model, belief: Any, dtype: Any) -> None:
+    """Refuse a belief whose coefficients are too large for scores of features of this type: their
+    product with features as large as they may be must not overflow.
+    """
+    coefficients = getattr(model, "coefficients", None)
+    if coefficients is None:
+        return
+    most = math.sqrt(np.finfo(dtype).max)
+    if not (np.abs(coefficients(belief)) <= most).all():
+        raise WeightsError(
+            f"these weights are too large to go with features of {np.dtype(dtype)}, whose "
+            f"coefficients may be up to {most:.2g}: use other units for them"
+        )
 
 
 def some_rows(Phi: Features) -> Features:

@@ -8,12 +8,12 @@ import numpy as np
 
 from superarm.agent.feedback import shown
 from superarm.arrays import Array
-from superarm.checks import as_numbers, check_features, find_fault, is_clearly_finite, require_count
+from superarm.checks import as_numbers, check_features, find_fault, require_count
 from superarm.checks.tables import require_in_order
 from superarm.cluster.columns import added_columns
 from superarm.cluster.heads import Choice, Later
 from superarm.contexts import Concatenated, Outer
-from superarm.contracts import Feedback, Learner, Model, Statistics, features_stay, require_learner
+from superarm.contracts import Feedback, Learner, Statistics, features_stay, require_learner
 from superarm.errors import (
     FeaturesError,
     InfeasibleError,
@@ -185,19 +185,6 @@ def as_feedback(items: Array, rows: Array, weights: Any, learner: Learner) -> Fe
         )
     of = shown(weights, None, items.tolist())
     return Feedback(items, rows, of.w, of.importance, times=of.times, within=of.within)
-
-
-def require_usable(model: Model, belief: Any, dtype: Any) -> None:
-    """Refuse a belief whose coefficients are too large to go with features of this type."""
-    coefficients = getattr(model, "coefficients", None)
-    if coefficients is None:
-        return
-    with np.errstate(over="ignore"):
-        found = np.asarray(coefficients(belief)).astype(dtype)
-    if not is_clearly_finite(found):
-        raise WeightsError(
-            f"these weights are too large to go with features of {dtype}: use other units for them"
-        )
 
 
 # --- changes of the catalogue ---------------------------------------------------------------------
