@@ -86,10 +86,9 @@ def reach(Phi: Features) -> float:
 def is_single(Phi: Features) -> bool:
     """Whether these features are float32, or a part of a context's product is."""
     if is_product(Phi):
-        return is_single(Phi.left) or is_single(Phi.right)
-    if is_selection(Phi):
-        return is_single(Phi.scale)
-    return bool(Phi.dtype == np.float32)
+        right = Phi.right.scale if is_selection(Phi.right) else Phi.right
+        return is_single(Phi.left) or is_single(right)
+    return bool(Phi.dtype.char == "f")  # half the time of a comparison of types
 
 
 def require_usable(model: Model, belief: Any, dtype: Any) -> None:
