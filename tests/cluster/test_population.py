@@ -1,6 +1,7 @@
 """One belief per user: what a loop over single beliefs would do."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,11 +147,11 @@ def test_a_new_user_starts_from_the_discounted_population():
         items = rng.choice(L, K, replace=False)
         population.observe([i], [items], [FEATURES[items] @ theta])
     assert population.discount == 30.0 / (200 * K)
-    new = gaussian.mean(population.belief("new"))
+    new = gaussian.mean(population.belief(10**6))
     np.testing.assert_allclose(new, theta, atol=0.3)
-    spread = gaussian.std(population.belief("new"), np.eye(D))
+    spread = gaussian.std(population.belief(10**6), np.eye(D))
     assert (spread > 0.05).all()  # not as sure as 800 rows would make it
-    assert "new" not in population.users
+    assert 10**6 not in population.users
 
 
 def test_masks_ids_and_sets_that_are_not_full():
@@ -287,6 +288,125 @@ def test_packed_triangles_are_lapacks():
         size = np.abs(expected).max(0)
         gram = factor.T @ factor, expected.T @ expected
         assert (np.abs(gram[0] - gram[1]) <= 1e-12 * np.outer(size, size) + 1e-300).all()
+
+
+@pytest.mark.parametrize("unit", [1e-170, 1e-158, 1e-100, 1e120])
+def test_packed_triangles_in_any_unit(unit):
+    rng = np.random.default_rng(7)
+    Phi = np.column_stack([rng.standard_normal((30, 2)), np.zeros(30), rng.standard_normal(30)])
+    A = rng.integers(0, 30, (9, 5))
+    w = rng.standard_normal(A.shape)
+    data, same = np.zeros((2, 9, packed_size(5)))
+    absorb_rows(data, np.arange(9), Phi, A, w, 1.0)
+    absorb_rows(same, np.arange(9), unit * Phi, A, unit * w, 1.0)
+    np.testing.assert_allclose(same / unit, data, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("learner", [CombLinTS(forgetting=0.5), CombLinUCB(c=1.0, forgetting=0.5)])
+def test_what_was_forgotten_is_as_if_never_seen(tmp_path, learner):
+    population = make(learner, features=np.eye(2), oracle=TopK(1), worth=0.0)
+    population.observe(["ann", "bob"], [[1], [0]], [[1.0], [0.5]])
+    for t in range(2300):
+        population.observe(["ann"], [[0]], [[float(t % 2)]])
+    assert gaussian.mean(population.belief("ann"))[1] == 0
+    assert gaussian.std(population.belief("ann"), np.eye(2))[1] == pytest.approx(population.lam)
+    assert len(population.choose(["ann", "bob"])) == 2
+    population.save(tmp_path / "population")
+    assert state(Population.load(tmp_path / "population", oracle=TopK(1))) == state(population)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [CombLinTS(), CombLinTS(lam=1.0), CombLinTS(sigma=1.0), CombLinUCB(c=1.0)],
+    ids=repr,
+)
+@pytest.mark.parametrize("features", [1.0, 1e-150, 1e100, 1e139])
+@pytest.mark.parametrize("weights", [1e-320, 1e-162, 1e-158, 1e-100, 1e100, 3e139, 9e139])
+def test_absurd_weights_are_learned_or_refused(tmp_path, learner, features, weights):
+    population = make(learner, features=features * FEATURES)
+    for _ in range(4):
+        before = state(population)
+        try:
+            population.observe(["ann", "bob"], [[1, 2, 3]] * 2, [[weights, 0.0, -weights]] * 2)
+        except NumericalError:
+            assert weights > 1e139
+            assert state(population) == before
+    assert len(population.choose(["ann", "zoe"])) == 2
+    population.observe(["ann"], [[1]], [[1.0]])
+    population.save(tmp_path / "population")
+
+
+@pytest.mark.parametrize("scales", [{"lam": 1e-310, "sigma": 1.0}, {"lam": 1.0, "sigma": 1e-310}])
+def test_scales_that_float64_cannot_divide_by(scales):
+    with pytest.raises(NumericalError, match="too far apart"):
+        make(CombLinTS(**scales))
+    population = make(CombLinTS(lam=1.0, sigma=1e-200))
+    before = state(population)
+    with pytest.raises(NumericalError, match="too far apart"):
+        population.observe(["ann"], [[1]], [[1e120]])
+    assert state(population) == before
+
+
+class Table:
+    """What a data frame of polars is, as far as it matters here."""
+
+    columns = ("user",)
+    shape = (2, 1)
+
+    def __len__(self):
+        return 2
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize(
+    ("users", "says"),
+    [
+        (["7"], "ids of users are whole numbers here, not text"),
+        (Table(), "users must be a flat list"),
+        (pd.DataFrame({"user": [7, 8]}), "ids of users must be .*, got list"),
+        (np.array([2**63 + 1], np.uint64), "fit into 64 bits"),
+        ([2**70], "fit into 64 bits"),
+    ],
+)
+def test_users_that_are_refused_in_every_call(users, says):
+    population = make()
+    population.observe([7], [[2]], [[5.0]])
+    with pytest.raises(ItemsError, match=says):
+        population.choose(users)
+    with pytest.raises(ItemsError, match=says):
+        population.observe(users, [[1]] * len(users), [[1.0]] * len(users))
+    assert population.users == [7]
+
+
+def test_a_belief_is_of_a_user_of_the_same_kind():
+    population = make()
+    population.observe([7], [[2]], [[5.0]])
+    with pytest.raises(ItemsError, match="ids of users are whole numbers here, not text"):
+        population.belief("7")
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        ("a\0b", "NUL"),
+        ("a" * 1001, "1000 characters"),
+        (("a", 2**63), "fit into 64 bits"),
+        (("a",) * 1001, "1000 parts"),
+    ],
+)
+def test_ids_that_no_file_could_hold(user, says):
+    population = make()
+    with pytest.raises(ItemsError, match=says):
+        population.observe([user], [[2]], [[5.0]])
+    assert population.users == []
+
+
+def test_masked_entries_of_masks():
+    available = np.ma.array(np.ones((2, L), bool), mask=np.eye(2, L))
+    with pytest.raises(MaskError, match="masked entries"):
+        make().choose(["a", "b"], available=available)
 
 
 def test_users_of_whom_nothing_was_seen_are_not_kept():

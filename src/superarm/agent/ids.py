@@ -41,23 +41,29 @@ def kind(item: Any) -> str:
 KINDS = ("whole numbers", "text", "UUIDs", "tuples")
 
 
-def as_ids(given: Any) -> Array:
+def as_ids(given: Any, of: str = "items") -> Array:
     """Ids as an array (L,): of int64, or of objects."""
     array = given.to_numpy() if hasattr(given, "to_numpy") else given
     if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind == "i":
-        numbers: Array = _unmasked(array).astype(np.int64)
+        numbers: Array = _unmasked(array, of).astype(np.int64)
         return numbers
-    listed = as_list(array)
-    kinds = {kind(item) for item in listed}
+    listed = as_list(array, of)
+    kinds = {kind(item) for item in _one_of_each_type(listed)}
     if len(kinds) > 1 or not kinds <= set(KINDS):
-        raise ItemsError(f"ids of items must be {WANTED}, got {', '.join(sorted(kinds))}")
+        raise ItemsError(f"ids of {of} must be {WANTED}, got {', '.join(sorted(kinds))}")
     if kinds <= {"whole numbers"}:
         try:
             return np.array(listed, dtype=np.int64)
         except OverflowError as error:
-            raise ItemsError(f"ids of items must fit into 64 bits ({error})") from error
-    plain = [_plain(item) for item in listed]
+            raise ItemsError(f"ids of {of} must fit into 64 bits ({error})") from error
+    plain = [_plain(item, of) for item in listed]
     return objects(plain)
+
+
+def _one_of_each_type(listed: list[Any]) -> list[Any]:
+    """What tells the kinds of ids: where all are of one type that holds nothing else, the first."""
+    types = set(map(type, listed))
+    return listed[:1] if len(types) == 1 and types <= {int, str, UUID} else listed
 
 
 def objects(listed: list[Any]) -> Array:
@@ -67,39 +73,50 @@ def objects(listed: list[Any]) -> Array:
     return array
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: Any, of: str) -> Any:
     """An id in Python's own types."""
-    if isinstance(item, tuple):
-        return tuple(_plain(part) for part in item)
     if isinstance(item, str):
         if "\0" in item or len(item) > LONGEST_TEXT:
             raise ItemsError(
-                "ids of items must not hold the character NUL, nor more than "
+                f"ids of {of} must not hold the character NUL, nor more than "
                 f"{LONGEST_TEXT} characters: {item!r:.60}"
             )
         return str(item)
-    return int(item) if is_whole(item) else item
+    if isinstance(item, tuple):
+        if len(item) > LONGEST_TEXT:
+            raise ItemsError(f"ids of {of} must not have more than {LONGEST_TEXT} parts")
+        return tuple(_plain(part, of) for part in item)
+    if not is_whole(item):
+        return item
+    if not -(2**63) <= item < 2**63:
+        raise ItemsError(f"ids of {of} must fit into 64 bits, got {item}")
+    return int(item)
 
 
-def as_list(items: Any) -> list[Any]:
+def as_list(items: Any, of: str = "items") -> list[Any]:
     """A list, array, index or series as a list. Text alone is no list, and a set has no order."""
     listed = None
-    if not isinstance(items, str | bytes | set | frozenset):
-        items = _unmasked(items)
+    if not isinstance(items, str | bytes | set | frozenset) and not _is_table(items):
+        items = _unmasked(items, of)
         try:
             listed = items.tolist() if hasattr(items, "tolist") else list(items)
         except TypeError as error:
-            raise ItemsError(f"items must be a flat list ({error})") from error
+            raise ItemsError(f"{of} must be a flat list ({error})") from error
     if not isinstance(listed, list):
-        raise ItemsError(f"items must be a flat list, got {items!r:.100}")
+        raise ItemsError(f"{of} must be a flat list, got {items!r:.100}")
     return listed
 
 
-def _unmasked(items: Any) -> Any:
+def _is_table(items: Any) -> bool:
+    """Whether this is a data frame, which as a list would be the names of its columns."""
+    return hasattr(items, "columns") and hasattr(items, "shape")
+
+
+def _unmasked(items: Any, of: str) -> Any:
     try:
         return unmasked(items)
     except ValueError as error:
-        raise ItemsError(f"items must be known ({error})") from error
+        raise ItemsError(f"{of} must be known ({error})") from error
 
 
 # --- in files and JSON ----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 
 from superarm.arrays.compiled import compiled, prange
 from superarm.arrays.kinds import Array
+from superarm.arrays.reflections import LARGEST, LEAST
 
 LANES = 8
 
@@ -36,15 +37,37 @@ def unpacked(data: Array, D: int) -> Array:
 
 
 @compiled
+def _in_own_unit(R: Array, B: Array, n: int, j: int, i: int) -> float:
+    """Measure column j of lane i in its largest entry, which is returned; in 1 if all are zero."""
+    largest: float = R[j, j, i]
+    for k in range(n):
+        largest = max(largest, abs(B[k, j, i]))
+    if largest == 0.0:
+        return 1.0
+    R[j, j, i] /= largest
+    for k in range(n):
+        B[k, j, i] /= largest
+    return largest
+
+
+@compiled
 def _reflect(R: Array, B: Array, n: int, j: int, dots: Array) -> None:
     """Make column j of the first n rows of B zero by Householder's reflections with R[j, j], which
-    is not negative and stays so: (D, D, LANES), (K, D, LANES), (D, LANES).
+    is not negative and stays so: (D, D, LANES), (K, D, LANES), (D, LANES). What is left in that
+    column of B is not looked at again.
     """
     D = R.shape[1]
     squares = np.zeros(LANES)
     for k in range(n):
         for i in range(LANES):
             squares[i] += B[k, j, i] * B[k, j, i]
+    unit = np.ones(LANES)
+    for i in range(LANES):
+        if not LEAST < R[j, j, i] * R[j, j, i] + squares[i] < LARGEST:
+            unit[i] = _in_own_unit(R, B, n, j, i)
+            squares[i] = 0.0
+            for k in range(n):
+                squares[i] += B[k, j, i] * B[k, j, i]
     v = np.empty(LANES)
     scale = np.empty(LANES)
     for i in range(LANES):
@@ -63,6 +86,8 @@ def _reflect(R: Array, B: Array, n: int, j: int, dots: Array) -> None:
             dots[c, i] *= scale[i]
             # the reflection makes the diagonal negative: the row is turned over at once
             R[j, c, i] = v[i] * dots[c, i] - R[j, c, i]
+    for i in range(LANES):
+        R[j, j, i] *= unit[i]
     for k in range(n):
         for c in range(j + 1, D):
             for i in range(LANES):

@@ -20,14 +20,12 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.beliefs.evidence import ROUNDING
+from superarm.beliefs.evidence import LEAST, ROUNDING
 
 SPACING = 0.5
 """Of the logarithms on the grid."""
 STEPS = 100
 """More than any search needs."""
-LEAST = 1e-300
-"""More than nothing."""
 NEAR = 1e-9
 """Steps that change scales by less are the last."""
 
@@ -77,7 +75,7 @@ def scales_of_rows(
     y2 = of.y[shrunk] ** 2
     varied = of.residual + y2.sum()
     level = (of.y[~shrunk] ** 2).sum()
-    if not varied > ROUNDING**2 * (varied + level):
+    if not varied > max(ROUNDING**2 * (varied + level), LEAST):
         return math.nan, math.nan
     size = of.size
     if size == 0:

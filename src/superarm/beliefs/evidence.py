@@ -39,6 +39,8 @@ ROUNDING = 1e-13
 """The share of the largest D below which a direction is rounding: the columns are collinear."""
 LARGEST = 1e140
 """Features and weights beyond it, squared and added up, could leave the range of float64."""
+LEAST = 1e-300
+"""Sums of squares below it have lost digits, or all."""
 
 
 class Summary(NamedTuple):
@@ -311,9 +313,9 @@ def _inverse(A: Array) -> tuple[Array, float]:
 
 
 def says_nothing(summary: Summary) -> bool:
-    """Whether all weights are zero, or equal to what the constant column explains."""
+    """Whether all weights are zero or nearly so, or equal to what the constant column explains."""
     of = Squares.of(summary)
-    return not of.varied > ROUNDING**2 * (of.varied + of.level)
+    return not of.varied > max(ROUNDING**2 * (of.varied + of.level), LEAST)
 
 
 class Squares(NamedTuple):

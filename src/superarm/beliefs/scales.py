@@ -170,7 +170,7 @@ def best_scales_of_rows(
         2 * WEAK**2,
     )
     found = scales_of_rows(float(lam), float(sigma), LOW, HIGH, of)
-    if math.isnan(found[0]):
+    if any(map(math.isnan, found)):
         return None
     return (
         _rounded(found[0]) if math.isnan(lam) else lam,

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.agent.catalogue import Catalogue
-from superarm.agent.ids import KINDS, WANTED, kind
+from superarm.agent.ids import as_ids, kind
 from superarm.arrays import Array
 from superarm.beliefs.deviations import repeats
 from superarm.beliefs.scales import require_squares
-from superarm.checks import as_numbers, unmasked
+from superarm.checks import as_numbers
 from superarm.checks.tables import in_order
 from superarm.contracts import Statistics
 from superarm.errors import ItemsError, WeightsError
@@ -28,23 +28,13 @@ def listed_users(users: Any) -> list[Any]:
     """Ids of users as a list, in their order; they are of the kinds that ids of items are."""
     if isinstance(users, str | bytes | Set) or not hasattr(users, "__len__"):
         raise ItemsError(f"users must be a list of ids, got {users!r:.100}")
-    try:
-        given = unmasked(users)
-    except ValueError as error:
-        raise ItemsError(f"users must be known ({error})") from error
-    listed: list[Any] = given.tolist() if hasattr(given, "tolist") else list(given)
-    kind_of_users(listed)
+    listed: list[Any] = as_ids(users, "users").tolist()
     return listed
 
 
 def kind_of_users(users: list[Any]) -> str | None:
-    """What the ids of users are, in words; None if there are none."""
-    types = set(map(type, users))
-    some = users[:1] if len(types) == 1 and types <= {int, str} else users
-    kinds = {kind(user) for user in some}
-    if len(kinds) > 1 or not kinds <= set(KINDS):
-        raise ItemsError(f"ids of users must be {WANTED}, got {', '.join(sorted(kinds))}")
-    return kinds.pop() if kinds else None
+    """What ids of users, which are all of one kind, are in words; None if there are none."""
+    return kind(users[0]) if users else None
 
 
 def observed_lists(catalogue: Catalogue, n: int, items: Any, weights: Any) -> Lists:

@@ -25,6 +25,7 @@ from itertools import chain
 from typing import Any, Self
 
 import numpy as np
+from numpy.linalg import norm
 
 from superarm import gaussian
 from superarm.agent.catalogue import Catalogue
@@ -37,11 +38,7 @@ from superarm.beliefs.scales import require_squares
 from superarm.beliefs.tuned import TunedModel, doubled
 from superarm.checks import check_features, is_real, require_count
 from superarm.cluster import saving
-from superarm.cluster.lists import (
-    kind_of_users,
-    listed_users,
-    observed_lists,
-)
+from superarm.cluster.lists import kind_of_users, listed_users, observed_lists
 from superarm.cluster.locks import Lock, one_at_a_time
 from superarm.cluster.places import Places
 from superarm.cluster.users import (
@@ -57,6 +54,7 @@ from superarm.cluster.users import (
     draws_normals,
     keys_of,
     require_linear,
+    require_range,
     total_of,
 )
 from superarm.contexts import as_table
@@ -137,6 +135,8 @@ class Population:
         self.problem = Problem(Phi, constraints(oracle, self.catalogue).fitted(self.catalogue))
         self._Phi = Phi
         self._scales = self._first_scales()
+        require_range(Phi, self._scales.sigma)
+        require_range(np.ones(1), float(self._scales.spread.min()))
         self._kind: str | None = None  # of the ids of users
         self._due = False  # whether there is enough more than before to choose scales anew
         self._started: Array | None = None
@@ -221,7 +221,7 @@ class Population:
         Returns:
             per user an array of the ids of the chosen items, in the order of `users`.
         """
-        listed = objects(listed_users(users))
+        listed = objects(self._listed(users))
         n = len(listed)
         mask = None if available is None else self._mask(available, n)
         of = self._everybody()
@@ -251,7 +251,7 @@ class Population:
         Returns:
             the posterior of the user's coefficients θ; of a new user, what the population says.
         """
-        listed = objects(listed_users([user]))
+        listed = objects(self._listed([user]))
         ((i, _),) = self._dealt(listed).items()
         factors = self._shards.ask("factors", {i: (listed.tolist(), self._everybody())})[i]
         return Gaussian(factors[0], np.zeros(()))
@@ -288,15 +288,14 @@ class Population:
             items: the items of each user, each once: a list of lists, or an array (n, K).
             weights: one number per item, likewise; or by item, in a mapping or a pandas Series.
         """
-        listed = listed_users(users)
-        kind = kind_of_users(listed)
-        if self._kind not in (None, kind) and kind is not None:
-            raise ItemsError(f"ids of users are {self._kind} here, not {kind}")
+        listed = self._listed(users)
         A, w = observed_lists(self.catalogue, len(listed), items, weights)
         seen = (A >= 0).any(-1)
         every = objects(listed)[seen]
         A = A[seen]
         w = w[seen]
+        require_squares(np.hypot(norm(self._all.data[:, -1]), norm(w)))
+        require_range(w, self._scales.sigma)
         calls = {}
         for i, mine in self._dealt(every).items():
             calls[i] = (Seen(every[mine].tolist(), A[mine], w[mine]),)
@@ -305,7 +304,7 @@ class Population:
             self._totals[i] = total
             if self._kept is not None:
                 self._kept[i].add(*calls[i])
-        self._kind = self._kind or kind
+        self._kind = self._kind or kind_of_users(every[:1].tolist())
         self._count()
         with suppress(ClusterError):  # it was observed, and to do this in the next call will do
             self._choose_scales()
@@ -402,10 +401,20 @@ class Population:
 
     # --- users and items --------------------------------------------------------------------------
 
+    def _listed(self, users: Any) -> list[Any]:
+        """Ids of users as a list; they must be of the kind that is known here."""
+        listed = listed_users(users)
+        kind = kind_of_users(listed)
+        if listed and self._kind not in (None, kind):
+            raise ItemsError(f"ids of users are {self._kind} here, not {kind}")
+        return listed
+
     def _mask(self, available: Any, n: int) -> Array:
         if not isinstance(available, np.ndarray) or available.ndim != 2:
             return self.catalogue.mask(available)
         shape = (n, self.problem.L)
+        if np.ma.is_masked(available):
+            raise MaskError("a mask must not have masked entries: say who is available")
         if available.dtype != bool or available.shape != shape:
             raise MaskError(
                 f"a mask for {n} users must be booleans of shape {shape}, "

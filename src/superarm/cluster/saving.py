@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,13 @@ def save_population(population: "Population", path: files.PathLike) -> None:
         "sigma": population.sigma,
         "t": total.t,
     }
-    files.write(path, "population", meta, arrays)
+    files.write(path, "population", meta, arrays, partial(_accept, listed, arrays))
+
+
+def _accept(users: list[Any], arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
+    """Raise if a population that is loaded from these would know other users, or not load."""
+    if _known(meta, arrays).users != users:
+        raise ValueError("the users would be others")
 
 
 def load_population(make: Any, path: files.PathLike, given: Mapping[str, Any]) -> "Population":

@@ -14,13 +14,14 @@ import numpy as np
 
 from superarm.arrays import Array, added_rows, hashed_uniform, repeated, stacked_rows
 from superarm.arrays.packed import absorb_rows, fill_factors, fill_thetas, packed_size, unpacked
+from superarm.arrays.reflections import LARGEST
 from superarm.beliefs.linear import LinearModel
 from superarm.beliefs.logit import LogitModel, TunedLogitModel
 from superarm.beliefs.tuned import Tuned, TunedModel
 from superarm.beliefs.widths import WidthsModel, with_widths
 from superarm.cluster.lists import turns
 from superarm.contracts import Learner, Oracle, Problem
-from superarm.errors import ParameterError
+from superarm.errors import NumericalError, ParameterError
 from superarm.gaussian import Gaussian
 from superarm.learners import CombLinTS, CombLinUCB, Greedy
 from superarm.oracles.base import Masked
@@ -157,6 +158,16 @@ def require_linear(learner: Any) -> None:
         raise ParameterError(
             "a population needs a linear learner without a link, as CombLinTS(), CombLinUCB(c=1.0) "
             f"or Greedy(), got {learner!r:.100}"
+        )
+
+
+def require_range(values: Array, scale: float) -> None:
+    """Refuse numbers that float64 cannot hold once they are divided by a scale."""
+    largest = np.abs(values).max(initial=0.0)
+    if largest > scale * LARGEST:
+        raise NumericalError(
+            f"numbers of up to {largest:g} and lam or sigma {scale:g} are too far apart: use other "
+            "units"
         )
 
 
