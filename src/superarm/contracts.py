@@ -90,6 +90,9 @@ class Statistics(NamedTuple):
     It says all that the single weights would: `Agent.observe`, `Agent.learn` and `Feedback.of` take
     it in their place, and scales come out as from them. Each is one number per item or row.
 
+    Take the same number off all weights that are far from 0 beside what they vary by, as times are:
+    Σ w² would lose the digits that tell of the noise.
+
     Attributes:
         n: how many observations, at least 1, (*B, K).
         sum: Σ w, (*B, K).

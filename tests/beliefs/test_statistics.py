@@ -17,6 +17,7 @@ from superarm import (
     Problem,
     Statistics,
     TopK,
+    gaussian,
 )
 from superarm.errors import ParameterError, WeightsError
 from support import FEATURES, Bare, K, L, make, state
@@ -163,6 +164,34 @@ def test_by_item_for_decisions_and_for_many():
     for a, b in zip(one.belief, other.belief, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-10)
     assert float(one.belief.rows) == 2 * K * 8
+
+
+@pytest.mark.parametrize("contexts", [False, True])
+@pytest.mark.parametrize("given", ["statistics", "importance"])
+def test_items_that_were_removed_before_they_were_observed(given, contexts):
+    """However often one was seen, what it adds of its own hides what it says of features."""
+    learner = CombMixTS(lam=10.0, sigma=0.5, tau=1.0, contexts=contexts)
+    agent, twin = (Agent(learner, features=FEATURES, oracle=TopK(K), seed=1) for _ in range(2))
+    decision = agent.decide()
+    gone = decision.items[:2]
+    n = 10_000
+    w = dict.fromkeys(gone, 2.0)
+    if given == "importance":
+        feedback = {"weights": w, "importance": dict.fromkeys(gone, n)}
+    else:
+        squares = dict.fromkeys(gone, n * 4.25)
+        feedback = {
+            "weights": Statistics(dict.fromkeys(gone, n), dict.fromkeys(gone, 2.0 * n), squares)
+        }
+    agent.remove_items(gone)
+    agent.observe(decision, **feedback)
+    twin.observe(decision, **feedback)
+    twin.remove_items(gone)
+    spread = [gaussian.std(one.belief, np.eye(FEATURES.shape[1])) for one in (agent, twin)]
+    np.testing.assert_allclose(*spread, rtol=1e-9)
+    np.testing.assert_allclose(
+        gaussian.mean(agent.belief), gaussian.mean(twin.belief), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_saved_and_merged(tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from scipy.sparse import csr_array
 from scipy.special import expit
 
 from superarm import (
@@ -17,13 +18,13 @@ from superarm import (
     CombTS,
     CombUCB1,
     Feedback,
-    Statistics,
     TopK,
     gaussian,
     learn_from,
 )
 from superarm.cluster import parquet
 from superarm.cluster.pieces import Items, merged_items
+from superarm.contracts import Reduced
 from superarm.errors import DataError, FeaturesError, ItemsError, ParameterError, WeightsError
 
 pa = pytest.importorskip("pyarrow")
@@ -316,9 +317,17 @@ def test_items_with_deviations(tmp_path, learner, labels):
         rtol=1e-6,
         atol=1e-9,
     )
-    # items that the catalogue does not have still say what they can of features
-    fewer = learned.agent(features=Phi[:10], items=ids[:10], oracle=TopK(3), seed=0)
-    assert float(fewer.belief.rows) > 0
+    # what items that the catalogue lacks say of features is what they said before they were removed
+    few = slice(3, 10)
+    alone.restore(belief, None, alone.ledger, alone.snapshot().aged_at)
+    alone.remove_items([*ids[:3], *ids[10:]])
+    for features in (Phi[few], csr_array(Phi[few])):
+        fewer = learned.agent(features=features, items=ids[few], oracle=TopK(3), seed=0)
+        theta = gaussian.mean(fewer.belief)
+        np.testing.assert_allclose(theta, gaussian.mean(alone.belief), rtol=1e-6)
+        spread = gaussian.std(fewer.belief, np.eye(2))
+        np.testing.assert_allclose(spread, gaussian.std(alone.belief, np.eye(2)), rtol=1e-6)
+        np.testing.assert_allclose(fewer.belief.n, alone.belief.n)
     with pytest.raises(ParameterError, match="knows items"):
         learned.belief  # noqa: B018  asking is what is refused
 
@@ -328,6 +337,24 @@ def learned_items(path, ids, Phi):
     columns = {"a": Phi[:, 0], "b": Phi[:, 1], "w": w, "item": ids}
     pq.write_table(pa.table(columns), path)
     return learn_from(path, features=["a", "b"], weight="w", item="item", learner=CombMixTS())
+
+
+@pytest.mark.parametrize("level", [0.0, 1e6, 1.7e9])
+def test_noise_of_items_whose_weights_are_far_from_zero(tmp_path, level):
+    rng = np.random.default_rng(9)
+    Phi = np.column_stack([np.ones(30), rng.standard_normal(30)])
+    e = rng.integers(0, 30, 3000)
+    w = Phi[e] @ [1.0, -0.5] + 0.5 * rng.standard_normal(30)[e] + 0.4 * rng.standard_normal(3000)
+    columns = {"one": Phi[e, 0], "a": Phi[e, 1], "w": w + level, "item": e}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=700)
+    given = {"features": ["one", "a"], "weight": "w", "item": "item", "learner": CombMixTS()}
+    learned = learn_from(tmp_path / "log.parquet", **given)
+    agent = learned.agent(features=Phi, oracle=TopK(3), seed=0)
+    assert agent.belief.sigma == pytest.approx(0.4, rel=0.05)
+    means = np.bincount(e, w) / np.bincount(e)
+    np.testing.assert_allclose(
+        learned.of.found.w[np.argsort(learned.of.labels)] - level, means, atol=1e-6
+    )
 
 
 def test_a_catalogue_of_other_items(tmp_path):
@@ -519,9 +546,9 @@ def test_ids_may_be_uuids(tmp_path):
         pq.write_table(pa.table({"item": column, "w": [0.0, 1.0, 0.5]}), path)
     given = {"features": [], "weight": "w", "item": "item", "learner": CombTS()}
     learned = learn_from(f"{tmp_path}/*.parquet", **given)
-    assert dict(zip(learned.of.labels, learned.of.found.sum, strict=True)) == {
-        ids[0]: 1.0,
-        ids[1]: 2.0,
+    assert dict(zip(learned.of.labels, learned.of.found.w, strict=True)) == {
+        ids[0]: 0.25,
+        ids[1]: 1.0,
     }
     agent = learned.agent(features=np.eye(2), items=ids[:2], oracle=TopK(1))
     assert agent.belief[0].sum() > 0
@@ -595,9 +622,11 @@ def test_items_whose_features_change(tmp_path):
 def test_labels_that_are_there_twice_are_added_up():
     """As a dictionary in Parquet may hold them."""
     nothing = np.empty(0)
-    start = Items([], Statistics(nothing, nothing, nothing), np.empty((0, 1)), 0.0)
-    n = np.array([1.0, 2.0, 4.0])
-    more = Items(["a", "b", "a"], Statistics(n, 2 * n, 3 * n), np.ones((3, 1)), 7.0)
+    start = Items([], Reduced(nothing, nothing, nothing), np.empty((0, 1)), 0.0)
+    of_each = Reduced(
+        np.array([3.0, 2.0, 8.0]), np.array([1.0, 2.0, 4.0]), np.array([0.0, 0.5, 7.0])
+    )
+    more = Items(["a", "b", "a"], of_each, np.ones((3, 1)), 7.0)
     found = merged_items(start, more)
     assert found.labels == ["a", "b"]
-    np.testing.assert_array_equal(found.found, [[5, 2], [10, 4], [15, 6]])
+    np.testing.assert_allclose(found.found, [[7, 2], [5, 2], [7 + 16 + 4, 0.5]])

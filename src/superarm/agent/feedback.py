@@ -212,7 +212,16 @@ def of_decision(state: State, found: Observed) -> Feedback:
     if features_stay(model):
         same = take_rows(state.problem.Phi, A) == rows
         A = np.where(same.all(axis=-1), A, -1)
+    if model.per_item and np.ndim(of.times):
+        of = _of_single_items(of, A < 0)
     return _feedback(state, A, rows, of)
+
+
+def _of_single_items(of: Shown, gone: Array) -> Shown:
+    """What items showed, where a mean of an item that is gone is one observation of it, as precise
+    as many: what such an item adds of its own is the same in all of them.
+    """
+    return of._replace(times=np.where(gone, 1.0, of.times), within=np.where(gone, 0.0, of.within))
 
 
 def of_rows(state: State, rows: Any, weights: Any, importance: Any) -> Feedback:

@@ -331,15 +331,14 @@ def some_rows(feedback: Feedback, rows: Array) -> Feedback:
 
 def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
     """From rows that belong to none of the items, with deviations of their own: of variance
-    σ²/v + τ², where one of importance 1 has σ² + τ².
+    σ²/v + τ², where one of importance 1 has σ² + τ². A mean of n such rows is n times as precise.
     """
     sigma2 = belief.sigma[..., None] ** 2
     tau2 = belief.tau[..., None] ** 2
-    variance = sigma2 / feedback.importance + tau2
-    v = (sigma2 + tau2) / variance
+    variance = sigma2 * feedback.times / feedback.importance + tau2
+    v = feedback.times * (sigma2 + tau2) / variance
     if is_block(feedback):
-        # a mean of n such rows is n times as precise as one, as each has a deviation of its own
-        of = block_of(feedback._replace(importance=feedback.times if feedback.is_summed else v))
+        of = block_of(feedback._replace(importance=v))
         spread = (belief.sigma**2 + belief.tau**2) ** 0.5
         return belief._replace(
             **gaussian.absorb(belief, of.data, of.rows, spread)._asdict(),

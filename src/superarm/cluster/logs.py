@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from superarm.agent import Agent
-from superarm.arrays import Array, stacked_rows
+from superarm.arrays import Array, stacked_rows, take_rows
+from superarm.beliefs.changes import moved
 from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
 from superarm.checks.tables import Names, columns_of
 from superarm.cluster import pieces
@@ -141,7 +142,7 @@ class Learned:
         A = np.array([catalogue.get(label) for label in of.labels], dtype=np.int64)
         Phi = of.Phi[:, order]
         if model.uses_features:
-            same = (np.asarray(agent.problem.Phi)[A] == Phi).all(-1)
+            same = (take_rows(agent.problem.Phi, A) == Phi).all(-1)
             _require_known_items(of.labels, agent.items.tolist(), A >= 0, same)
             A = np.where(same, A, -1)  # it was another item, as far as its features say
         elif (A < 0).any():
@@ -149,10 +150,23 @@ class Learned:
                 f"item {of.labels[int((A < 0).argmax())]!r} of the log is not one of the items: "
                 f"{type(self.learner).__name__} learns of items alone"
             )
-        feedback = Feedback.of(agent.problem, A, of.found)
-        if model.uses_features:
-            feedback = feedback._replace(rows=Phi)
-        return model.learn(model.prior(agent.problem), agent.problem, feedback)
+        return _with_items(model, agent.problem, A, of._replace(Phi=Phi))
+
+
+def _with_items(model: Any, problem: Problem, A: Array, of: Items) -> Any:
+    """The belief after what the items of a log showed, which are A in the catalogue, or -1."""
+    w, n, within = of.found
+    if (A >= 0).all():
+        rows = take_rows(problem.Phi, A)
+        return model.learn(model.prior(problem), problem, Feedback(A, rows, w, n, 1, n, within))
+    # what an item that is gone added of its own is told from θ while it is there
+    logged = Problem(of.Phi, TopK(1))
+    every = np.arange(logged.L)
+    feedback = Feedback(every, of.Phi, w, n, 1, n, within)
+    known = model.learn(model.prior(logged), logged, feedback)
+    source = np.full(problem.L, -1)
+    source[A[A >= 0]] = every[A >= 0]
+    return moved(model, known, logged, problem, source)
 
 
 def learn_from(

@@ -16,7 +16,7 @@ from superarm.arrays import (
 from superarm.arrays.numpy import log_sigmoid
 from superarm.beliefs.scales import require_squares
 from superarm.cluster.parquet import Batch, Columns, Part, batches
-from superarm.contracts import Statistics
+from superarm.contracts import Reduced
 from superarm.errors import FeaturesError, NumericalError, WeightsError
 
 LEAST = 1e-12
@@ -43,10 +43,14 @@ class Views(NamedTuple):
 
 
 class Items(NamedTuple):
-    """What each item showed, and its feature row."""
+    """What each item showed, and its feature row.
+
+    Squares are around means: where weights are far from 0, Σ w² loses the digits that tell of the
+    noise.
+    """
 
     labels: list[Any]
-    found: Statistics  # (E,) each
+    found: Reduced  # (E,) each
     Phi: Array  # (E, d)
     rows: float
 
@@ -100,26 +104,33 @@ def read_items(part: Part, columns: Columns) -> Items:
     """A row group for a model of items."""
     d = len(columns.features)
     nothing = np.empty(0)
-    whole = Items([], Statistics(nothing, nothing, nothing), np.empty((0, d)), 0.0)
+    whole = Items([], Reduced(nothing, nothing, nothing), np.empty((0, d)), 0.0)
     for batch in batches(part, columns):
         _require_range(batch, part)
         E = len(batch.labels)
-        n = np.bincount(batch.codes, minlength=E)
-        seen = np.flatnonzero(n)
+        seen = np.flatnonzero(np.bincount(batch.codes, minlength=E))
         first = np.zeros(E, np.int64)
         first[batch.codes[::-1]] = np.arange(len(batch.codes))[::-1]
         Phi = np.ascontiguousarray(batch.Phi[first])
         off = (batch.Phi != Phi[batch.codes]).any(-1)
         if off.any():
             raise _changed(batch.labels[batch.codes[off][0]])
-        found = Statistics(
-            n[seen].astype(float),
-            np.bincount(batch.codes, batch.w, E)[seen],
-            np.bincount(batch.codes, batch.w**2, E)[seen],
-        )
+        n = len(batch.w)
+        found = _together(Reduced(batch.w, np.ones(n), np.zeros(n)), batch.codes, E)
         labels = [batch.labels[e] for e in seen]
-        whole = merged_items(whole, Items(labels, found, Phi[seen], float(len(batch.w))))
+        own = Reduced(*(each[seen] for each in found))
+        whole = merged_items(whole, Items(labels, own, Phi[seen], float(n)))
     return whole
+
+
+def _together(of: Reduced, at: Array, E: int) -> Reduced:
+    """Means of observations as those of E items, of which entry i is of item at[i]."""
+    near = np.zeros(E)
+    near[at] = of.w
+    n = np.bincount(at, of.n, E)
+    w = near + np.bincount(at, of.n * (of.w - near[at]), E) / np.maximum(n, 1.0)
+    around = of.within + of.n * (of.w - w[at]) ** 2
+    return Reduced(w, n, np.bincount(at, around, E))
 
 
 def merged_rows(a: Rows, b: Rows) -> Rows:
@@ -146,9 +157,9 @@ def merged_items(a: Items, b: Items) -> Items:
     for label in b.labels:
         place.setdefault(label, len(place))
     at = np.array([place[label] for label in b.labels], dtype=np.int64)
-    both = np.zeros((3, len(place)))
-    both[:, : len(a.labels)] = a.found
-    np.add.at(both.T, at, np.array(b.found).T)  # a label may be there twice
+    everywhere = np.append(np.arange(len(a.labels)), at)
+    each = Reduced(*map(np.append, a.found, b.found))
+    found = _together(each, everywhere, len(place))  # a label may be there twice
     Phi = np.empty((len(place), a.Phi.shape[1]))
     Phi[at] = b.Phi
     old = at < len(a.labels)
@@ -156,7 +167,7 @@ def merged_items(a: Items, b: Items) -> Items:
     if differ.any():
         raise _changed(b.labels[np.flatnonzero(old)[differ][0]])
     Phi[: len(a.labels)] = a.Phi
-    return Items(list(place), Statistics(*both), Phi, a.rows + b.rows)
+    return Items(list(place), found, Phi, a.rows + b.rows)
 
 
 def _columns(Phi: Array, present: Array) -> Array:
