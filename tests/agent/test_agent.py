@@ -437,20 +437,21 @@ def test_features_in_either_precision(dtype, learner):
     assert agent.belief.factor.dtype == np.float64
 
 
+@pytest.mark.parametrize("unit", [1e-10, 1.0, 1e10])
 @pytest.mark.parametrize("context", [None, np.ones(2, np.float32)], ids=["items", "in a context"])
 @pytest.mark.parametrize(
     "learner", [CombLinTS(lam=1.0, sigma=0.3), CombLinUCB(lam=1.0, sigma=0.3, c=1.0), CombMixTS()]
 )
-def test_weights_that_scores_of_float32_could_not_hold(learner, context):
-    small = FEATURES.astype(np.float32)
+def test_weights_that_scores_of_float32_could_not_hold(learner, context, unit):
+    small = (unit * FEATURES).astype(np.float32)
     features = small if context is None else Outer(small)(context)
     agent = Agent(learner, features=features, oracle=TopK(K), seed=1)
     agent.observe([0, 1, 2], [1e15, 0.0, 1.0])
     before = state(agent)
     with pytest.raises(WeightsError, match="too large to go with features of float32"):
-        agent.observe([0, 1, 2], [1e40, 0.0, 1.0])
+        agent.observe([0, 1, 2], [1e70, 0.0, 1.0])
     with pytest.raises(WeightsError, match="too large to go with features of float32"):
-        agent.learn(np.eye(agent.problem.d)[:3], [1e40, 0.0, 1.0])
+        agent.learn(unit * np.eye(agent.problem.d)[:3], [1e70, 0.0, 1.0])
     assert state(agent) == before
     assert len(agent.choose()) == K
 

@@ -175,7 +175,7 @@ class Kept:
         model = state.learner.model
         belief = model.learn(state.belief, state.problem, found)
         if is_single(state.problem.Phi):
-            require_usable(model, belief, np.float32)
+            require_usable(model, belief, np.float32, state.reach)
         self._state = state.believing(belief)
         self._learned = True
 

@@ -3,7 +3,6 @@
 A state is never changed, only replaced: who holds one may go on with it while others learn.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,18 +90,22 @@ def is_single(Phi: Features) -> bool:
     return bool(Phi.dtype.char == "f")  # half the time of a comparison of types
 
 
-def require_usable(model: Model, belief: Any, dtype: Any) -> None:
-    """Refuse a belief whose coefficients are too large for scores of features of this type: their
-    product with features as large as they may be must not overflow.
-    """
+ROOM = 1e6
+"""How much smaller than the largest number scores are to be: they are drawn around their mean, and
+of features that may be larger than those that were looked at."""
+
+
+def require_usable(model: Model, belief: Any, dtype: Any, reach: float) -> None:
+    """Refuse a belief whose scores of features of this type, of up to this size, would overflow."""
     coefficients = getattr(model, "coefficients", None)
     if coefficients is None:
         return
-    most = math.sqrt(np.finfo(dtype).max)
-    if not (np.abs(coefficients(belief)) <= most).all():
+    with np.errstate(over="ignore"):
+        largest = float(np.abs(coefficients(belief)).sum()) * reach
+    if not largest <= float(np.finfo(dtype).max) / ROOM:
         raise WeightsError(
-            f"these weights are too large to go with features of {np.dtype(dtype)}, whose "
-            f"coefficients may be up to {most:.2g}: use other units for them"
+            f"these weights are too large to go with features of {np.dtype(dtype)}: scores would "
+            f"be as large as {largest:.2g}; use other units for them"
         )
 
 

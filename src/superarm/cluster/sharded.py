@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from superarm.agent.kept import generator
-from superarm.agent.state import require_usable
+from superarm.agent.state import reach, require_usable
 from superarm.arrays import Array
 from superarm.arrays.counters import Counter
 from superarm.beliefs.changes import appended
@@ -293,7 +293,7 @@ class Agent:
         feedback = of_items._replace(A=about.places)
         model = self.learner.model
         belief = model.learn(about.belief, self._problem(about.held), feedback)
-        require_usable(model, belief, self._dtype)
+        require_usable(model, belief, self._dtype, reach(rows))
         self._tell(about, belief)
         self.belief = belief
         self._known = about.known
