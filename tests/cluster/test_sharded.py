@@ -1,6 +1,7 @@
 import itertools
 import os
 import signal
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 
 import numpy as np
@@ -828,6 +829,86 @@ def test_entries_of_the_kind_are_added(name, values, wanted):
     agent = with_columns([name], oracle=TopK(1))
     agent.add_items(np.ones((1, 4)), {name: values})
     np.testing.assert_array_equal(agent.choose(where={name: wanted}).items, [L])
+
+
+LARGE = 2**60 + np.arange(6)
+
+
+def numbered(column, **options):
+    """A catalogue of one item per entry."""
+    given = {"features": np.eye(len(column)), "oracle": TopK(1), "seed": 0, **options}
+    return sharded.Agent(TS, columns={"c": column}, **given)
+
+
+def found(agent, wanted):
+    """All items that may be chosen with these entries."""
+    items = []
+    with suppress(InfeasibleError):
+        while True:
+            items += agent.choose(where={"c": wanted}, exclude=items).items.tolist()
+    return sorted(items)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        2**60 + 3,
+        np.int64(2**60 + 3),
+        np.uint64(2**60 + 3),
+        [2**60 + 3, 2**63],
+        [2**60 + 3, -1],
+        [2**60 + 3, 0.5, np.inf, 2.0**64],
+        LARGE[3:4].astype(np.int64),
+        LARGE[3:4].astype(np.uint64),
+    ],
+)
+def test_large_whole_numbers_are_told_apart(tmp_path, dtype, shards, wanted):
+    column = LARGE.astype(dtype)
+    agent = numbered(column, shards=shards)
+    assert found(agent, wanted) == [3]
+    for entries in ([5], np.array([5], np.uint64), np.array([2**60 + 3])):
+        agent.add_items(np.ones((1, 6)), {"c": entries})
+    assert found(agent, wanted) == [3, 8]
+    agent.save(tmp_path / "agent")
+    given = {"features": np.eye(6), "columns": {"c": column}, "oracle": TopK(1)}
+    assert found(sharded.Agent.load(tmp_path / "agent", **given), wanted) == [3, 8]
+
+
+def test_whole_numbers_of_a_list_are_not_rounded():
+    column = [2**63 + 1, 5, 2**63 + 2]
+    agent = numbered(column)
+    assert found(agent, 2**63 + 1) == [0]
+    agent.add_items(np.eye(3), {"c": column})
+    assert found(agent, 2**63 + 1) == [0, 3]
+    with pytest.raises(FeaturesError, match="int64 cannot hold all of the whole numbers"):
+        numbered([-1, 2**63 + 1])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        (np.int64, [2**63]),
+        (np.int8, [2**63]),
+        (np.uint64, [-1]),
+        (np.uint8, np.array([-1])),
+        (np.int64, [-1, 2**63]),
+        (np.int64, [2**64]),
+    ],
+)
+def test_whole_numbers_that_do_not_fit_are_not_added(dtype, values):
+    agent = numbered(np.arange(6, dtype=dtype))
+    with pytest.raises(MaskError, match="column 'c'"):
+        agent.add_items(np.ones((len(values), 6)), {"c": values})
+    np.testing.assert_array_equal(agent.add_items(np.ones((1, 6)), {"c": [3]}), [6])
+    assert found(agent, 3) == [3, 6]
+
+
+def test_whole_numbers_of_shards_that_no_type_holds():
+    columns = [LARGE[:3], LARGE[3:].astype(np.uint64)]
+    with pytest.raises(FeaturesError, match="whole numbers of int64 and uint64, which no type"):
+        sharded.Agent(TS, features=[np.eye(3), np.eye(3)], oracle=TopK(1), columns={"c": columns})
 
 
 def test_features_beyond_their_type_are_not_added():

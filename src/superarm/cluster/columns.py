@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import as_array
+from superarm.checks import as_array, is_whole
 from superarm.checks.tables import require_in_order
 from superarm.errors import FeaturesError, MaskError, ParameterError
 
@@ -23,6 +23,8 @@ KINDS = {
 }
 LEVELS = {"b": 0, "i": 1, "u": 1, "f": 2}
 """Of numbers: a column holds entries of its own level, and of those below."""
+WIDEST = {"i": np.dtype(np.int64), "u": np.dtype(np.uint64)}
+"""What entries of columns of whole numbers are added, saved and asked for in."""
 
 
 def kind_of(dtype: Any) -> str:
@@ -41,9 +43,19 @@ def as_column(values: Any) -> Array:
     given = as_array(values)
     if given.dtype.kind == "U" and isinstance(values, list | tuple):
         given = np.array(values, dtype=object)  # as NumPy has made text of all other entries
+    if given.dtype.kind == "f" and isinstance(values, list | tuple) and all(map(is_whole, values)):
+        given = _of_64_bits(values)  # as NumPy has rounded them
     if given.dtype.kind == "O" and all(isinstance(entry, str) for entry in given.flat):
         return given.astype(str)
     return given
+
+
+def _of_64_bits(values: Iterable[Any]) -> Array:
+    """Whole numbers that only uint64 may hold. Else a ValueError."""
+    try:
+        return np.array([int(value) for value in values], dtype=np.uint64)
+    except OverflowError as error:
+        raise ValueError("int64 cannot hold all of the whole numbers, nor can uint64") from error
 
 
 def joint_types(types: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -60,6 +72,12 @@ def joint_types(types: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                     f"shard {i}: give one kind in all shards"
                 )
         found[name] = np.result_type(*each)
+        if found[name].kind == "f" and all(dtype.kind in "biu" for dtype in each):
+            several = " and ".join(sorted({str(dtype) for dtype in each}))
+            raise FeaturesError(
+                f"column {name!r} holds whole numbers of {several}, which no type of whole numbers "
+                "can hold together: give one type in all shards"
+            )
     return found
 
 
@@ -91,7 +109,24 @@ def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
     above = LEVELS.get(column.dtype.kind, 0) > LEVELS.get(dtype.kind, 0)
     if dtype.kind != "O" and (above or not _are_like(column.dtype, dtype)):
         raise MaskError(f"column {name!r} holds {kind_of(dtype)}, got {kind_of(column.dtype)}")
-    return column
+    entries, fit = _held(column, dtype)
+    if not fit.all():
+        at = fit.argmin()
+        raise MaskError(
+            f"column {name!r} is of {dtype}, which cannot hold entry {at}, {column[at]}: leave it "
+            "out, or make the agent with a column of another type"
+        )
+    return entries
+
+
+def _held(given: Array, dtype: Any) -> tuple[Array, Array]:
+    """Entries as a column of this type holds them, and which of them it can hold. Whole numbers may
+    be wider than those of the column, as text may.
+    """
+    if dtype.kind not in WIDEST:
+        return given, np.ones(given.shape, bool)
+    entries = given.astype(WIDEST[dtype.kind])
+    return entries, (entries < 0) == (given < 0)  # of what does not fit, the sign changes
 
 
 def as_where(where: Any, types: Mapping[str, Any]) -> dict[str, Array]:
@@ -118,9 +153,19 @@ def _wanted(name: str, wanted: Any, dtype: Any) -> Array:
                 f"column {name!r} holds {kind_of(dtype)}: where needs one of them or a flat "
                 f"collection of them, got {value!r:.100} of type {type(value).__name__}"
             )
+    if dtype.kind in WIDEST:
+        return _whole(values, WIDEST[dtype.kind])
     if dtype.kind in "MmO" or not values:
         return np.array(values, dtype=dtype.kind if dtype.kind in "Mm" else dtype)
     return np.array(values)
+
+
+def _whole(values: Iterable[Any], dtype: Any) -> Array:
+    """Those of the numbers that a column of this type can hold."""
+    limits = np.iinfo(dtype)
+    numbers = (np.asarray(value).item() for value in values)
+    inside = (number for number in numbers if limits.min <= number <= limits.max)
+    return np.array([int(number) for number in inside if number % 1 == 0], dtype=dtype)
 
 
 def _is_collection(value: Any) -> bool:

@@ -194,9 +194,9 @@ def load_agent(
     return agent
 
 
-def require_fit(saved: Saved, items: int, width: int, types: Mapping[str, Any]) -> None:
-    """Refuse what was saved with another number of items or of features, or with items that were
-    added and have other columns.
+def fitting(saved: Saved, items: int, width: int, types: Mapping[str, Any]) -> Later:
+    """The items that were added; refused if they have other columns, or if there was another number
+    of items or of features.
     """
     if (saved.items, saved.held.shape[1]) != (items, width):
         raise FeaturesError(
@@ -205,9 +205,9 @@ def require_fit(saved: Saved, items: int, width: int, types: Mapping[str, Any]) 
         )
     n = len(saved.added.rows)
     if not n:
-        return
+        return saved.added
     try:
-        added_columns(saved.added.columns, n, types)
+        return Later(saved.added.rows, added_columns(saved.added.columns, n, types))
     except MaskError as error:
         raise MaskError(
             f"{n} items were added before the agent was saved, with entries in the columns "

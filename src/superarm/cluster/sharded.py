@@ -440,13 +440,13 @@ class Agent:
 
     def restore(self, saved: Saved, oracle: BaseOracle) -> None:
         """Be as in a file that was read; refused if it is of other features."""
-        saving.require_fit(saved, self.L, self._width, self._types)
-        end = self.L + len(saved.added.rows)
+        added = saving.fitting(saved, self.L, self._width, self._types)
+        end = self.L + len(added.rows)
         calls.require_parts(oracle, end)
         self.oracle = oracle
         self.belief = saved.belief
         self._next = end
-        self._added = saved.added
+        self._added = added
         self._removed = saved.removed
         self._context_width = saved.context_width
         self._known = saved.known

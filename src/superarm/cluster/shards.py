@@ -336,10 +336,10 @@ class Shard:
         if not where and not self.removed:
             return None
         for name, wanted in where.items():
-            column = self.columns[name]
+            found = np.isin(self.columns[name], wanted)
             if name in self.more_columns:
-                column = np.concatenate([column, self.more_columns[name]])
-            allowed = allowed & np.isin(column, wanted)
+                found = np.append(found, np.isin(self.more_columns[name], wanted))
+            allowed = allowed & found
         return allowed
 
 
