@@ -911,6 +911,43 @@ def test_whole_numbers_of_shards_that_no_type_holds():
         sharded.Agent(TS, features=[np.eye(3), np.eye(3)], oracle=TopK(1), columns={"c": columns})
 
 
+TENTHS = np.arange(6) / 10
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("wanted", [0.1, [0.1, 0.55], np.array([0.1, 0.55]), [0.1, 1e300]])
+def test_numbers_are_asked_for_as_they_are_held(tmp_path, dtype, wanted):
+    column = TENTHS.astype(dtype)
+    column[0] = np.inf
+    agent = numbered(column)
+    assert found(agent, wanted) == [1]
+    assert found(agent, column[1]) == [1]
+    for entries in ([0.1], [7], np.array([0.1])):
+        agent.add_items(np.ones((1, 6)), {"c": entries})
+    assert found(agent, wanted) == [1, 6, 8]
+    assert found(agent, 7) == [7]
+    agent.save(tmp_path / "agent")
+    given = {"features": np.eye(6), "columns": {"c": column}, "oracle": TopK(1)}
+    loaded = sharded.Agent.load(tmp_path / "agent", **given)
+    assert found(loaded, column[1]) == [1, 6, 8]
+
+
+def test_numbers_of_shards_in_two_types():
+    columns = [TENTHS.astype(np.float32), TENTHS]
+    options = {"features": [np.eye(6), np.eye(6)], "oracle": TopK(1)}
+    agent = sharded.Agent(TS, columns={"c": columns}, **options)
+    assert found(agent, 0.1) == [1, 7]
+
+
+def test_numbers_beyond_their_type_are_not_added():
+    agent = numbered(TENTHS.astype(np.float32))
+    with pytest.raises(MaskError, match=r"is of float32, which cannot hold entry 1, 1e\+300"):
+        agent.add_items(np.ones((2, 6)), {"c": [0.1, 1e300]})
+    agent.add_items(np.ones((1, 6)), {"c": [np.inf]})
+    assert found(agent, np.inf) == [6]
+    assert found(agent, 0.1) == [1]
+
+
 def test_features_beyond_their_type_are_not_added():
     agent, twin = (with_columns([]) for _ in range(2))
     with pytest.raises(FeaturesError, match=r"float32.* up to 3\.4e\+38"):

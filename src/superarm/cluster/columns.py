@@ -121,12 +121,16 @@ def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
 
 def _held(given: Array, dtype: Any) -> tuple[Array, Array]:
     """Entries as a column of this type holds them, and which of them it can hold. Whole numbers may
-    be wider than those of the column, as text may.
+    be wider than those of the column, as text may; other numbers are rounded.
     """
-    if dtype.kind not in WIDEST:
-        return given, np.ones(given.shape, bool)
-    entries = given.astype(WIDEST[dtype.kind])
-    return entries, (entries < 0) == (given < 0)  # of what does not fit, the sign changes
+    if dtype.kind in WIDEST:
+        entries = given.astype(WIDEST[dtype.kind])
+        return entries, (entries < 0) == (given < 0)  # of what does not fit, the sign changes
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            entries = given.astype(dtype)
+        return entries, ~np.isinf(entries) | np.isinf(given)
+    return given, np.ones(given.shape, bool)
 
 
 def as_where(where: Any, types: Mapping[str, Any]) -> dict[str, Array]:
@@ -155,6 +159,8 @@ def _wanted(name: str, wanted: Any, dtype: Any) -> Array:
             )
     if dtype.kind in WIDEST:
         return _whole(values, WIDEST[dtype.kind])
+    if dtype.kind == "f":
+        return np.array(values, dtype=np.promote_types(dtype, np.float64))
     if dtype.kind in "MmO" or not values:
         return np.array(values, dtype=dtype.kind if dtype.kind in "Mm" else dtype)
     return np.array(values)
@@ -166,6 +172,14 @@ def _whole(values: Iterable[Any], dtype: Any) -> Array:
     numbers = (np.asarray(value).item() for value in values)
     inside = (number for number in numbers if limits.min <= number <= limits.max)
     return np.array([int(number) for number in inside if number % 1 == 0], dtype=dtype)
+
+
+def are_in(wanted: Array, column: Array) -> Array:
+    """(m,) bool: which entries of a column are wanted, if only as it has rounded them."""
+    if column.dtype.kind == "f":
+        rounded, fit = _held(wanted, column.dtype)
+        wanted = rounded[fit]
+    return np.isin(column, wanted)
 
 
 def _is_collection(value: Any) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from superarm.arrays import Array, Features, repeated
 from superarm.arrays.counters import Counter
 from superarm.checks import is_clearly_finite
+from superarm.cluster.columns import are_in
 from superarm.contexts import Concatenated, Outer
 from superarm.contexts.products import InContext, with_side
 from superarm.contracts import Learner, Oracle, Problem
@@ -336,9 +337,9 @@ class Shard:
         if not where and not self.removed:
             return None
         for name, wanted in where.items():
-            found = np.isin(self.columns[name], wanted)
+            found = are_in(wanted, self.columns[name])
             if name in self.more_columns:
-                found = np.append(found, np.isin(self.more_columns[name], wanted))
+                found = np.append(found, are_in(wanted, self.more_columns[name]))
             allowed = allowed & found
         return allowed
 
