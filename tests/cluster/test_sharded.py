@@ -2,9 +2,10 @@ import itertools
 import os
 import signal
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
+import pandas as pd
 import pytest
 from pieces import insist
 
@@ -946,6 +947,81 @@ def test_numbers_beyond_their_type_are_not_added():
     agent.add_items(np.ones((1, 6)), {"c": [np.inf]})
     assert found(agent, np.inf) == [6]
     assert found(agent, 0.1) == [1]
+
+
+TIMES = np.datetime64("2024-01-01", "ns") + np.arange(6)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pd.Timestamp(TIMES[3]),
+        [pd.Timestamp(TIMES[3]), date(3000, 1, 1), pd.NaT],
+        [TIMES[3], np.datetime64(3000, "Y")],
+        pd.Series(TIMES[3:4]),
+        pd.DatetimeIndex(TIMES[3:4]),
+    ],
+)
+def test_times_to_the_nanosecond(wanted):
+    assert found(numbered(TIMES), wanted) == [3]
+    assert found(numbered(np.array(["NaT", *TIMES[1:].astype(str)], "M8[ns]")), wanted) == [3]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pd.Timedelta(3, "ns"),
+        [pd.Timedelta(3, "ns"), timedelta(days=1)],
+        pd.Series(TIMES[3:4] - TIMES[0]),
+        pd.TimedeltaIndex(TIMES[3:4] - TIMES[0]),
+    ],
+)
+def test_durations_to_the_nanosecond(wanted):
+    assert found(numbered(TIMES - TIMES[0]), wanted) == [3]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        datetime(2024, 1, 1, tzinfo=UTC),
+        pd.Timestamp(TIMES[0], tz="UTC"),
+        pd.DatetimeIndex(TIMES[:1], tz="UTC"),
+    ],
+)
+def test_time_zones_are_refused(wanted):
+    agent = numbered(TIMES)
+    with pytest.raises(ParameterError, match=r"'c' holds dates without time zones.* tz"):
+        agent.choose(where={"c": wanted})
+    listed = wanted if isinstance(wanted, pd.DatetimeIndex) else [wanted]
+    with pytest.raises(MaskError, match="'c' holds dates without time zones"):
+        agent.add_items(np.ones((1, 6)), {"c": listed})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [date(2026, 1, 2), datetime(2026, 1, 3)],
+        [np.datetime64("2026-01-02"), pd.Timestamp("2026-01-03")],
+        pd.DatetimeIndex(["2026-01-02", "2026-01-03"]),
+        np.array(["2026-01-02", "2026-01-03"], "M8[s]"),
+    ],
+)
+def test_days_are_added(values):
+    agent = numbered(DAYS[:6])
+    agent.add_items(np.ones((2, 6)), {"c": values})
+    assert found(agent, date(2026, 1, 2)) == [1, 6]
+    assert found(agent, [date(2026, 1, 3), datetime(2026, 1, 2, 12)]) == [2, 7]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[datetime(2026, 1, 2, 12)], np.array(["2026-01-02T12"], "M8[h]"), [timedelta(days=1)]],
+)
+def test_times_that_do_not_fit_are_not_added(values):
+    agent = numbered(DAYS[:6])
+    with pytest.raises(MaskError, match="column 'c'"):
+        agent.add_items(np.ones((1, 6)), {"c": values})
+    assert found(agent, date(2026, 1, 2)) == [1]
 
 
 def test_features_beyond_their_type_are_not_added():

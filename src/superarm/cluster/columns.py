@@ -18,7 +18,7 @@ KINDS = {
     "f": "numbers",
     "U": "text",
     "S": "bytes",
-    "M": "dates",
+    "M": "dates without time zones",
     "m": "durations",
 }
 LEVELS = {"b": 0, "i": 1, "u": 1, "f": 2}
@@ -106,10 +106,12 @@ def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
         raise MaskError(
             f"column {name!r} needs one entry for each of {n} items, got shape {column.shape}"
         )
+    one_by_one = _are_moments(column, dtype)
     above = LEVELS.get(column.dtype.kind, 0) > LEVELS.get(dtype.kind, 0)
-    if dtype.kind != "O" and (above or not _are_like(column.dtype, dtype)):
+    is_like = not above and _are_like(column.dtype, dtype)
+    if dtype.kind != "O" and not one_by_one and not is_like:
         raise MaskError(f"column {name!r} holds {kind_of(dtype)}, got {kind_of(column.dtype)}")
-    entries, fit = _held(column, dtype)
+    entries, fit = _moments(column, dtype) if one_by_one else _held(column, dtype)
     if not fit.all():
         at = fit.argmin()
         raise MaskError(
@@ -117,6 +119,27 @@ def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
             "out, or make the agent with a column of another type"
         )
     return entries
+
+
+def _are_moments(column: Array, dtype: Any) -> bool:
+    """Whether these are objects that a column of dates or durations can have."""
+    are_objects = column.dtype.kind == "O" and dtype.kind in "Mm"
+    return are_objects and all(_may_be_in(value, dtype) for value in column)
+
+
+def _moments(values: Iterable[Any], dtype: Any) -> tuple[Array, Array]:
+    """Dates or durations as a column of this type holds them, and which of them it can hold; one by
+    one, as a unit for all of them may have no room for some.
+    """
+    held = [_held(_moment(value, dtype.kind), dtype) for value in values]
+    entries = np.array([entry for entry, _ in held], dtype=dtype)
+    return entries, np.array([fits for _, fits in held], dtype=bool)
+
+
+def _moment(value: Any, kind: str) -> Array:
+    """A date or a duration as NumPy's, with the nanoseconds of pandas, which NumPy cuts off."""
+    exact = getattr(value, "to_datetime64" if kind == "M" else "to_timedelta64", None)
+    return np.asarray(value if exact is None else exact(), dtype=kind)
 
 
 def _held(given: Array, dtype: Any) -> tuple[Array, Array]:
@@ -130,6 +153,9 @@ def _held(given: Array, dtype: Any) -> tuple[Array, Array]:
         with np.errstate(over="ignore"):
             entries = given.astype(dtype)
         return entries, ~np.isinf(entries) | np.isinf(given)
+    if dtype.kind in "Mm":
+        entries = given.astype(dtype)
+        return entries, (entries.astype(given.dtype) == given) | np.isnat(given)
     return given, np.ones(given.shape, bool)
 
 
@@ -161,8 +187,11 @@ def _wanted(name: str, wanted: Any, dtype: Any) -> Array:
         return _whole(values, WIDEST[dtype.kind])
     if dtype.kind == "f":
         return np.array(values, dtype=np.promote_types(dtype, np.float64))
-    if dtype.kind in "MmO" or not values:
-        return np.array(values, dtype=dtype.kind if dtype.kind in "Mm" else dtype)
+    if dtype.kind in "Mm":
+        moments, fit = _moments(values, dtype)
+        return moments[fit]
+    if dtype.kind == "O" or not values:
+        return np.array(values, dtype=dtype)
     return np.array(values)
 
 
@@ -195,5 +224,6 @@ def _may_be_in(value: Any, dtype: Any) -> bool:
     if dtype.kind == "O":
         return True
     if dtype.kind in "Mm" and isinstance(value, date | timedelta):
-        return isinstance(value, date if dtype.kind == "M" else timedelta)
+        has_zone = getattr(value, "tzinfo", None) is not None
+        return isinstance(value, date if dtype.kind == "M" else timedelta) and not has_zone
     return _are_like(np.asarray(value).dtype, dtype)
