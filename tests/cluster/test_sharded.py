@@ -1054,6 +1054,71 @@ def test_loaded_with_other_columns(tmp_path):
     sharded.Agent.load(path, columns={"text": COLUMNS["text"]}, **few).choose(where={"text": "a"})
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        *COLUMNS.values(),
+        TIMES,
+        TIMES - TIMES[0],
+        np.array(["2026", "NaT", "2027"], "M8[Y]"),
+        np.array([b"at", b"\xff\x00\x01", b""]),
+        np.array([0.1, 0.2, np.inf], np.float16),
+        np.array([7, 2**40, -1], ">i8"),
+    ],
+    ids=lambda column: str(column.dtype),
+)
+def test_all_kinds_of_added_entries_are_saved(tmp_path, column):
+    agent = numbered(column[:3])
+    given = {"features": np.eye(3), "columns": {"c": column[:3]}, "oracle": TopK(1)}
+    for entries in (column[:2], column[1:3]):
+        agent.add_items(np.ones((2, 3)), {"c": entries})
+        agent.save(tmp_path / "agent")
+        agent = sharded.Agent.load(tmp_path / "agent", **given)
+    both = np.concatenate([column[:3], column[:2], column[1:3]])
+    for entry in column[:3]:
+        assert found(agent, entry) == np.flatnonzero(both == entry).tolist()
+
+
+def test_added_truth_values_saved_without_types(tmp_path):
+    column = np.array([True, False, False])
+    agent = numbered(column)
+    agent.add_items(np.eye(3), {"c": column})
+    agent.save(tmp_path / "agent")
+    meta, arrays = files.read(tmp_path / "agent", "sharded agent")
+    del meta["types"]
+    files.write(tmp_path / "agent", "sharded agent", meta | {"booleans": ["c"]}, arrays)
+    given = {"features": np.eye(3), "columns": {"c": column}, "oracle": TopK(1)}
+    assert found(sharded.Agent.load(tmp_path / "agent", **given), True) == [0, 3]
+
+
+@pytest.mark.parametrize("types", [[], {"c": 5}, {"c": "S3"}, {"c": "no type"}, {"c": "O"}])
+def test_types_of_entries_that_were_changed(tmp_path, types):
+    agent = numbered(DAYS[:3])
+    agent.add_items(np.eye(3), {"c": DAYS[:3]})
+    agent.save(tmp_path / "agent")
+    meta, arrays = files.read(tmp_path / "agent", "sharded agent")
+    files.write(tmp_path / "agent", "sharded agent", meta | {"types": types}, arrays)
+    given = {"features": np.eye(3), "columns": {"c": DAYS[:3]}, "oracle": TopK(1)}
+    with pytest.raises((FileError, MaskError), match=r"damaged|do not fit those given"):
+        sharded.Agent.load(tmp_path / "agent", **given)
+
+
+@pytest.mark.parametrize("column", [[1, "a", None], [1j, 2.0, 3.0]])
+def test_what_cannot_be_saved_is_not_added(tmp_path, column):
+    agent = numbered(column)
+    with pytest.raises(MaskError, match=r"column 'c' is of .* no file can hold what is added"):
+        agent.add_items(np.eye(3), {"c": column})
+    agent.save(tmp_path / "agent")
+    given = {"features": np.eye(3), "columns": {"c": column}, "oracle": TopK(1)}
+    assert found(sharded.Agent.load(tmp_path / "agent", **given), column[0]) == [0]
+
+
+@pytest.mark.parametrize("name", [1, None, ("a", "b"), b"c", "a\0b", "\ud800"])
+def test_names_of_columns_are_text(name):
+    with pytest.raises(ParameterError, match="names of columns must be printable text, got"):
+        sharded.Agent(TS, features=ROWS, oracle=TopK(1), columns={name: GROUPS})
+
+
 def test_a_number_that_is_not_finite_is_named_by_its_item(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "PART", 64)
     rows = ROWS.copy()

@@ -25,6 +25,8 @@ LEVELS = {"b": 0, "i": 1, "u": 1, "f": 2}
 """Of numbers: a column holds entries of its own level, and of those below."""
 WIDEST = {"i": np.dtype(np.int64), "u": np.dtype(np.uint64)}
 """What entries of columns of whole numbers are added, saved and asked for in."""
+STORED = {"b": np.uint8, "M": np.int64, "m": np.int64}
+"""As what entries are saved that files of arrays know no types for."""
 
 
 def kind_of(dtype: Any) -> str:
@@ -98,6 +100,12 @@ def added_columns(columns: Any, n: int, types: Mapping[str, Any]) -> dict[str, A
 
 def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
     require_in_order(f"entries of column {name!r}", values, MaskError)
+    is_wide = dtype.kind == "f" and dtype.itemsize > 8
+    if dtype.kind not in KINDS or is_wide:
+        raise MaskError(
+            f"column {name!r} is of {dtype}, and no file can hold what is added to it: make the "
+            "agent with numbers, text, bytes, dates or durations"
+        )
     try:
         column = as_column(values)
     except ValueError as error:
@@ -109,7 +117,7 @@ def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
     one_by_one = _are_moments(column, dtype)
     above = LEVELS.get(column.dtype.kind, 0) > LEVELS.get(dtype.kind, 0)
     is_like = not above and _are_like(column.dtype, dtype)
-    if dtype.kind != "O" and not one_by_one and not is_like:
+    if not one_by_one and not is_like:
         raise MaskError(f"column {name!r} holds {kind_of(dtype)}, got {kind_of(column.dtype)}")
     entries, fit = _moments(column, dtype) if one_by_one else _held(column, dtype)
     if not fit.all():
@@ -227,3 +235,21 @@ def _may_be_in(value: Any, dtype: Any) -> bool:
         has_zone = getattr(value, "tzinfo", None) is not None
         return isinstance(value, date if dtype.kind == "M" else timedelta) and not has_zone
     return _are_like(np.asarray(value).dtype, dtype)
+
+
+# --- in files -------------------------------------------------------------------------------------
+
+
+def packed(column: Array) -> Array:
+    """The entries as numbers or text, for a file; `unpacked` reads them back."""
+    if column.dtype.kind in STORED:
+        return column.astype(STORED[column.dtype.kind])
+    return np.strings.decode(column, "latin-1") if column.dtype.kind == "S" else column
+
+
+def unpacked(array: Array, dtype: str | None) -> Array:
+    """The entries in a file that had this type; None if they have it still."""
+    kind = "" if dtype is None else np.dtype(dtype).kind
+    if kind in STORED:
+        return array.astype(dtype)
+    return np.strings.encode(array, "latin-1") if kind == "S" else array

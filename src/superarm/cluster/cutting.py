@@ -88,6 +88,8 @@ def cut_columns(
         )
     found: list[dict[str, Source]] = [{} for _ in sources]
     for name, given in columns.items():
+        if not (isinstance(name, str) and name.isprintable()):
+            raise ParameterError(f"names of columns must be printable text, got {name!r:.100}")
         tables = _by_shard(name, given, sources) if listed else _whole(name, given, sources)
         for own, table, source in zip(found, tables, sources, strict=True):
             own[name] = Source(table, source.start, source.stop)

@@ -13,7 +13,7 @@ from superarm.agent.saving import belief_in, generator_in, learner_in
 from superarm.arrays import Array
 from superarm.arrays.packed import packed_size
 from superarm.checks import check_features, require_count
-from superarm.cluster.columns import added_columns
+from superarm.cluster.columns import added_columns, packed, unpacked
 from superarm.cluster.heads import Later, problem_of
 from superarm.cluster.users import Known, Scales, Total
 from superarm.contexts import Concatenated, Outer
@@ -148,7 +148,7 @@ def save_agent(agent: "sharded.Agent", path: files.PathLike) -> None:
     }
     columns = agent._added.columns
     for name, values in columns.items():
-        arrays[f"column.{name}"] = values.astype(np.uint8) if values.dtype == bool else values
+        arrays[f"column.{name}"] = packed(values)
     if agent.belief is not None:
         for name, value in agent.belief._asdict().items():
             arrays[f"belief.{name}"] = np.asarray(value)
@@ -159,7 +159,7 @@ def save_agent(agent: "sharded.Agent", path: files.PathLike) -> None:
         "contexts": None if agent._contexts is None else agent._contexts.__name__,
         "context_width": agent._context_width,
         "items": agent.L,
-        "booleans": [name for name, values in columns.items() if values.dtype == bool],
+        "types": {name: values.dtype.str for name, values in columns.items()},
     }
     files.write(path, "sharded agent", meta, arrays)
 
@@ -252,9 +252,8 @@ def _numbers(items: Array, end: int) -> Array:
 
 
 def _columns(meta: Any, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    found = {}
-    for name, values in arrays.items():
-        column = name.removeprefix("column.")
-        if column != name:
-            found[column] = values.astype(bool) if column in meta["booleans"] else values
-    return found
+    """The columns of items that were added."""
+    own = {name.removeprefix("column."): x for name, x in arrays.items() if name[:7] == "column."}
+    booleans = meta.get("booleans", ())  # of files that tell no other types
+    types = meta.get("types", {}) | dict.fromkeys(booleans, "|b1")
+    return {name: unpacked(x, types.get(name)) for name, x in own.items()}
