@@ -641,6 +641,59 @@ def test_bad_settings(options, message):
         sharded.Agent(TS, features=ROWS, oracle=TopK(3), **options)
 
 
+HIDDEN = np.ma.array([1, 2], mask=[False, True])
+HIDDEN_ROW = np.ma.array([1.0, 1e6, 1.0, 1.0], mask=[False, True, False, False])
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda agent: agent.remove_items(HIDDEN), ItemsError),
+        (lambda agent: agent.choose(exclude=HIDDEN), ItemsError),
+        (lambda agent: agent.choose_many(exclude=[[3], HIDDEN]), ItemsError),
+        (lambda agent: agent.choose_many(exclude=np.ma.stack([HIDDEN, HIDDEN])), ItemsError),
+        (lambda agent: agent.choose(where={"whole": HIDDEN}), ParameterError),
+        (lambda agent: agent.choose(where={"whole": HIDDEN[1]}), ParameterError),
+        (lambda agent: agent.choose(where={"whole": [1, HIDDEN[1]]}), ParameterError),
+        (lambda agent: agent.add_items([HIDDEN_ROW], {"whole": [1]}), FeaturesError),
+        (lambda agent: agent.add_items(HIDDEN_ROW[None], {"whole": [1]}), FeaturesError),
+        (lambda agent: agent.add_items(np.ones((2, 4)), {"whole": HIDDEN}), MaskError),
+        (
+            lambda agent: agent.observe(sharded.Choice(HIDDEN, ROWS[1:3]), [1.0, 1.0]),
+            FeaturesError,
+        ),
+    ],
+)
+def test_what_is_masked_is_refused(call, error):
+    agent, twin = (with_columns(["whole"]) for _ in range(2))
+    assert_same_from_now_on(agent, twin)
+    with pytest.raises(error, match="masked"):
+        call(agent)
+    assert_same_from_now_on(agent, twin)
+    np.testing.assert_array_equal(agent.add_items(np.ones((1, 4)), {"whole": [1]}), [L])
+
+
+def test_what_is_masked_in_a_context_is_refused():
+    agent, twin = (
+        sharded.Agent(TS, features=ROWS, oracle=TopK(3), contexts=Outer, seed=0) for _ in range(2)
+    )
+    for one in (agent, twin):
+        one.choose(HIDDEN_ROW.filled(1.0))
+    for contexts in ([HIDDEN_ROW], [np.ones(4), HIDDEN_ROW], np.ma.stack([HIDDEN_ROW])):
+        with pytest.raises(FeaturesError, match="masked"):
+            agent.choose_many(contexts)
+    assert_same_from_now_on(agent, twin, np.ones(4))
+
+
+def test_masks_that_hide_nothing_are_no_matter():
+    agent, twin = (with_columns(["whole"]) for _ in range(2))
+    agent.remove_items(np.ma.array([1, 2]))
+    twin.remove_items([1, 2])
+    chosen = agent.choose(where={"whole": np.ma.array([1, 2])}, exclude=np.ma.array([3]))
+    same = twin.choose(where={"whole": [1, 2]}, exclude=[3])
+    np.testing.assert_array_equal(chosen.items, same.items)
+
+
 # --- columns --------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,14 @@ import numpy as np
 
 from superarm.agent.feedback import shown
 from superarm.arrays import Array
-from superarm.checks import as_numbers, check_features, find_fault, require_count
+from superarm.checks import (
+    as_array,
+    as_numbers,
+    check_features,
+    find_fault,
+    require_count,
+    unmasked,
+)
 from superarm.checks.tables import require_in_order
 from superarm.cluster.columns import added_columns
 from superarm.cluster.heads import Choice, Later
@@ -72,9 +79,11 @@ def require_parts(oracle: Any, L: int) -> None:
 def as_items(items: Sequence[int] | Array, end: int) -> Array:
     """The numbers of items, each below `end`."""
     try:
-        numbers = np.asarray(list(items) if isinstance(items, Set) else items)
+        numbers = as_array(list(items) if isinstance(items, Set) else items)
     except ValueError as error:
-        raise ItemsError(f"items must be a flat list of integers, got {items!r:.100}") from error
+        raise ItemsError(
+            f"items must be a flat list of integers, got {items!r:.100} ({error})"
+        ) from error
     if not numbers.size:
         return np.empty(0, np.int64)
     if numbers.ndim == 1 and numbers.dtype.kind in "iu":
@@ -107,8 +116,7 @@ def as_contexts(contexts: Any, kind: Any, learner: Learner, width: int | None) -
         return None
     if features_stay(learner.model):
         raise FeaturesError(f"{type(learner).__name__} needs contexts=True for contexts")
-    for x in contexts if isinstance(contexts, list | tuple) else [contexts]:
-        require_in_order("features of a context", x, FeaturesError)
+    _require_plain("features of a context", contexts)
     try:
         x = as_numbers(contexts)
     except ValueError as error:
@@ -118,6 +126,16 @@ def as_contexts(contexts: Any, kind: Any, learner: Learner, width: int | None) -
     if width is not None and x.shape[1] != width:
         raise FeaturesError(f"a context has {width} features, got {x.shape[1]}")
     return x
+
+
+def _require_plain(what: str, rows: Any) -> None:
+    """Refuse rows in tables, which go by names, and in masked arrays, whose masks a list loses."""
+    for row in rows if isinstance(rows, list | tuple) else [rows]:
+        require_in_order(what, row, FeaturesError)
+        try:
+            unmasked(row)
+        except ValueError as error:
+            raise FeaturesError(f"{what} must be known ({error})") from error
 
 
 def number_of_calls(n: int | None, *lists: Any) -> int:
@@ -158,7 +176,7 @@ def as_choice(chosen: Any, end: int, d: int) -> Choice:
             f"features; got {chosen!r:.100}"
         )
     try:
-        items = np.asarray(chosen.items)
+        items = as_array(chosen.items)
         rows = as_numbers(chosen.rows)
     except ValueError as error:
         raise FeaturesError(
@@ -196,7 +214,7 @@ def as_later(
     """Items to add, with so many features that this type can hold, and an entry in each of the
     columns.
     """
-    require_in_order("features", features, FeaturesError)
+    _require_plain("features", features)
     rows = check_features(features)
     if rows.ndim != 2 or rows.shape[1] != width:
         raise FeaturesError(f"features must have shape (n, {width}), got {rows.shape}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import as_array, is_whole
+from superarm.checks import as_array, is_whole, unmasked
 from superarm.checks.tables import require_in_order
 from superarm.errors import FeaturesError, MaskError, ParameterError
 
@@ -184,7 +184,10 @@ def as_where(where: Any, types: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def _wanted(name: str, wanted: Any, dtype: Any) -> Array:
-    values = list(wanted) if _is_collection(wanted) else [wanted]
+    try:
+        values = list(unmasked(wanted)) if _is_collection(wanted) else [unmasked(wanted)]
+    except ValueError as error:
+        raise ParameterError(f"column {name!r}: where needs known values ({error})") from error
     for value in values:
         if not _may_be_in(value, dtype):
             raise ParameterError(
@@ -227,7 +230,7 @@ def _is_collection(value: Any) -> bool:
 
 def _may_be_in(value: Any, dtype: Any) -> bool:
     """Whether a column of this type can have this entry."""
-    if _is_collection(value) or isinstance(value, Mapping):
+    if _is_collection(value) or isinstance(value, Mapping) or value is np.ma.masked:
         return False
     if dtype.kind == "O":
         return True
