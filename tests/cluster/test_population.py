@@ -186,6 +186,17 @@ def test_saved_and_loaded(tmp_path, users, learner):
         assert a.tolist() == b.tolist()
 
 
+def test_a_file_that_would_not_load_takes_no_place(tmp_path):
+    population = make()
+    population.observe(["a"], [[1]], [[0.5]])
+    population.save(tmp_path / "population")
+    before = (tmp_path / "population").read_bytes()
+    population._scales = population._scales._replace(spread=np.full(D, np.nan))
+    with pytest.raises(FileError, match="stays as it was"):
+        population.save(tmp_path / "population")
+    assert (tmp_path / "population").read_bytes() == before
+
+
 def test_files_that_are_none(tmp_path):
     population = make()
     population.observe(["a"], [[1]], [[0.5]])

@@ -330,6 +330,17 @@ def test_loaded_is_as_never_stopped(tmp_path, learner, contexts):
         np.testing.assert_array_equal(one.belief.factor, agent.belief.factor)
 
 
+def test_a_file_that_would_not_load_takes_no_place(tmp_path):
+    agent, _ = two_agents()
+    agent.observe(agent.choose(), np.ones(3))
+    agent.save(tmp_path / "agent")
+    before = (tmp_path / "agent").read_bytes()
+    agent.belief = agent.belief._replace(factor=np.nan * agent.belief.factor)
+    with pytest.raises(FileError, match="stays as it was"):
+        agent.save(tmp_path / "agent")
+    assert (tmp_path / "agent").read_bytes() == before
+
+
 def test_saved_before_the_first_decision(tmp_path):
     sharded.Agent(TS, features=parts(), oracle=TopK(3), seed=1).save(tmp_path / "agent")
     loaded = sharded.Agent.load(tmp_path / "agent", features=parts(), oracle=TopK(3), seed="saved")

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -60,13 +59,12 @@ def save_population(population: "Population", path: files.PathLike) -> None:
         "sigma": population.sigma,
         "t": total.t,
     }
-    files.write(path, "population", meta, arrays, partial(_accept, listed, arrays))
 
+    def accept(written: Mapping[str, Any]) -> None:
+        if _known(written, arrays).users != listed:
+            raise ValueError("the users would be others")
 
-def _accept(users: list[Any], arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
-    """Raise if a population that is loaded from these would know other users, or not load."""
-    if _known(meta, arrays).users != users:
-        raise ValueError("the users would be others")
+    files.write(path, "population", meta, arrays, accept)
 
 
 def load_population(make: Any, path: files.PathLike, given: Mapping[str, Any]) -> "Population":
@@ -161,7 +159,11 @@ def save_agent(agent: "sharded.Agent", path: files.PathLike) -> None:
         "items": agent.L,
         "types": {name: values.dtype.str for name, values in columns.items()},
     }
-    files.write(path, "sharded agent", meta, arrays)
+
+    def accept(written: Mapping[str, Any]) -> None:
+        _saved(path, written, arrays, learner)
+
+    files.write(path, "sharded agent", meta, arrays, accept)
 
 
 def load_agent(
