@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -240,3 +243,20 @@ def test_loose_rows_say_of_the_coefficients_what_the_items_said():
     said = loose.data.T @ loose.data / (sigma**2 + tau**2)
     np.testing.assert_allclose(np.eye(D) / lam**2 + said[:-1, :-1], R.T @ R, rtol=1e-10)
     np.testing.assert_allclose(said[:-1, -1], R.T @ z, rtol=1e-10, atol=1e-12)
+
+
+ZEROS = """
+import numpy as np
+from superarm import CombMixTS, GaussianEnvironment, Problem, TopK, episodes
+
+rng = np.random.default_rng(0)
+problem = Problem(np.zeros((500, 3)), TopK(3))
+world = GaussianEnvironment(rng.standard_normal(500), sigma=0.4)
+list(episodes(CombMixTS(), problem, world, rng=rng, n=12))
+"""
+
+
+def test_features_of_zeros_make_lapack_print_nothing():
+    # in a process of its own, as what LAPACK prints may come as late as at its end
+    run = subprocess.run([sys.executable, "-c", ZEROS], capture_output=True, text=True, check=True)
+    assert "DPOTRI" not in run.stdout + run.stderr

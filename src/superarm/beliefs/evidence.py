@@ -302,6 +302,8 @@ def _items_evidence(
 
 def _inverse(A: Array) -> tuple[Array, float]:
     """A⁻¹ and log det A of a symmetric matrix with positive eigenvalues."""
+    if not A.size:  # LAPACK prints that it is illegal
+        return A, 0.0
     scale = np.sqrt(np.diagonal(A))
     units = np.outer(scale, scale)
     factor, failed = dpotrf(A / units, lower=1)
