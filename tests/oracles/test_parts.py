@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ ORACLES = [
     Slate(3, examination=[0.5, 1.0, 0.3]),
     Quota(GROUPS, {0: 2, 1: 3, 2: 0}),
     Quota(GROUPS, total=6, minimum={0: 1}, maximum={1: 2}),
+    Quota(GROUPS, total=6, maximum={1: 2}),
     PartitionMatroid(GROUPS, {0: 2, 1: 1, 2: 4}),
     PartitionMatroid(GROUPS, {0: 2, 1: 1, 2: 4}, bases=False),
     LaminarMatroid(40, sets=NESTED, capacities=[4, 2, 2, 1, 0]),
@@ -76,6 +78,18 @@ def test_parts_that_are_not_runs_in_any_order(oracle):
         parts = [pickle.loads(pickle.dumps(oracle.part(items))) for items in places]
         found = [part.candidates(w[items]) for part, items in zip(parts, places, strict=True)]
         np.testing.assert_array_equal(oracle.merged(found[::-1]), oracle(w))
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: type(oracle).__name__)
+def test_parts_of_which_no_item_is_available(oracle):
+    w = np.full(40, -np.inf)
+    try:
+        whole = oracle(w)
+    except InfeasibleError as error:
+        with pytest.raises(InfeasibleError, match=re.escape(str(error))):
+            by_parts(oracle, w, [20])
+        return
+    np.testing.assert_array_equal(by_parts(oracle, w, [20]), whole)
 
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: type(oracle).__name__)

@@ -220,6 +220,7 @@ class Quota(BaseOracle):
     def _best(self, rows: Array, group: Array) -> Array:
         A = best_by_group(rows, group, self._start, -np.inf)
         if len(self._needed) > self.K:
+            feasible(rows.shape[-1] >= self.K, self)
             missing = as_like(A, self._needed) & (A < 0)
             feasible(not missing.any(), self)
             A = best_of_total(rows, A, self._needed, self.K)
