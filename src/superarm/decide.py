@@ -207,8 +207,9 @@ def _candidates(
     available: Array | None,
 ) -> Iterator[Candidates]:
     """Those of one part of the catalogue after the other."""
-    for start in range(0, Phi.shape[0], PART):
-        rows = slice(start, start + PART)
+    L = Phi.shape[0]
+    for start in range(0, L, PART):
+        rows = slice(start, min(start + PART, L))
         w = weights(Phi[rows])
         if available is not None:
             w = np.where(available[rows], w, -np.inf)

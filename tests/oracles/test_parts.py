@@ -111,6 +111,37 @@ def test_weights_of_a_part_are_checked():
         TopK(2).part(slice(10, 13)).candidates(np.array(["a", "b", "c"]))
 
 
+@pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: type(oracle).__name__)
+@pytest.mark.parametrize("items", [slice(10, 13), slice(None, 3), np.array([3, 5, 39])], ids=str)
+def test_a_part_needs_as_many_weights_as_it_has_items(oracle, items):
+    part = oracle.part(items)
+    for n in (0, 2, 4, 100):
+        with pytest.raises(WeightsError, match=rf"needs 3 weights, .* got shape \({n},\)"):
+            part.candidates(np.ones(n))
+    for shape in ((2, 3), (1, 3)):
+        with pytest.raises(WeightsError, match="one row of weights at a time, got shape"):
+            part.candidates(np.ones(shape))
+    part.candidates(np.ones(3))
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: type(oracle).__name__)
+def test_a_part_may_go_on_to_the_last_item(oracle):
+    w = np.random.default_rng(0).random(40)
+    first = oracle.part(slice(0, 35)).candidates(w[:35])
+    open_slices = [slice(35, None)] if oracle.L is None else [slice(35, None), slice(35, 100)]
+    for items in open_slices:
+        last = oracle.part(items).candidates(w[35:])
+        np.testing.assert_array_equal(oracle.merged([first, last]), oracle(w))
+
+
+@pytest.mark.parametrize("items", [slice(35, None), slice(35, 100), slice(40, None)], ids=str)
+def test_where_an_oracle_knows_its_items_a_part_ends_where_they_do(items):
+    for oracle in ORACLES:
+        if oracle.L is not None:
+            with pytest.raises(WeightsError, match=r"needs [05] weights"):
+                oracle.part(items).candidates(np.ones(6))
+
+
 def test_ties_of_nested_sets_go_to_the_lowest_index():
     """As the greedy algorithm has it, from which the test of independence is independent."""
     inner, outer = range(5, 15), range(20)

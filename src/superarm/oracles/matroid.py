@@ -22,7 +22,7 @@ from superarm.oracles.base import (
     require_whole,
     starts,
 )
-from superarm.oracles.parts import NO_GROUPS, Candidates, Part, joined, named_items
+from superarm.oracles.parts import NO_GROUPS, Candidates, Part, joined, named_items, within
 from superarm.oracles.selection import ByGroup, best_by_group, replace_top
 from superarm.oracles.topk import index_groups, numbers_by_group
 
@@ -75,6 +75,7 @@ class PartitionMatroid(BaseOracle):
 
     def part(self, items: slice | Array) -> Part:
         """What finds the best of each group among some of the items."""
+        items = within(items, self.L)
         return Part(items, self._group[items], ByGroup(self._start, _floor(self.bases)))
 
     def merged(self, parts: Iterable[Candidates]) -> Array:
@@ -219,6 +220,7 @@ class LaminarMatroid(BaseOracle):
 
     def part(self, items: slice | Array) -> Part:
         """What finds the best independent set among some of the items."""
+        items = within(items, self.L)
         nobody = self._family._replace(owner=NO_GROUPS)
         rule = _Nested(nobody, _floor(self.bases), self.K)
         return Part(items, self._family.owner[items], rule)
@@ -341,7 +343,7 @@ class Matroid(BaseOracle):
 
     def part(self, items: slice | Array) -> Part:
         """What finds the best independent set among some of the items."""
-        return Part(items, NO_GROUPS, self._greedy)
+        return Part(within(items, self.L), NO_GROUPS, self._greedy)
 
     def merged(self, parts: Iterable[Candidates]) -> Array:
         """The best set (K,) of all items, from the candidates among each part of them."""
@@ -395,7 +397,7 @@ class _Greedy(NamedTuple):
             refuse_weights(w, first=part.first)
         items = part.items
         if isinstance(items, slice):
-            items = np.arange(items.start, items.start + len(w))
+            items = np.arange(part.first, part.first + len(w))
         return self.places(w, items)
 
     def places(self, w: Array, items: Array) -> Array:

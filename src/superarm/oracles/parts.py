@@ -13,6 +13,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import for_kernels
 from superarm.checks import as_weights
+from superarm.errors import WeightsError
 
 NO_GROUPS = np.empty(0, np.int64)
 
@@ -42,11 +43,22 @@ class Part(NamedTuple):
     @property
     def first(self) -> int:
         """The number of the first item where items are one run, else 0."""
-        return self.items.start if isinstance(self.items, slice) else 0
+        return (self.items.start or 0) if isinstance(self.items, slice) else 0
+
+    @property
+    def size(self) -> int | None:
+        """How many items there are; None for all from the first one on."""
+        if not isinstance(self.items, slice):
+            return len(self.items)
+        if self.items.stop is None:
+            return None
+        return len(range(self.first, self.items.stop))
 
     def candidates(self, w: Array, /) -> Candidates:
         """Those that the best set of all items may hold, from the weights (n,) of the part."""
-        w = for_kernels(as_weights(w))
+        w = for_kernels(as_weights(w, self.size))
+        if w.ndim > 1:
+            raise WeightsError(f"a part takes one row of weights at a time, got shape {w.shape}")
         A = self.rule.best(self, w)
         places = np.sort(A[A >= 0])
         items = self.first + places if isinstance(self.items, slice) else self.items[places]
@@ -62,6 +74,11 @@ class Part(NamedTuple):
 
     def _groups(self, rows: slice | Array) -> Array:
         return self.group[rows] if len(self.group) else self.group
+
+
+def within(items: slice | Array, L: int) -> slice | Array:
+    """Some of L items: a slice of them ends where they do."""
+    return slice(*items.indices(L)) if isinstance(items, slice) else items
 
 
 def joined(parts: Iterable[Candidates]) -> Candidates:

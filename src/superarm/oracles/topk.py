@@ -12,7 +12,7 @@ from superarm.checks import require_count
 from superarm.checks.tables import named
 from superarm.errors import InfeasibleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
-from superarm.oracles.parts import NO_GROUPS, Candidates, Part, joined, named_items
+from superarm.oracles.parts import NO_GROUPS, Candidates, Part, joined, named_items, within
 from superarm.oracles.selection import ByGroup, best_by_group, best_of_total
 
 
@@ -229,6 +229,7 @@ class Quota(BaseOracle):
 
     def part(self, items: slice | Array) -> Part:
         """What finds the best of each group among some of the items."""
+        items = within(items, self.L)
         return Part(items, self._groups.group[items], ByGroup(self._start, -np.inf))
 
     def merged(self, parts: Iterable[Candidates]) -> Array:
