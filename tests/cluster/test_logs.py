@@ -1,6 +1,8 @@
 """Logs in Parquet: what an agent would learn from the same rows in memory."""
 
+import os
 from datetime import date
+from pathlib import Path
 from uuid import UUID
 
 import numpy as np
@@ -477,6 +479,24 @@ def test_a_file_is_read_once(folder, monkeypatch):
     (folder / "link.parquet").symlink_to("day-1.parquet")
     with pytest.raises(DataError, match=r"link.parquet is given twice"):
         learn_from("*.parquet", **given)
+    (folder / "link.parquet").unlink()
+    (folder / "link.parquet").hardlink_to("day-1.parquet")
+    with pytest.raises(DataError, match=r"link.parquet is given twice"):
+        learn_from("*.parquet", **given)
+
+
+def test_files_without_numbers_are_told_apart_by_their_paths(folder, monkeypatch):
+    """As on some file systems, where the number of every file is 0."""
+    real = Path.stat
+
+    def without_number(path, **given):
+        mode, _, *others = real(path, **given)
+        return os.stat_result((mode, 0, *others))
+
+    monkeypatch.setattr(Path, "stat", without_number)
+    assert len(parquet.files_of(folder / "*.parquet")) == 3
+    with pytest.raises(DataError, match=r"day-1.parquet is given twice"):
+        parquet.files_of([folder / "*.parquet", f"{folder}/../{folder.name}/day-1.parquet"])
 
 
 def test_what_names_no_file(folder):

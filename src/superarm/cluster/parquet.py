@@ -114,10 +114,21 @@ def _require_different(files: list[str]) -> None:
     """Refuse a file that is named twice, under whatever names."""
     known = set()
     for path in files:
-        real = Path(path).resolve()
-        if real in known:
+        identity = _identity(Path(path))
+        if identity in known:
             raise DataError(f"the file {path} is given twice: its rows would count twice")
-        known.add(real)
+        known.add(identity)
+
+
+def _identity(path: Path) -> tuple[int, int] | Path:
+    """What a file is under all of its names: its number on its device, if files have numbers there,
+    else its path without links.
+    """
+    try:
+        found = path.stat()
+    except OSError:  # its name will be in the error of opening it
+        return path.resolve()
+    return (found.st_dev, found.st_ino) if found.st_ino else path.resolve()
 
 
 def parts_of(files: Sequence[str], columns: Columns) -> list[Part]:
