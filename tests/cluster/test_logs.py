@@ -464,6 +464,27 @@ def test_a_bad_file_is_named(folder):
         learn_from(f"{folder}/*.parquet", **given)
 
 
+def test_a_page_that_does_not_match_its_checksum_is_refused(tmp_path):
+    """A number that has become another one, which nothing else could show."""
+    path = tmp_path / "log.parquet"
+    columns = {"x": [1.0, 2.0, 3.0], "w": [0.5, 0.25, 0.125]}
+    pq.write_table(
+        pa.table(columns),
+        path,
+        compression="none",
+        use_dictionary=False,
+        write_page_checksum=True,
+    )
+    given = {"features": ["x"], "weight": "w", "learner": CombLinTS(lam=1.0, sigma=1.0)}
+    learn_from(path, **given)
+    two, six = np.array([2.0]).tobytes(), np.array([6.0]).tobytes()
+    whole = path.read_bytes()
+    assert whole.count(two) == 1
+    path.write_bytes(whole.replace(two, six))
+    with pytest.raises(DataError, match=r"row group 0 of .*log.parquet cannot be read: .*damaged"):
+        learn_from(path, **given)
+
+
 def test_a_file_is_read_once(folder, monkeypatch):
     monkeypatch.chdir(folder)
     given = {"features": NAMES, "weight": "w", "learner": CombLinTS()}

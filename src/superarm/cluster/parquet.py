@@ -189,7 +189,9 @@ def batches(part: Part, columns: Columns) -> Iterator[Batch]:
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
     pa = pyarrow()
-    file = pa.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
+    file = pa.parquet.ParquetFile(
+        path, buffer_size=BUFFER, pre_buffer=False, page_checksum_verification=True
+    )
     with file:
         yield file
 
@@ -207,7 +209,7 @@ def _blaming(path: str, group: int | None = None) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         where = path if group is None else f"row group {group} of {path}"
         raise DataError(
-            f"{where} cannot be read: truncated, or not Parquet ({error!s:.300})"
+            f"{where} cannot be read: truncated, damaged or not Parquet ({error!s:.300})"
         ) from error
 
 
