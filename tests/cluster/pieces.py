@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +19,41 @@ def refuse(x):
     if x == 3:
         raise InfeasibleError("no set for 3")
     return x
+
+
+class Unfit(Exception):
+    """An error that cannot be made from what it says."""
+
+    def __init__(self, item, why):
+        super().__init__(f"item {item}: {why}")
+        self.item = item
+
+
+def refuse_in_own_words(x):
+    if x == 3:
+        raise Unfit(x, "no price")
+    return x
+
+
+def refuse_with_a_lock(x):
+    if x == 3:
+        error = Unfit(x, "no price")
+        error.lock = threading.Lock()
+        raise error
+    return x
+
+
+def leave(x):
+    if x == 3:
+        sys.exit(x)
+    return x
+
+
+class Prices:
+    """Something that lives on a node."""
+
+    def of(self, item):
+        raise Unfit(item, "no price")
 
 
 def killed_once(x, path):

@@ -65,6 +65,28 @@ def test_an_error_is_raised_as_it_was(where):
     assert dict(where.map(pieces.square, CALLS)) == {x: x * x for x in range(10)}
 
 
+def test_an_error_with_a_constructor_of_its_own_is_raised_as_it_was(where):
+    with pytest.raises(pieces.Unfit, match=r"^item 3: no price") as caught:
+        dict(where.map(pieces.refuse_in_own_words, CALLS))
+    assert caught.value.item == 3
+    place = where.place(pieces.Prices)
+    with pytest.raises(pieces.Unfit, match=r"^item 4: no price"):
+        where.ask([place], "of", [(4,)])
+
+
+def test_an_error_that_cannot_be_pickled_says_the_same(where):
+    with pytest.raises(RuntimeError, match=r"^Unfit: item 3: no price") as caught:
+        dict(where.map(pieces.refuse_with_a_lock, CALLS))
+    assert "in refuse_with_a_lock" in caught.value.__notes__[-1]
+
+
+def test_an_exit_is_raised_as_it_was(where):
+    with pytest.raises(SystemExit) as caught:
+        dict(where.map(pieces.leave, CALLS))
+    assert caught.value.code == 3
+    assert dict(where.map(pieces.square, CALLS)) == {x: x * x for x in range(10)}
+
+
 def test_a_piece_that_always_kills_its_worker_ends_the_run(where, monkeypatch):
     monkeypatch.setattr(nodes, "RETRIES", 0)
     with pytest.raises(ClusterError, match=r"killed 1 times|gave up on a piece of work"):

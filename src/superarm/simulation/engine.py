@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any, Protocol, Self, TypeAlias
 
 from threadpoolctl import threadpool_limits
@@ -26,6 +26,7 @@ from superarm.checks import is_whole
 from superarm.errors import ClusterError, ParameterError
 from superarm.simulation import nodes
 from superarm.simulation.progress import speaking
+from superarm.simulation.raised import for_another_process
 from superarm.simulation.tasks import Piece, Played, Shared, Tasks, play
 
 FRESH = 1.0
@@ -168,7 +169,9 @@ class Local:
 
 def _piece(home: int, i: int, function: Callable[..., Any], call: Sequence[Any]) -> tuple[int, Any]:
     """The place and the result of a call, for the process that asks for it."""
-    with one_blas_thread(), speaking(for_another=os.getpid() != home, first=i == 0):
+    away = os.getpid() != home
+    sending = for_another_process() if away else nullcontext()
+    with sending, one_blas_thread(), speaking(for_another=away, first=i == 0):
         return i, function(*call)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 
 from superarm.errors import ClusterError, ParameterError
+from superarm.simulation.raised import for_another_process
 from superarm.version import __version__
 
 RETRIES = 5
@@ -42,14 +43,15 @@ def versions(device: str | None = None) -> dict[str, str]:
 @contextmanager
 def naming_the_node() -> Iterator[None]:
     """On a node: errors go back with a note that says where they come from."""
-    try:
-        yield
-    except Exception as error:
-        from ray.util import get_node_ip_address
+    with for_another_process():
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            from ray.util import get_node_ip_address
 
-        where = f"{get_node_ip_address()} ({platform.node()})"
-        error.add_note(f"on node {where} of the Ray cluster, in process {os.getpid()}")
-        raise
+            where = f"{get_node_ip_address()} ({platform.node()})"
+            error.add_note(f"on node {where} of the Ray cluster, in process {os.getpid()}")
+            raise
 
 
 def import_ray() -> Any:
@@ -172,7 +174,8 @@ def fetched(ray: Any, references: Any) -> Any:
         return ray.get(references)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
-        if not isinstance(cause, Exception) or isinstance(cause, ray.exceptions.RayError):
+        raised = isinstance(cause, Exception | SystemExit)
+        if not raised or isinstance(cause, ray.exceptions.RayError):
             raise ClusterError(str(error)) from error
         raise cause from None
     except ray.exceptions.RayError as error:

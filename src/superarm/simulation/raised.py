@@ -1,0 +1,75 @@
+"""Errors of workers on their way to the process that asked.
+
+They travel pickled, and pickle makes an error anew by a call of its class with its `args`. Where
+the constructor wants something else, that call fails, and with it all that the error says is lost.
+"""
+
+import pickle
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def for_another_process() -> Iterator[None]:
+    """Raise errors so that another process gets them as they are, with their notes. One that cannot
+    be pickled becomes a `RuntimeError` which names its class and says the same.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _told(_sent(error)) == _told(error):
+            raise
+        raise _packed(error) from error
+    except SystemExit as error:  # it would end the worker
+        raise _packed(error) from error
+
+
+class _Parcel(Exception):
+    """Holds an error, and becomes it where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        (error,) = self.args
+        kind, args, *attributes = _built_in(type(error)).__reduce__(error)
+        return _made, (kind, args), *attributes
+
+
+def _made(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """An error made by the constructor that its class has from Python."""
+    error = kind.__new__(kind, *args)
+    _built_in(kind).__init__(error, *args)
+    return error
+
+
+def _built_in(kind: type[BaseException]) -> Any:
+    """The class of Python that a class of errors is derived from."""
+    return next(each for each in kind.__mro__ if each.__module__ == "builtins")
+
+
+def _packed(error: BaseException) -> Exception:
+    """What to raise instead of an error that would not arrive."""
+    parcel = _Parcel(error)
+    if type(_sent(parcel)) is type(error):
+        return parcel
+    instead = RuntimeError(f"{type(error).__name__}: {error}")
+    for note in getattr(error, "__notes__", []):
+        instead.add_note(note)
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    instead.add_note(f"it cannot be pickled; a worker raised it at\n{frames}")
+    return instead
+
+
+def _sent(error: Exception) -> Any:
+    """What another process would get; None if nothing."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    try:
+        return pickle.loads(dumps(error))
+    except Exception:
+        return None
+
+
+def _told(error: Any) -> list[str]:
+    """The class of an error, what it says, and its notes."""
+    return traceback.format_exception_only(error)
