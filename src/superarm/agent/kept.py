@@ -27,6 +27,7 @@ from superarm.agent.state import (
 )
 from superarm.agent.trust import refuse_implausible, require_key, signed, verify
 from superarm.arrays import Array
+from superarm.arrays.finite import FLOAT64
 from superarm.checks.tables import Names
 from superarm.contracts import Feedback, Learner, Problem
 from superarm.errors import ParameterError
@@ -174,7 +175,8 @@ class Kept:
         state = self._current()
         model = state.learner.model
         belief = model.learn(state.belief, state.problem, found)
-        if is_single(state.problem.Phi):
+        Phi = state.problem.Phi
+        if getattr(Phi, "dtype", None) is not FLOAT64 and is_single(Phi):
             require_usable(model, belief, np.float32, state.reach)
         self._state = state.believing(belief)
         self._learned = True

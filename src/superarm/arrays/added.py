@@ -63,9 +63,10 @@ def added_rows(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Add
         one = noise
     else:
         each = _one_for_each(noise, w)
-    start = _plain(factor.mT)
-    if is_plain(Phi):
-        return _added(start, Phi, _plain(w), one, each)
+    start = factor.mT
+    if is_plain(start) and is_plain(Phi) and is_plain(w):
+        return _added(start, Phi, w, one, each)
+    start = _plain(start)
     added = Added(start.mT, np.zeros(batch), np.zeros(batch))
     step = rows_per_part(Phi)
     for first in range(0, K, step):
@@ -123,12 +124,14 @@ def _added(start: Array, Phi: Array, w: Array, one: float, each: Array) -> Added
     """The factors, whose transposes are given, with the rows added to them."""
     batch = start.shape[:-2]
     F = np.empty(start.shape)
-    tally = np.empty((2, *batch))
-    entries: Entries = (F, start, Phi, w, one, each, tally)
     n = 1
-    if batch:
+    if not batch:
+        tally = np.empty(2)
+        entries: Entries = (F, start, Phi, w, one, each, tally)
+    else:
         n = math.prod(batch)
-        entries = _end_to_end(n, entries)
+        tally = np.empty((2, *batch))
+        entries = _end_to_end(n, (F, start, Phi, w, one, each, tally))
     done = reflect_rows(*entries, 0)
     while done < n:  # where squares leave the range of float64, or rows are long
         _reflect_by_lapack(*entries, done)

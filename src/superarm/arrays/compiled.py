@@ -116,9 +116,13 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
         ready[parallel] = jitted
         return jitted
 
+    alone: Callable[..., Any] | None = None
+
     def on_one_core(*args: Any) -> Any:
-        jitted = ready.get(False) or prepare(False, args)
-        return jitted(*args)
+        nonlocal alone
+        if alone is None:
+            alone = prepare(False, args)
+        return alone(*args)
 
     def by_rows(*args: Any) -> Any:
         if _ahead.get() == "all":

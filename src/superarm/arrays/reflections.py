@@ -24,7 +24,8 @@ ROWS = 512
 LANES = 8
 """Rows that vector registers hold: those that are missing are filled with zeros."""
 FEW = 2
-"""Rows up to which none are filled: to add up a register would take longer than they do."""
+"""Rows up to which each is rotated into the factor by itself, as most of a register would be
+empty."""
 WIDEST = 255
 """Columns up to which factor and block stay in the second cache; LAPACK is as fast for more."""
 LEAST = 1e-280
@@ -213,8 +214,10 @@ def _fill_with_some(
 @compiled_sums
 def _reflect_block(F: Array, block: Array, rows: int) -> bool:
     """Make F the transposed factor of itself stacked on a block; False where it cannot be."""
+    if rows <= FEW:
+        return _rotate_rows(F, block, rows)
     D = len(F)
-    m = rows if rows <= FEW else -(-rows // LANES) * LANES
+    m = -(-rows // LANES) * LANES
     for j in range(0, D - 1, 2):
         by = _reflections(F, block, m, j)
         if by.b < 0 or by.next_b < 0:
@@ -227,6 +230,34 @@ def _reflect_block(F: Array, block: Array, rows: int) -> bool:
             _reflect_one(F, block, m, j, k, by)
             k += 1
     return D % 2 == 0 or _reflect_last(F, block, m)
+
+
+@compiled_sums
+def _rotate_rows(F: Array, block: Array, rows: int) -> bool:
+    """The same for few rows, by Givens' rotations of one after the other."""
+    D = len(F)
+    x = np.empty(D)
+    for i in range(rows):
+        for j in range(D):
+            x[j] = block[j, i]
+        for j in range(D):
+            if x[j] == 0.0:
+                continue
+            f = F[j, j]
+            square = x[j] * x[j]
+            total = f * f + square
+            if not (square > LEAST and total < LARGEST):
+                return False
+            length = math.sqrt(total)
+            share = 1.0 / length
+            c = share * f
+            s = share * x[j]
+            F[j, j] = length
+            for k in range(j + 1, D):
+                before = F[k, j]
+                F[k, j] = c * before + s * x[k]
+                x[k] = c * x[k] - s * before
+    return True
 
 
 @compiled_sums
