@@ -16,10 +16,8 @@ from superarm.beliefs.tuned import TunedModel
 from superarm.cluster import pieces
 from superarm.cluster.parquet import Columns, Part, Tree
 from superarm.cluster.pieces import Views
-from superarm.contracts import Problem
 from superarm.errors import NumericalError
 from superarm.gaussian import Gaussian
-from superarm.oracles import TopK
 from superarm.simulation.engine import Engine
 from superarm.simulation.progress import Progress, reporting
 
@@ -106,7 +104,7 @@ def _at_best(model: Any, log: Log, here: Clicks) -> Clicks:
 
 def _wanted(model: Any, of: Clicks) -> float:
     """The λ of the largest marginal likelihood of the views."""
-    start = no_clicks(model, len(of.theta))
+    start, _ = pieces.without_catalogue(model, len(of.theta))
     belief = with_clicks(model, start, of)
     found = model.pooled(belief, [belief.data], [float(belief.rows)])
     return float(found.lam)
@@ -160,12 +158,6 @@ def _climbed(model: Any, log: Log, of: Clicks, lam: float) -> Clicks:
                 raise NumericalError("clicks on these features cannot be climbed: rescale them")
         theta, views, best = there, seen, now
     return Clicks(views, theta, of.gram, lam)
-
-
-def no_clicks(model: Any, d: int) -> Any:
-    """The belief before any click, of d features of which no catalogue is known."""
-    start = model.prior(Problem(np.zeros((1, d)), TopK(1)))
-    return start._replace(columns=pieces.no_columns(d)) if hasattr(start, "columns") else start
 
 
 def with_clicks(model: Any, start: Any, of: Clicks) -> Any:

@@ -63,11 +63,7 @@ class Learned:
                 f"{type(self.learner).__name__} knows items, and these are of a catalogue: see "
                 "agent(...).belief"
             )
-        d = len(self.features)
-        problem = Problem(np.zeros((1, d)), TopK(1))
-        start = self.learner.model.prior(problem)
-        if hasattr(start, "columns"):
-            start = start._replace(columns=pieces.no_columns(d))
+        start, problem = pieces.without_catalogue(self.learner.model, len(self.features))
         return self._believed(start, problem, slice(None))
 
     @property

@@ -16,8 +16,9 @@ from superarm.arrays import (
 from superarm.arrays.numpy import log_sigmoid
 from superarm.beliefs.scales import require_squares
 from superarm.cluster.parquet import Batch, Columns, Part, batches
-from superarm.contracts import Reduced
+from superarm.contracts import Problem, Reduced
 from superarm.errors import FeaturesError, NumericalError, WeightsError
+from superarm.oracles import TopK
 
 LEAST = 1e-12
 """The least p(1-p) of a click: a view whose outcome is certain says next to nothing."""
@@ -183,6 +184,15 @@ def no_columns(d: int) -> Array:
     nothing[2] = np.inf
     nothing[3] = -np.inf
     return nothing
+
+
+def without_catalogue(model: Any, d: int) -> tuple[Any, Problem]:
+    """The prior of θ where no catalogue is known, and a problem that stands in for one."""
+    problem = Problem(np.zeros((1, d)), TopK(1))
+    start = model.prior(problem)
+    if hasattr(start, "columns"):
+        start = start._replace(columns=no_columns(d))
+    return start, problem
 
 
 def _require_range(batch: Batch, part: Part) -> None:
