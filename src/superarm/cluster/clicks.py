@@ -166,9 +166,9 @@ def with_clicks(model: Any, start: Any, of: Clicks) -> Any:
     if isinstance(model, LogitModel):
         factor = stacked_rows(start.factor, views.data)
         # Laplace's approximation of the log marginal likelihood
-        likely = views.log_likelihood - float(((of.theta / model.lam) ** 2).sum()) / 2
+        height = _height(_stds(model, views.columns, of.lam), of.theta, views)
         start_det = log_det(start.factor[:-1, :-1])
-        return Gaussian(factor, start_det + likely + factor[-1, -1] ** 2 / 2)
+        return Gaussian(factor, start_det + height + factor[-1, -1] ** 2 / 2)
     known = start._replace(
         data=views.data,
         rows=np.asarray(views.rows),
