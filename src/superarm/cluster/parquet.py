@@ -48,6 +48,9 @@ class Part(NamedTuple):
     group: int
     rows: int
 
+    def __str__(self) -> str:
+        return f"row group {self.group} of {self.path}"
+
 
 class Batch(NamedTuple):
     """Some rows of a log."""
@@ -136,7 +139,7 @@ def parts_of(files: Sequence[str], columns: Columns) -> list[Part]:
     parts = []
     kinds: dict[str | None, str] = {}
     for path in files:
-        with _blaming(path), _opened(path) as file:
+        with _opened(path, where=path) as file:
             kind = _require_columns(path, file.schema_arrow, columns)
             groups = range(file.metadata.num_row_groups)
             parts += [Part(path, g, file.metadata.row_group(g).num_rows) for g in groups]
@@ -177,37 +180,29 @@ def _require_columns(path: str, schema: Any, columns: Columns) -> str | None:
 
 def batches(part: Part, columns: Columns) -> Iterator[Batch]:
     """The rows of a row group, some at a time."""
-    path, group, _ = part
-    with _blaming(path, group), _opened(path) as file:
+    with _opened(part.path, str(part)) as file:
         some = file.iter_batches(
-            batch_size=BATCH, row_groups=[group], columns=columns.all, use_threads=False
+            batch_size=BATCH, row_groups=[part.group], columns=columns.all, use_threads=False
         )
         for table in some:
-            yield _batch(table, columns, f"row group {group} of {path}")
+            yield _batch(table, columns, str(part))
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[Any]:
-    pa = pyarrow()
-    file = pa.parquet.ParquetFile(
-        path, buffer_size=BUFFER, pre_buffer=False, page_checksum_verification=True
-    )
-    with file:
-        yield file
-
-
-@contextmanager
-def _blaming(path: str, group: int | None = None) -> Iterator[None]:
-    """Turn what goes wrong in a file into a `DataError` that names it."""
+def _opened(path: str, where: str) -> Iterator[Any]:
+    """A file; what goes wrong while it is open becomes a `DataError` that says where."""
     pa = pyarrow()
     try:
-        yield
+        file = pa.parquet.ParquetFile(
+            path, buffer_size=BUFFER, pre_buffer=False, page_checksum_verification=True
+        )
+        with file:
+            yield file
     except SuperarmError:
         raise
     except FileNotFoundError as error:
         raise DataError(f"there is no file {path}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        where = path if group is None else f"row group {group} of {path}"
         raise DataError(
             f"{where} cannot be read: truncated, damaged or not Parquet ({error!s:.300})"
         ) from error

@@ -80,8 +80,8 @@ def read_views(part: Part, columns: Columns, theta: Array) -> Views:
         if not within.all():
             outside = w[~within]
             raise WeightsError(
-                f"the logit link needs weights in [0, 1], but column {columns.weight!r} in row "
-                f"group {part.group} of {part.path} has {outside[0]}"
+                f"the logit link needs weights in [0, 1], but column {columns.weight!r} in {part} "
+                f"has {outside[0]}"
             )
         present = nonzero_rows(batch.Phi)
         eta = batch.Phi @ theta
@@ -199,7 +199,7 @@ def _require_range(batch: Batch, part: Part) -> None:
     try:
         require_squares(batch.Phi, batch.w)
     except NumericalError as error:
-        raise NumericalError(f"row group {part.group} of {part.path}: {error}") from error
+        raise NumericalError(f"{part}: {error}") from error
 
 
 def _changed(label: Any) -> FeaturesError:
