@@ -41,6 +41,27 @@ class Columns(NamedTuple):
         return named if self.item is None else [*named, self.item]
 
 
+def require_names(features: Sequence[str], weight: str, item: str | None) -> Columns:
+    """Names of columns, checked."""
+    listed = isinstance(features, Iterable) and not isinstance(features, str | Set | Mapping)
+    names = tuple(features) if listed else ()
+    if not listed or not all(isinstance(name, str) for name in names):
+        raise ParameterError(
+            f"features must be a list of names of columns, in their order, got {features!r:.100}"
+        )
+    if not isinstance(weight, str):
+        raise ParameterError(f"weight must be the name of a column, got {weight!r:.100}")
+    if not isinstance(item, str | None):
+        raise ParameterError(f"item must be the name of a column, got {item!r:.100}")
+    columns = Columns(names, weight, item)
+    if len(set(columns.all)) < len(columns.all):
+        raise ParameterError(
+            f"columns must have different names, but {first_repeated(columns.all)!r} is there "
+            f"twice: {columns.all!r:.200}"
+        )
+    return columns
+
+
 class Part(NamedTuple):
     """A row group of a file."""
 
@@ -75,8 +96,9 @@ def files_of(paths: Any) -> list[str]:
     """The files that a pattern, a path or a list of such names, in the order of their names; as
     absolute paths, which mean the same to every process.
     """
+    is_one = isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable)
     found: list[str] = []
-    for each in _listed(paths):
+    for each in [paths] if is_one else paths:
         if not isinstance(each, str | os.PathLike):
             raise ParameterError(
                 f"paths must be a file, a pattern or a list of them, got {each!r:.100}"
@@ -87,16 +109,6 @@ def files_of(paths: Any) -> list[str]:
     files = [str(Path(each).absolute()) for each in found]
     _require_different(files)
     return files
-
-
-def _listed(paths: Any) -> list[Any]:
-    if isinstance(paths, str | os.PathLike):
-        return [paths]
-    if not isinstance(paths, Iterable):
-        raise ParameterError(
-            f"paths must be a file, a pattern or a list of them, got {paths!r:.100}"
-        )
-    return list(paths)
 
 
 def _matches(text: str) -> list[str]:
@@ -312,24 +324,3 @@ class Tree:
         for node in left[1:]:
             whole = self._merge(whole, self._waiting[node])
         return whole
-
-
-def require_names(features: Sequence[str], weight: str, item: str | None) -> Columns:
-    """Names of columns, checked."""
-    listed = isinstance(features, Iterable) and not isinstance(features, str | Set | Mapping)
-    names = tuple(features) if listed else ()
-    if not listed or not all(isinstance(name, str) for name in names):
-        raise ParameterError(
-            f"features must be a list of names of columns, in their order, got {features!r:.100}"
-        )
-    if not isinstance(weight, str):
-        raise ParameterError(f"weight must be the name of a column, got {weight!r:.100}")
-    if not isinstance(item, str | None):
-        raise ParameterError(f"item must be the name of a column, got {item!r:.100}")
-    named = [*names, weight, *([] if item is None else [item])]
-    if len(set(named)) < len(named):
-        raise ParameterError(
-            f"columns must have different names, but {first_repeated(named)!r} is there twice: "
-            f"{named!r:.200}"
-        )
-    return Columns(names, weight, item)
