@@ -3,7 +3,6 @@ Gaussian observation of them, and each step reads the whole log.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +13,10 @@ from superarm.beliefs.columns import LEVEL, prior_stds
 from superarm.beliefs.logit import ENOUGH, LogitModel, TunedLogitModel
 from superarm.beliefs.tuned import TunedModel
 from superarm.cluster import pieces
-from superarm.cluster.parquet import Columns, Part, Tree
 from superarm.cluster.pieces import Views
+from superarm.cluster.reading import Log
 from superarm.errors import NumericalError
 from superarm.gaussian import Gaussian
-from superarm.simulation.engine import Engine
-from superarm.simulation.progress import Progress, reporting
 
 STEPS = 50
 """Newton's steps at most."""
@@ -30,26 +27,6 @@ ROUNDS = 6
 NEAR = 0.01
 """The relative step of λ that is not worth another search for θ; and the loss of log marginal
 likelihood that is none."""
-
-
-class Log(NamedTuple):
-    """The row groups of a log, and who reads them."""
-
-    parts: list[Part]
-    columns: Columns
-    readers: Engine
-    progress: Progress
-
-    def read(self, read: Callable[..., Any], merge: Callable[..., Any], *more: Any) -> Any:
-        """What `read(part, columns, *more)` makes of all parts, merged."""
-        tree = Tree(merge)
-        total = sum(part.rows for part in self.parts)
-        calls = [(part, self.columns, *more) for part in self.parts]
-        with reporting(self.progress, total) as report:
-            for i, piece in self.readers.map(read, calls):
-                tree.put(i, piece)
-                report(self.parts[i].rows)
-        return tree.merged()
 
 
 class Clicks(NamedTuple):

@@ -17,9 +17,10 @@ from superarm.beliefs.changes import moved
 from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
 from superarm.checks.tables import Names, columns_of
 from superarm.cluster import pieces
-from superarm.cluster.clicks import Clicks, Log, newton, with_clicks
+from superarm.cluster.clicks import Clicks, newton, with_clicks
 from superarm.cluster.parquet import files_of, parts_of, require_names
 from superarm.cluster.pieces import Items, Rows
+from superarm.cluster.reading import Log
 from superarm.contracts import Feedback, Learner, Problem, require_learner
 from superarm.errors import (
     DataError,

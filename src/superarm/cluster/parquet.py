@@ -1,9 +1,4 @@
-"""Parquet files a row group at a time: each becomes a few numbers, whoever reads it.
-
-A piece of a log is a pure function of its file, row group and columns, and pieces are merged in an
-order that does not depend on who is done first. So results are the same to the bit on one core, on
-many, and on a cluster.
-"""
+"""Parquet files: their row groups, and the rows of each, checked."""
 
 import glob
 import os
@@ -290,37 +285,3 @@ def _require_all(column: Any, name: str, where: str) -> None:
             f"column {name!r} in {where} has {column.null_count} nulls: fill them, or leave the "
             "rows out"
         )
-
-
-class Tree:
-    """Merges pieces in pairs, pairs in pairs and so on, as their places say and not as they come.
-
-    >>> tree = Tree(lambda a, b: f"({a}{b})")
-    >>> for i in (3, 0, 4, 1, 2):
-    ...     tree.put(i, "abcde"[i])
-    >>> tree.merged()
-    '(((ab)(cd))e)'
-    """
-
-    def __init__(self, merge: Any) -> None:
-        self._merge = merge
-        self._waiting: dict[tuple[int, int], Any] = {}
-
-    def put(self, place: int, piece: Any) -> None:
-        """Take one piece, and merge what has become complete."""
-        level = 0
-        while (level, place ^ 1) in self._waiting:
-            other = self._waiting.pop((level, place ^ 1))
-            pair = (piece, other) if place % 2 == 0 else (other, piece)
-            piece = self._merge(*pair)
-            place //= 2
-            level += 1
-        self._waiting[level, place] = piece
-
-    def merged(self) -> Any:
-        """All pieces, once the last has come: what is left over goes behind what comes before."""
-        left = sorted(self._waiting, key=lambda node: node[1] << node[0])
-        whole = self._waiting[left[0]]
-        for node in left[1:]:
-            whole = self._merge(whole, self._waiting[node])
-        return whole

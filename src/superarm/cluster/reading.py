@@ -1,0 +1,67 @@
+"""A log, read a row group at a time: each becomes a few numbers, whoever reads it.
+
+A piece of a log is a pure function of its file, row group and columns, and pieces are merged in an
+order that does not depend on who is done first. So results are the same to the bit on one core, on
+many, and on a cluster.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from superarm.cluster.parquet import Columns, Part
+from superarm.simulation.engine import Engine
+from superarm.simulation.progress import Progress, reporting
+
+
+class Log(NamedTuple):
+    """The row groups of a log, and who reads them."""
+
+    parts: list[Part]
+    columns: Columns
+    readers: Engine
+    progress: Progress
+
+    def read(self, read: Callable[..., Any], merge: Callable[..., Any], *more: Any) -> Any:
+        """What `read(part, columns, *more)` makes of all parts, merged."""
+        tree = Tree(merge)
+        total = sum(part.rows for part in self.parts)
+        calls = [(part, self.columns, *more) for part in self.parts]
+        with reporting(self.progress, total) as report:
+            for i, piece in self.readers.map(read, calls):
+                tree.put(i, piece)
+                report(self.parts[i].rows)
+        return tree.merged()
+
+
+class Tree:
+    """Merges pieces in pairs, pairs in pairs and so on, as their places say and not as they come.
+
+    >>> tree = Tree(lambda a, b: f"({a}{b})")
+    >>> for i in (3, 0, 4, 1, 2):
+    ...     tree.put(i, "abcde"[i])
+    >>> tree.merged()
+    '(((ab)(cd))e)'
+    """
+
+    def __init__(self, merge: Any) -> None:
+        self._merge = merge
+        self._waiting: dict[tuple[int, int], Any] = {}
+
+    def put(self, place: int, piece: Any) -> None:
+        """Take one piece, and merge what has become complete."""
+        level = 0
+        while (level, place ^ 1) in self._waiting:
+            other = self._waiting.pop((level, place ^ 1))
+            pair = (piece, other) if place % 2 == 0 else (other, piece)
+            piece = self._merge(*pair)
+            place //= 2
+            level += 1
+        self._waiting[level, place] = piece
+
+    def merged(self) -> Any:
+        """All pieces, once the last has come: what is left over goes behind what comes before."""
+        left = sorted(self._waiting, key=lambda node: node[1] << node[0])
+        whole = self._waiting[left[0]]
+        for node in left[1:]:
+            whole = self._merge(whole, self._waiting[node])
+        return whole
