@@ -6,6 +6,7 @@ many, and on a cluster.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 from superarm.cluster.parquet import Columns, Part
@@ -61,7 +62,4 @@ class Tree:
     def merged(self) -> Any:
         """All pieces, once the last has come: what is left over goes behind what comes before."""
         left = sorted(self._waiting, key=lambda node: node[1] << node[0])
-        whole = self._waiting[left[0]]
-        for node in left[1:]:
-            whole = self._merge(whole, self._waiting[node])
-        return whole
+        return reduce(self._merge, [self._waiting[node] for node in left])
