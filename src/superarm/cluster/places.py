@@ -110,6 +110,10 @@ class Places:
         """What a method of some of the things returns, each for its own call."""
         return self._asked("ask", method, calls)
 
+    def ask_all(self, method: str, *call: Any) -> list[Any]:
+        """What a method of each thing returns for the same call."""
+        return list(self.ask(method, dict.fromkeys(range(len(self)), call)).values())
+
     def change(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
         """What a method returns that changes things; then it is time for their states to tell. If
         this raises, none has changed, and states must stay as they were.

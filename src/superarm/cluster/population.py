@@ -336,10 +336,8 @@ class Population:
     def _fitted(self) -> Scales:
         """The scales of the largest marginal likelihood of all users together."""
         model: Any = self.learner.model
-        every = dict.fromkeys(range(len(self._shards)), ())
-        keys, data, rows = map(
-            np.concatenate, zip(*self._shards.ask("sample", every).values(), strict=True)
-        )
+        samples = self._shards.ask_all("sample")
+        keys, data, rows = map(np.concatenate, zip(*samples, strict=True))
         lowest = np.argsort(keys, kind="stable")[:FITTED]  # the same users in any shards
         start = model.prior(self.problem)
         pool = start._replace(data=self._all.data, rows=np.asarray(self._all.rows))
@@ -371,8 +369,7 @@ class Population:
 
     def _known(self) -> list[Known]:
         """What is known of the users of each shard."""
-        every = dict.fromkeys(range(len(self._shards)), ())
-        return list(self._shards.ask("known", every).values())
+        return self._shards.ask_all("known")
 
     def _state(self, i: int) -> tuple[Any, list[Seen]]:
         """What a shard is made from that was killed."""

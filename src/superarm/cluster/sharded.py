@@ -114,10 +114,10 @@ class Agent:
         self._shards = Places(cluster, Shard, made, self._state)
         self._open = True
         try:
-            checked = self._shards.ask("check", dict.fromkeys(range(len(sources)), ()))
+            checked = self._shards.ask_all("check")
             self._width = checked[0].width
             self._dtype = checked[0].dtype
-            self._types = joint_types(one.types for one in checked.values())
+            self._types = joint_types(one.types for one in checked)
             self._added = Later(np.empty((0, self._width)), {})
             self._known = np.arange(0, self.L, max(1, self.L // SAMPLE))  # of the belief
             (self._held,) = self._fetched([self._known])
@@ -225,10 +225,8 @@ class Agent:
         if len(seeds) == 1 and defines_both(learner, "weights", "row_weights"):
             by_rows = learner.row_weights(self.belief, Counter(seeds[0]))
         question = Question(learner, belief, seeds, x, where, excluded, by_rows)
-        shared = self._shards.share(question)
-        every = range(len(self._shards))
-        answers = self._shards.ask("candidates", dict.fromkeys(every, (shared,)))
-        return list(zip(*answers.values(), strict=True))
+        answers = self._shards.ask_all("candidates", self._shards.share(question))
+        return list(zip(*answers, strict=True))
 
     def _winners(self, sets: Sequence[Array], answers: list[tuple[Found, ...]]) -> list[Array]:
         """The rows of the items in each set, from the answers if they are there."""
