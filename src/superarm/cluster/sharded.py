@@ -36,15 +36,12 @@ from superarm.contexts import Concatenated, Outer
 from superarm.contracts import Learner, Problem, defines_both
 from superarm.errors import ClusterError, DecisionError, FeaturesError, ParameterError
 from superarm.files import PathLike
-from superarm.oracles import TopK
 from superarm.oracles.base import BaseOracle
 
 __all__ = ["Agent", "Choice"]
 
 SAMPLE = 1024
 """Items whose features say how large features are, where a learner finds its own scales."""
-LIKE = TopK(1)
-"""Stands for the oracle in a shard: learners ask only what kind it is."""
 NOBODY = np.empty(0, np.int64)
 
 
@@ -110,7 +107,7 @@ class Agent:
         made = []
         for i, source in enumerate(sources):
             part = heads.part_of(oracle, self._starts[i : i + 2], NOBODY)
-            made.append((source, by_shard[i], int(self._starts[i]), part, LIKE, contexts))
+            made.append((source, by_shard[i], int(self._starts[i]), part, contexts))
         self._shards = Places(cluster, Shard, made, self._state)
         self._open = True
         try:

@@ -18,11 +18,14 @@ from superarm.checks import is_clearly_finite
 from superarm.cluster.columns import are_in
 from superarm.contexts import Concatenated, Outer
 from superarm.contexts.products import InContext, with_side
-from superarm.contracts import Learner, Oracle, Problem
+from superarm.contracts import Learner, Problem
 from superarm.decide import PART
 from superarm.errors import FileError
+from superarm.oracles import TopK
 from superarm.oracles.parts import Candidates, Part, joined
 
+LIKE = TopK(1)
+"""Stands for the oracle in a shard: learners ask only what kind it is."""
 NOWHERE = np.empty(0, np.int64)
 NUMBERS = 2**21
 """Numbers to hold at a time for the decisions that share a pass."""
@@ -129,14 +132,12 @@ class Shard:
         columns: Mapping[str, Source],
         first: int,
         part: Part,
-        oracle: Oracle,
         contexts: type[Outer | Concatenated] | None,
     ) -> None:
         self.source = source
         self.column_sources = columns
         self.first = first
         self.part = part
-        self.oracle = oracle
         self.contexts = contexts
         self.removed = False  # whether any item was
         self.more = np.empty((0, 0))  # rows of items that were added
@@ -301,7 +302,7 @@ class Shard:
         items = numbers.start if isinstance(numbers, slice) else numbers
         counters = [Counter(seed, items) for seed in asked.seeds]
         if len(counters) == 1:
-            problem = Problem(Phi, self.oracle)
+            problem = Problem(Phi, LIKE)
             return asked.learner.weights(belief, problem, counters[0])[None]
         n = len(counters)
         each = type(belief)(*(repeated(np.asarray(field), n) for field in belief))
@@ -309,7 +310,7 @@ class Shard:
             Phi = repeated(Phi, n)
         elif Phi.left.ndim == 2:
             Phi = with_side(Phi, repeated(Phi.left, n))
-        return asked.learner.weights(each, Problem(Phi, self.oracle), counters)
+        return asked.learner.weights(each, Problem(Phi, LIKE), counters)
 
     def _in_contexts(self, held: Array, x: Array | None) -> Any:
         """The features of these items in one context, or in n of them."""
