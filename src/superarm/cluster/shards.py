@@ -139,9 +139,13 @@ class Shard:
         self.first = first
         self.part = part
         self.contexts = contexts
-        self.removed = False  # whether any item was
+        self._forget()
+
+    def _forget(self) -> None:
+        """Know no more than the files say."""
+        self.available: Array | None = None  # (m,) bool: False for items that were removed, if any
         self.more = np.empty((0, 0))  # rows of items that were added
-        self.numbers = np.empty(0, np.int64)  # theirs
+        self.numbers = NOWHERE  # theirs
         self.more_columns: dict[str, Array] = {}
         self.fields: dict[str, Array] = {}
 
@@ -178,11 +182,6 @@ class Shard:
             found[name] = column
         return found
 
-    @cached_property
-    def available(self) -> Array:
-        """(m,) bool: False for items that were removed."""
-        return np.ones(self.size, bool)
-
     @property
     def size(self) -> int:
         """How many items there are, with those that were removed."""
@@ -209,12 +208,7 @@ class Shard:
 
     def restore(self, state: State) -> None:
         """Be as in the state."""
-        self.more = np.empty((0, self.rows.shape[1]), self.rows.dtype)
-        self.numbers = np.empty(0, np.int64)
-        self.more_columns = {}
-        self.fields = {}
-        self.available = np.ones(len(self.rows), bool)
-        self.removed = False
+        self._forget()
         self.extend(state.added)
         self.remove(state.removed)
         self.learn(state.fields)
@@ -222,7 +216,8 @@ class Shard:
     def extend(self, added: Added) -> None:
         """Hold more items."""
         m = len(added.rows)
-        self.available = np.concatenate([self.available, np.ones(m, bool)])
+        if self.available is not None:
+            self.available = np.append(self.available, np.ones(m, bool))
         rows = added.rows.astype(self.rows.dtype)
         self.more = np.concatenate([self.more.reshape(-1, rows.shape[1]), rows], dtype=rows.dtype)
         self.numbers = np.concatenate([self.numbers, added.items])
@@ -236,8 +231,11 @@ class Shard:
 
     def remove(self, items: Array) -> None:
         """Choose these no more."""
+        if not len(items):
+            return
+        if self.available is None:
+            self.available = np.ones(self.size, bool)
         self.available[self.places(items)] = False
-        self.removed = self.removed or len(items) > 0
 
     def learn(self, fields: Fields) -> None:
         """Believe this of some items; of others nothing was observed."""
@@ -335,13 +333,11 @@ class Shard:
     def _allowed(self, where: Mapping[str, Array]) -> Array | None:
         """(m,) bool: the items that may be chosen; None if all of them."""
         allowed = self.available
-        if not where and not self.removed:
-            return None
         for name, wanted in where.items():
             found = are_in(wanted, self.columns[name])
             if name in self.more_columns:
                 found = np.append(found, are_in(wanted, self.more_columns[name]))
-            allowed = allowed & found
+            allowed = found if allowed is None else allowed & found
         return allowed
 
 
