@@ -32,7 +32,8 @@ def save_population(population: "Population", path: files.PathLike) -> None:
     learner: Any = population.learner
     if type(learner).__name__ not in learners.__all__:
         raise ParameterError(f"{type(learner).__name__} is not a learner of superarm's own")
-    lam = population.lam
+    population._choose_scales()
+    scales = population._scales
     known = population._known()
     total = population._all
     listed = [user for each in known for user in each.users]
@@ -43,7 +44,7 @@ def save_population(population: "Population", path: files.PathLike) -> None:
         "rows": np.concatenate([each.rows for each in known]),
         "t": np.concatenate([each.t for each in known]),
         "all.data": total.data,
-        "all.spread": population._scales.spread,
+        "all.spread": scales.spread,
         **{f"users.{name}": array for name, array in users.items()},
     }
     if not population.catalogue.numbered:
@@ -55,8 +56,8 @@ def save_population(population: "Population", path: files.PathLike) -> None:
         "worth": population.worth,
         "users": total.users,
         "rows": total.rows,
-        "lam": lam,
-        "sigma": population.sigma,
+        "lam": scales.lam,
+        "sigma": scales.sigma,
         "t": total.t,
     }
 
