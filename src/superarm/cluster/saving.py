@@ -93,8 +93,7 @@ def _known(meta: Any, arrays: Any) -> Known:
     """What a file knows of users, checked."""
     n = int(meta["users"])
     d = arrays["features"].shape[1]
-    own = {name.removeprefix("users."): x for name, x in arrays.items() if name[:6] == "users."}
-    users = list(ids.unpacked(own, n)) if n else []
+    users = list(ids.unpacked(_named("users.", arrays), n)) if n else []
     expected = {
         "data": (n, packed_size(d + 1)),
         "rows": (n,),
@@ -256,7 +255,12 @@ def _numbers(items: Array, end: int) -> Array:
 
 def _columns(meta: Any, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The columns of items that were added."""
-    own = {name.removeprefix("column."): x for name, x in arrays.items() if name[:7] == "column."}
     booleans = meta.get("booleans", ())  # of files that tell no other types
     types = meta.get("types", {}) | dict.fromkeys(booleans, "|b1")
-    return {name: unpacked(x, types.get(name)) for name, x in own.items()}
+    columns = _named("column.", arrays)
+    return {name: unpacked(x, types.get(name)) for name, x in columns.items()}
+
+
+def _named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin like this, by what follows."""
+    return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
