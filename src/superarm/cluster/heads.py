@@ -53,12 +53,17 @@ def problem_of(held: Array, oracle: BaseOracle, contexts: Any, width: int | None
     return Problem(contexts(held)(np.ones(width)), oracle)
 
 
+def places_of(A: Array, items: Array) -> Array:
+    """Where the items A are among these, which hold all of them; -1 for -1."""
+    order = np.append(np.argsort(items), -1)
+    places: Array = order[np.searchsorted(items, A, sorter=order[:-1])]
+    return np.where(A < 0, -1, places)
+
+
 def rows_at(A: Array, items: Array, rows: Array) -> Array:
     """The rows of the items A among those of others; zeros for -1."""
-    order = np.argsort(items)
-    places = np.append(order, len(items))[np.searchsorted(items, A, sorter=order)]
     with_padding = np.vstack([rows, np.zeros((1, rows.shape[1]))])
-    found: Array = with_padding[np.where(A < 0, len(items), places)]
+    found: Array = with_padding[places_of(A, items)]
     return found
 
 

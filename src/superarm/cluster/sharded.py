@@ -307,9 +307,7 @@ class Agent:
             (rows,) = self._fetched([new])
             held = np.concatenate([held, rows])
             belief = appended(model, belief, self._problem(self._held), self._problem(held))
-        order = np.argsort(known)
-        places = order[np.searchsorted(known, items, sorter=order)]
-        return About(belief, known, held, places)
+        return About(belief, known, held, heads.places_of(items, known))
 
     def _tell(self, before: About, belief: Any) -> None:
         """Send what is believed of items from now on to their shards, as far as it has changed."""
