@@ -235,17 +235,22 @@ class Agent:
         """The rows of the items in each set; zeros for -1."""
         wanted = np.unique(np.concatenate(sets))
         wanted = wanted[wanted >= 0]
-        owner = self._owners(wanted)
-        of_shard = {i: (wanted[owner == i],) for i in np.unique(owner).tolist()}
+        dealt = self._dealt(wanted)
+        taken = self._shards.ask("taken", {i: (wanted[mine],) for i, mine in dealt.items()})
         found = np.empty((len(wanted), self._width))
-        for i, rows in self._shards.ask("taken", of_shard).items():
-            found[owner == i] = rows
+        for i, mine in dealt.items():
+            found[mine] = taken[i]
         return [heads.rows_at(A, wanted, found) for A in sets]
 
     def _owners(self, items: Array) -> Array:
         """The shard that holds each item; those that are added go to one after the other."""
         of_files = np.searchsorted(self._starts, items, side="right") - 1
         return np.where(items < self.L, of_files, (items - self.L) % (len(self._starts) - 1))
+
+    def _dealt(self, items: Array) -> dict[int, Array]:
+        """Where the items of each shard are in the list."""
+        owner = self._owners(items)
+        return {i: np.flatnonzero(owner == i) for i in np.unique(owner).tolist()}
 
     def _in_context(self, rows: Array, x: Array | None) -> Array:
         if x is None or self._contexts is None:
@@ -312,16 +317,15 @@ class Agent:
     def _tell(self, before: About, belief: Any) -> None:
         """Send what is believed of items from now on to their shards, as far as it has changed."""
         known = before.known
-        changed = np.zeros(len(known), bool)
+        differs = np.zeros(len(known), bool)
         model = self.learner.model
         for name in model.per_item:
-            differs = getattr(belief, name) != getattr(before.belief, name)
-            changed |= differs.reshape(-1, len(changed)).any(0)
-        owner = self._owners(known)
-        shards = np.unique(owner[changed]).tolist()
-        learn = {
-            i: (heads.fields_of(model, belief, known, changed & (owner == i)),) for i in shards
-        }
+            unequal = getattr(belief, name) != getattr(before.belief, name)
+            differs |= unequal.reshape(-1, len(known)).any(0)
+        changed = np.flatnonzero(differs)
+        learn = {}
+        for i, mine in self._dealt(known[changed]).items():
+            learn[i] = (heads.fields_of(model, belief, known, changed[mine]),)
         self._shards.change("learn", learn)
 
     # --- changes of the catalogue -------------------------------------------------------------
@@ -350,8 +354,7 @@ class Agent:
         end = self._next + len(new.rows)
         calls.require_parts(oracle or self.oracle, end)
         numbers = np.arange(self._next, end)
-        owner = self._owners(numbers)
-        every = range(len(self._shards)) if oracle else np.unique(owner).tolist()
+        every = range(len(self._shards)) if oracle else self._dealt(numbers)
         oracle = oracle or self.oracle
         extend = {i: (self._of_shard(i, numbers, new, oracle),) for i in every}
         added = self._added.and_then(new)
@@ -366,8 +369,7 @@ class Agent:
         """Choose these no more; what was learned from them stays."""
         self._require_open()
         numbers = calls.as_items(items, self._next)
-        owner = self._owners(numbers)
-        remove = {i: (numbers[owner == i],) for i in np.unique(owner).tolist()}
+        remove = {i: (numbers[mine],) for i, mine in self._dealt(numbers).items()}
         removed = np.append(self._removed, numbers)
         self._shards.change("remove", remove)
         self._removed = removed
