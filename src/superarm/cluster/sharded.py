@@ -204,10 +204,9 @@ class Agent:
         except BaseException:  # a call that raises changes nothing
             self.belief, self._context_width, self._rng.bit_generator.state = before
             raise
-        return [
-            Choice(A, self._in_context(held, None if x is None else x[i]))
-            for i, (A, held) in enumerate(zip(sets, rows, strict=True))
-        ]
+        each_x = [None] * n if x is None else x
+        triples = zip(sets, rows, each_x, strict=True)
+        return [Choice(A, self._in_context(held, own_x)) for A, held, own_x in triples]
 
     def _answers(
         self, x: Array | None, where: Mapping[str, Any], excluded: list[Array]
@@ -352,14 +351,14 @@ class Agent:
         self._require_open()
         new = calls.as_later(features, columns, self._width, self._dtype, self._types)
         end = self._next + len(new.rows)
-        calls.require_parts(oracle or self.oracle, end)
+        from_now_on = oracle or self.oracle
+        calls.require_parts(from_now_on, end)
         numbers = np.arange(self._next, end)
-        every = range(len(self._shards)) if oracle else self._dealt(numbers)
-        oracle = oracle or self.oracle
-        extend = {i: (self._of_shard(i, numbers, new, oracle),) for i in every}
+        told = range(len(self._shards)) if oracle else self._dealt(numbers)
+        extend = {i: (self._of_shard(i, numbers, new, from_now_on),) for i in told}
         added = self._added.and_then(new)
         self._shards.change("extend", extend)
-        self.oracle = oracle
+        self.oracle = from_now_on
         self._next = end
         self._added = added
         return numbers
