@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from superarm import gaussian
 from superarm.agent import Agent
 from superarm.arrays import Array, stacked_rows, take_rows
 from superarm.beliefs.changes import moved
@@ -301,8 +302,7 @@ def _ordered(of: Any, order: Any) -> Any:
     """Rows or views with their features in another order."""
     if order == slice(None):
         return of
-    D = len(of.data)
-    data = stacked_rows(np.zeros((D, D)), of.data[:, [*order, D - 1]])
+    data = stacked_rows(gaussian.no_rows(len(order)), of.data[:, [*order, -1]])
     return of._replace(data=data, columns=of.columns[:, order])
 
 

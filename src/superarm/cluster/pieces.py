@@ -58,8 +58,8 @@ class Items(NamedTuple):
 
 def read_rows(part: Part, columns: Columns) -> Rows:
     """A row group for a linear model."""
-    D = len(columns.features) + 1
-    whole = Rows(np.zeros((D, D)), no_columns(D - 1), 0.0)
+    d = len(columns.features)
+    whole = Rows(gaussian.no_rows(d), no_columns(d), 0.0)
     for batch in batches(part, columns):
         _require_range(batch, part)
         present = nonzero_rows(batch.Phi)
@@ -71,8 +71,8 @@ def read_rows(part: Part, columns: Columns) -> Rows:
 
 def read_views(part: Part, columns: Columns, theta: Array) -> Views:
     """A row group for a model of log-odds, around θ."""
-    D = len(columns.features) + 1
-    whole = Views(np.zeros((D, D)), no_columns(D - 1), 0.0, 0.0, 0.0, 0.0)
+    d = len(columns.features)
+    whole = Views(gaussian.no_rows(d), no_columns(d), 0.0, 0.0, 0.0, 0.0)
     for batch in batches(part, columns):
         _require_range(batch, part)
         w = batch.w

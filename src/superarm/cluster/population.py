@@ -49,10 +49,10 @@ from superarm.cluster.users import (
     Known,
     Scales,
     Seen,
-    Total,
     Users,
     draws_normals,
     keys_of,
+    no_total,
     require_linear,
     require_range,
     total_of,
@@ -140,8 +140,7 @@ class Population:
         self._kind: str | None = None  # of the ids of users
         self._due = False  # whether there is enough more than before to choose scales anew
         self._started: Array | None = None
-        nothing = np.zeros((self.problem.d + 1, self.problem.d + 1))
-        self._totals = [Total(0, nothing, 0.0, 0) for _ in range(shards)]
+        self._totals = [no_total(self.problem.d)] * shards
         self._all = self._totals[0]
         self._kept = None if cluster is None else [Kept() for _ in range(shards)]
         made = (learner, Phi, self.problem.oracle)
@@ -382,9 +381,8 @@ class Population:
         users = objects(known.users)
         dealt = dict.fromkeys(range(len(self._shards)), np.empty(0, np.int64))
         dealt |= self._dealt(users)
-        nothing = self._all
         for i, mine in dealt.items():
-            of = known.total if i == 0 else nothing
+            of = known.total if i == 0 else no_total(self.problem.d)
             total = of._replace(users=len(mine))
             own = (known.data[mine], known.rows[mine], known.t[mine], total)
             some = Known(users[mine].tolist(), *own)

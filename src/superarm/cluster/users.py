@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from superarm import gaussian
 from superarm.arrays import Array, added_rows, hashed_uniform, repeated, stacked_rows
 from superarm.arrays.packed import absorb_rows, fill_factors, fill_thetas, packed_size, unpacked
 from superarm.arrays.reflections import LARGEST
@@ -74,6 +75,11 @@ class Total(NamedTuple):
     data: Array  # (D, D) the factor of all rows [φ w]
     rows: float
     t: int  # decisions that were observed
+
+
+def no_total(d: int) -> Total:
+    """No rows of nobody."""
+    return Total(0, gaussian.no_rows(d), 0.0, 0)
 
 
 def total_of(totals: Sequence[Total]) -> Total:
@@ -182,13 +188,13 @@ class Users:
 
     def _forget(self) -> None:
         """Know nothing of anybody."""
-        D = self.problem.d + 1
+        d = self.problem.d
         self.place: dict[Any, int] = {}
-        self.data = np.zeros((FIRST, packed_size(D)))
+        self.data = np.zeros((FIRST, packed_size(d + 1)))
         self.rows = np.zeros(FIRST)
         self.t = np.zeros(FIRST, np.int64)
         self.key = np.zeros(FIRST)
-        self.total = Total(0, np.zeros((D, D)), 0.0, 0)
+        self.total = no_total(d)
 
     # --- decisions --------------------------------------------------------------------------------
 
