@@ -22,6 +22,8 @@ STEPS = 50
 """Newton's steps at most."""
 CLOSE = 1e-6
 """The step, in standard deviations, after which θ stays as it is: the next would be its square."""
+LEAST = 1e-6
+"""The least share of a step that is tried."""
 ROUNDS = 6
 """How often another λ may be tried after θ was found."""
 NEAR = 0.01
@@ -115,7 +117,6 @@ def _climbed(model: Any, log: Log, of: Clicks, lam: float) -> Clicks:
     views, theta = of.views, of.theta
     stds = _stds(model, views.columns, lam)
     prior = gaussian.prior(len(stds), stds)
-    best = _height(stds, theta, views)
     for _ in range(STEPS):
         after = Gaussian(stacked_rows(prior.factor, views.data), prior.log_scale)
         step = gaussian.mean(after) - theta
@@ -123,18 +124,23 @@ def _climbed(model: Any, log: Log, of: Clicks, lam: float) -> Clicks:
         if size < CLOSE:
             theta = theta + step
             break
-        share = 1.0
-        while True:
-            there = theta + share * step
-            seen = log.read(pieces.read_views, pieces.merged_views, there)
-            now = _height(stds, there, seen)
-            if now >= best - 1e-9 * abs(best):
-                break
-            share /= 2
-            if share < 1e-6:
-                raise NumericalError("clicks on these features cannot be climbed: rescale them")
-        theta, views, best = there, seen, now
+        theta, views = _uphill(log, stds, theta, views, step)
     return Clicks(views, theta, of.gram, lam)
+
+
+def _uphill(log: Log, stds: Array, theta: Array, views: Views, step: Array) -> tuple[Array, Views]:
+    """θ after the step, or after so small a share of it that the density does not fall; and the
+    views around it.
+    """
+    best = _height(stds, theta, views)
+    share = 1.0
+    while share >= LEAST:
+        there = theta + share * step
+        seen = log.read(pieces.read_views, pieces.merged_views, there)
+        if _height(stds, there, seen) >= best - 1e-9 * abs(best):
+            return there, seen
+        share /= 2
+    raise NumericalError("clicks on these features cannot be climbed: rescale them")
 
 
 def with_clicks(model: Any, start: Any, of: Clicks) -> Any:
