@@ -231,14 +231,11 @@ def learn_from(
 
 def _read(model: Any, log: Log) -> Rows | Clicks | Items:
     """What a model needs to know of a log."""
-    found: Rows | Clicks | Items
     if model.per_item:
-        found = log.read(pieces.read_items, pieces.merged_items)
-    elif isinstance(model, LogitModel | TunedLogitModel):
-        found = newton(model, log)
-    else:
-        found = log.read(pieces.read_rows, pieces.merged_rows)
-    return found
+        return log.read(pieces.read_items, pieces.merged_items)
+    if isinstance(model, LogitModel | TunedLogitModel):
+        return newton(model, log)
+    return log.read(pieces.read_rows, pieces.merged_rows)
 
 
 def _require_known(learner: Any, item: str | None) -> None:

@@ -7,11 +7,13 @@ many, and on a cluster.
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from superarm.cluster.parquet import Columns, Part
 from superarm.simulation.engine import Engine
 from superarm.simulation.progress import Progress, reporting
+
+Piece = TypeVar("Piece")
 
 
 class Log(NamedTuple):
@@ -22,7 +24,9 @@ class Log(NamedTuple):
     readers: Engine
     progress: Progress
 
-    def read(self, read: Callable[..., Any], merge: Callable[..., Any], *more: Any) -> Any:
+    def read(
+        self, read: Callable[..., Piece], merge: Callable[[Piece, Piece], Piece], *more: Any
+    ) -> Piece:
         """What `read(part, columns, *more)` makes of all parts, merged."""
         tree = Tree(merge)
         total = sum(part.rows for part in self.parts)
@@ -34,7 +38,7 @@ class Log(NamedTuple):
         return tree.merged()
 
 
-class Tree:
+class Tree(Generic[Piece]):
     """Merges pieces in pairs, pairs in pairs and so on, as their places say and not as they come.
 
     >>> tree = Tree(lambda a, b: f"({a}{b})")
@@ -44,11 +48,11 @@ class Tree:
     '(((ab)(cd))e)'
     """
 
-    def __init__(self, merge: Any) -> None:
+    def __init__(self, merge: Callable[[Piece, Piece], Piece]) -> None:
         self._merge = merge
-        self._waiting: dict[tuple[int, int], Any] = {}
+        self._waiting: dict[tuple[int, int], Piece] = {}
 
-    def put(self, place: int, piece: Any) -> None:
+    def put(self, place: int, piece: Piece) -> None:
         """Take one piece, and merge what has become complete."""
         level = 0
         while (level, place ^ 1) in self._waiting:
@@ -59,7 +63,7 @@ class Tree:
             level += 1
         self._waiting[level, place] = piece
 
-    def merged(self) -> Any:
+    def merged(self) -> Piece:
         """All pieces, once the last has come: what is left over goes behind what comes before."""
         left = sorted(self._waiting, key=lambda node: node[1] << node[0])
         return reduce(self._merge, [self._waiting[node] for node in left])
