@@ -47,14 +47,14 @@ def observed_lists(catalogue: Catalogue, n: int, items: Any, weights: Any) -> Li
     if repeats(A):
         raise ItemsError("an item is there twice for one user: give each once")
     w = np.zeros(A.shape)
-    w[chosen] = joined_weights(weights, items, chosen.sum(-1))
+    w[chosen] = _joined_weights(weights, items, chosen.sum(-1))
     require_squares(w)
     return Lists(A, w)
 
 
 def _positions(catalogue: Catalogue, items: Any) -> Array:
     """Lists of ids as positions (n, K), -1 pads."""
-    given = as_matrix(items) if catalogue.plain else None
+    given = _as_matrix(items) if catalogue.plain else None
     if given is not None and given.dtype.kind in "iu":
         inside = (given >= 0) & (given < catalogue.L)
         if not inside.all():
@@ -63,7 +63,7 @@ def _positions(catalogue: Catalogue, items: Any) -> Array:
     return padded([catalogue.positions(row) for row in items])
 
 
-def as_matrix(lists: Any) -> Array | None:
+def _as_matrix(lists: Any) -> Array | None:
     """Lists of one length as an array (n, K); None if they are not."""
     if isinstance(lists, np.ndarray):
         return lists if lists.ndim == 2 and not np.ma.is_masked(lists) else None
@@ -75,7 +75,7 @@ def as_matrix(lists: Any) -> Array | None:
     return found if found.ndim == 2 else None
 
 
-def joined_weights(weights: Any, items: Any, lengths: Array) -> Array:
+def _joined_weights(weights: Any, items: Any, lengths: Array) -> Array:
     """The weights of all users in one row, in the order of their items: so many of each."""
     if not isinstance(weights, np.ndarray) and any(isinstance(x, Statistics) for x in weights):
         raise WeightsError("a population learns from weights, not from statistics of them")
@@ -101,7 +101,7 @@ def joined_weights(weights: Any, items: Any, lengths: Array) -> Array:
 
 def _by_user(weights: Any, items: Any) -> Array | list[Array]:
     """The weights of each user, in the order of the user's items."""
-    given = as_matrix(weights)
+    given = _as_matrix(weights)
     if given is not None:
         return as_numbers(given)
     pairs = zip(weights, items, strict=True)
