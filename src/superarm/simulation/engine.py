@@ -46,8 +46,8 @@ class Engine(Protocol):
         """The place of each call among all, and its result, as they come."""
 
     def place(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """Where the thing lives that is made from these arguments; it is made again, from the same
-        arguments, if its worker is killed.
+        """What stands for the thing that `make(*arguments)` returns, wherever it lives; if its
+        worker is killed, it is made again in the same way.
         """
 
     def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
@@ -119,8 +119,8 @@ class Local:
             return [getattr(thing, method)(*call) for thing, call in pairs]
 
     def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
-        """The place of each call among all, and its result, as they come; where a worker was
-        killed, what is left goes to new ones.
+        """The place of each call among all, and its result, as they come; if a worker is killed,
+        what is left goes to new ones.
         """
         import joblib
         from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -179,7 +179,7 @@ def _piece(home: int, i: int, function: Callable[..., Any], call: Sequence[Any])
 
 
 class _Connection:
-    """The connection to Ray, of which a process has one: who opened it, and how many use it."""
+    """The one connection to Ray that a process has: who opened it, and how many use it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -234,8 +234,8 @@ class Ray:
                 self.ray.shutdown()
 
     def _present(self) -> tuple[str, str] | None:
-        """What tells the present connection from others, which may have one of both in common: the
-        node and the job; None if there is none.
+        """The node and the job of the present connection, which only together tell it from others;
+        None if there is none.
         """
         if not self.ray.is_initialized():
             return None
@@ -344,10 +344,11 @@ class Ray:
         return remote.remote(calls, *shared)
 
     def _ahead(self) -> int:
-        """How many tasks to hand to the cluster before the first is done: twice as many as it has
-        cores at the moment, so that a worker keeps its core from one piece to the next. Those are
-        left to end by themselves where results are not wanted any more, as to cancel them may end
-        this process too (a bug of Ray 2.60).
+        """How many tasks the cluster is to have at a time: twice as many as it has cores at the
+        moment, so that a worker keeps its core from one piece to the next.
+
+        Tasks whose results nobody wants any more end by themselves: to cancel them may end this
+        process too (a bug of Ray 2.60).
         """
         now = time.monotonic()
         if now >= self.looked + FRESH:

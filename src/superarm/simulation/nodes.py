@@ -21,7 +21,7 @@ before one piece is done."""
 PATIENCE = 5.0
 """Seconds to wait for an address to answer."""
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""How a client begins in HTTP/2: these words, and a frame of no settings."""
+"""How a client begins in HTTP/2: with these words, and a frame of no settings."""
 ANSWER = 120.0
 """Seconds to wait for all nodes to say what they have installed."""
 
@@ -101,10 +101,10 @@ def _speaks_grpc(connection: socket.socket) -> bool:
 
 
 def resolved(address: str, here: str) -> tuple[str, str]:
-    """The number of a machine, this one's own if it is the loopback's, and the port."""
+    """The IP address and the port; the loopback's address is that of this machine, `here`."""
     host, _, port = address.rpartition(":")
-    number = socket.gethostbyname(host)
-    return here if number.startswith("127.") else number, port
+    found = socket.gethostbyname(host)
+    return here if found.startswith("127.") else found, port
 
 
 def checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
@@ -130,8 +130,8 @@ def checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
 
 
 def _installed() -> Callable[[], dict[str, str]]:
-    """A function that says what is installed where it runs; it travels as code, as a node without
-    superarm could not find it.
+    """A function that says what is installed where it runs. It travels as code: a node without
+    superarm could not import it.
     """
 
     def installed() -> dict[str, str]:

@@ -36,14 +36,14 @@ class _Parcel(Exception):
 
 
 def _made(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
-    """An error made by the constructor that its class has from Python."""
+    """An error of this class, made by the built-in constructor, not by one of its own."""
     error = kind.__new__(kind, *args)
     _built_in(kind).__init__(error, *args)
     return error
 
 
 def _built_in(kind: type[BaseException]) -> Any:
-    """The class of Python that a class of errors is derived from."""
+    """The built-in class that a class of errors is derived from."""
     return next(each for each in kind.__mro__ if each.__module__ == "builtins")
 
 

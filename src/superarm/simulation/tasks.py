@@ -1,7 +1,7 @@
-"""Short pieces of work in tasks of several, as a cluster takes some milliseconds for each task.
+"""Short pieces of work, several per task, as each task costs a cluster some milliseconds.
 
 A task is to take about `LONG` seconds. Its worker stops after that, and what is left goes to the
-next ones, so that pieces which take longer than those before them keep nobody waiting.
+next tasks, so that pieces which take longer than those before them keep nobody waiting.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 LONG = 1.0
-"""Seconds that a task takes, if its pieces are shorter than that."""
+"""Seconds that a task is to take; one piece may take longer."""
 
 
 class Piece(NamedTuple):
@@ -54,8 +54,8 @@ class Tasks:
         return bool(self.waiting or self.lost)
 
     def take(self, among: int = 1) -> list[Piece]:
-        """The pieces of the next task, where what is left is to be enough for so many tasks; one
-        whose worker was killed is alone in it.
+        """The pieces of the next task: so few that what is left is enough for `among` tasks. One
+        that has lost its worker comes alone.
         """
         if self.lost:
             return [self.lost.popleft()]
