@@ -7,16 +7,14 @@ is each that may have seen a change which failed in another.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from superarm.errors import ClusterError
 from superarm.simulation.engine import engine
 
 
-class Behind(NamedTuple):
+class Behind:
     """The answer of a thing that was made again: it does not know what has changed."""
-
-    version: int
 
 
 class Counted:
@@ -31,7 +29,7 @@ class Counted:
     def ask(self, version: int, method: str, *call: Any) -> Any:
         """What a method returns that changes nothing."""
         if version != self.version:
-            return Behind(self.version)
+            return Behind()
         return getattr(self.thing, method)(*call)
 
     def change(self, version: int, method: str, *call: Any) -> Any:
