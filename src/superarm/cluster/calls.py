@@ -211,8 +211,8 @@ def as_feedback(items: Array, rows: Array, weights: Any, learner: Learner) -> Fe
 def as_later(
     features: Any, columns: Any, width: int, dtype: Any, types: Mapping[str, Any]
 ) -> Later:
-    """Items to add, with so many features that this type can hold, and an entry in each of the
-    columns.
+    """Items to add, checked: each has `width` features that this type can hold, and an entry in
+    each of the columns.
     """
     _require_plain("features", features)
     rows = check_features(features)

@@ -24,9 +24,9 @@ KINDS = {
 LEVELS = {"b": 0, "i": 1, "u": 1, "f": 2}
 """Of numbers: a column holds entries of its own level, and of those below."""
 WIDEST = {"i": np.dtype(np.int64), "u": np.dtype(np.uint64)}
-"""What entries of columns of whole numbers are added, saved and asked for in."""
+"""The types in which entries of columns of whole numbers are added, saved and asked for."""
 STORED = {"b": np.uint8, "M": np.int64, "m": np.int64}
-"""As what entries are saved that files of arrays know no types for."""
+"""How entries are saved for whose types files of arrays have none."""
 
 
 def kind_of(dtype: Any) -> str:
@@ -41,7 +41,7 @@ def kind_of(dtype: Any) -> str:
 
 
 def as_column(values: Any) -> Array:
-    """The entries in an array; it is of text only if each of them is. Else a ValueError."""
+    """The entries in an array, of text only if all of them are; a ValueError if there is none."""
     given = as_array(values)
     if given.dtype.kind == "U" and isinstance(values, list | tuple):
         given = np.array(values, dtype=object)  # as NumPy has made text of all other entries
@@ -53,7 +53,7 @@ def as_column(values: Any) -> Array:
 
 
 def _of_64_bits(values: Iterable[Any]) -> Array:
-    """Whole numbers that only uint64 may hold. Else a ValueError."""
+    """Whole numbers as uint64, the only type that may hold them; else a ValueError."""
     try:
         return np.array([int(value) for value in values], dtype=np.uint64)
     except OverflowError as error:

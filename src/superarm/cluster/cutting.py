@@ -16,8 +16,8 @@ from superarm.errors import FeaturesError, FileError, ParameterError
 
 
 def cut(features: Any, shards: int | None = None) -> list[Source]:
-    """One source per shard: of a list its entries, of a single file or array as many pieces, at
-    multiples of `PART` rows if there are enough of them.
+    """One source per shard: the entries of a list, or as many pieces of a single file or array, cut
+    at multiples of `PART` rows if there are enough of them.
 
     >>> import numpy as np
     >>> from superarm.cluster.cutting import cut
@@ -79,7 +79,7 @@ def _checked(table: Any, like: Any) -> Any:
 def cut_columns(
     columns: Mapping[str, Any] | None, sources: Sequence[Source], listed: bool
 ) -> list[dict[str, Source]]:
-    """The columns of each shard: one of a list for each if features are listed, else pieces."""
+    """The columns of each shard, cut as the features are: listed per shard, or in one piece."""
     if columns is None:
         return [{} for _ in sources]
     if not isinstance(columns, Mapping):

@@ -1,4 +1,4 @@
-"""What the head of a catalogue in shards notes."""
+"""What the process that asks the shards of a catalogue keeps: the head."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast

@@ -1,8 +1,8 @@
 """Things that live on the nodes of a cluster, or in this process, and change.
 
-Each counts its changes. One whose worker was killed is made again from its arguments and has seen
-no change: it is known by that, and brought to where it was before anything else is asked of it. So
-is each that may have seen a change which failed in another.
+Each counts its changes. One whose worker was killed is made again from its arguments, and its count
+begins again: so it is found out, and brought to where it was before it answers. The same is done
+with each that may have seen a change which failed in another.
 """
 
 import os
@@ -27,20 +27,20 @@ class Counted:
         self.version = 0
 
     def ask(self, version: int, method: str, *call: Any) -> Any:
-        """What a method returns that changes nothing."""
+        """What a method returns that changes nothing, after so many changes."""
         if version != self.version:
             return Behind()
         return getattr(self.thing, method)(*call)
 
     def change(self, version: int, method: str, *call: Any) -> Any:
-        """What a method returns that makes the change after those of the version."""
+        """What a method returns that makes one more change, after so many."""
         found = self.ask(version, method, *call)
         if not isinstance(found, Behind):
             self.version += 1
         return found
 
     def restore(self, version: int, *state: Any) -> None:
-        """Be as in the state, which is that after all changes of the version."""
+        """Be as in the state, which is that after so many changes."""
         self.thing.restore(*state)
         self.version = version
 
@@ -56,7 +56,7 @@ class Places:
         cluster: the address of a Ray cluster, "ray" for one on this machine; None for this process.
         make: the class of the things.
         arguments: what each of them is made from.
-        state: a function that tells what thing i needs for `restore`: all changes that were made.
+        state: a function that returns what to hand to `restore` of thing i: the changes so far.
 
     >>> from superarm.cluster.places import Places
     >>> class Sum:
@@ -113,8 +113,8 @@ class Places:
         return list(self.ask(method, dict.fromkeys(range(len(self)), call)).values())
 
     def change(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
-        """What a method returns that changes things; then it is time for their states to tell. If
-        this raises, none has changed, and states must stay as they were.
+        """What a method returns that changes some of the things. From then on `state` must tell of
+        the change; if this raises, nothing has changed, and it must not.
         """
         try:
             answers = self._asked("change", method, calls)

@@ -122,8 +122,8 @@ class Checked(NamedTuple):
 
 
 class Shard:
-    """What one machine holds. All changes are in its `State`, so that one that was killed is made
-    again from its files and the state.
+    """What one machine holds. All changes are in its `State`: a shard that was killed is made again
+    from its files and the state.
     """
 
     def __init__(
