@@ -41,7 +41,7 @@ def kind_of(dtype: Any) -> str:
 
 
 def as_column(values: Any) -> Array:
-    """The entries in an array, of text only if all of them are; a ValueError if there is none."""
+    """The entries in an array, of text only if all of them are; a ValueError if none holds them."""
     given = as_array(values)
     if given.dtype.kind == "U" and isinstance(values, list | tuple):
         given = np.array(values, dtype=object)  # as NumPy has made text of all other entries

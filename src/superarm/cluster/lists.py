@@ -76,7 +76,7 @@ def _as_matrix(lists: Any) -> Array | None:
 
 
 def _joined_weights(weights: Any, items: Any, lengths: Array) -> Array:
-    """The weights of all users in one row, in the order of their items: so many of each."""
+    """All weights in one row, user by user in the order of their items; `lengths` of them each."""
     if not isinstance(weights, np.ndarray) and any(isinstance(x, Statistics) for x in weights):
         raise WeightsError("a population learns from weights, not from statistics of them")
     try:
@@ -109,7 +109,7 @@ def _by_user(weights: Any, items: Any) -> Array | list[Array]:
 
 
 def turns(places: Array) -> Iterator[Array]:
-    """Parts of a batch in each of which a user is there once, in order."""
+    """The rows of a batch in turns: the first of each user, then the second of each, and so on."""
     order = np.argsort(places, kind="stable")
     new = np.append(True, places[order][1:] != places[order][:-1])
     first = np.flatnonzero(new)

@@ -89,7 +89,7 @@ class Learned:
         return float(getattr(self.belief, "lam", getattr(self.learner.model, "lam", 1.0)))
 
     def agent(self, *, features: Any, oracle: Any, items: Any = None, **options: Any) -> Agent:
-        """An agent over a catalogue that has learned from the log.
+        """An agent over a catalogue, which has learned from the log.
 
         Args:
             features: one row per item; columns with names are put into their order by them.
@@ -124,7 +124,7 @@ class Learned:
         return made
 
     def _believed(self, start: Any, problem: Problem, order: Any) -> Any:
-        """The belief that the log makes of one before it."""
+        """The belief after the log, from one before it."""
         model = self.learner.model
         if isinstance(self.of, Clicks):
             return with_clicks(model, start, _ordered_clicks(self.of, order))
@@ -185,8 +185,8 @@ def learn_from(
     `DataError`, and nothing is learned.
 
     Args:
-        paths: a file, a pattern such as "logs/*.parquet", or a list of them; read in the order of
-            their names.
+        paths: a file, a pattern such as "logs/*.parquet", or a list of them; files of a pattern
+            are read in the order of their names.
         features: the columns of the features.
         weight: the column of what was observed.
         learner: a linear learner; or one of items, whose features must not change in the log.

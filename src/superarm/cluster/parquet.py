@@ -19,7 +19,7 @@ BUFFER = 2**20
 BATCH = 2**16
 """Rows to hold at a time."""
 EXACT = 2**53
-"""Up to here, whole numbers are floats too."""
+"""Up to here, each whole number is a float too."""
 
 
 class Columns(NamedTuple):
@@ -78,7 +78,7 @@ class Batch(NamedTuple):
 
 
 def pyarrow() -> Any:
-    """The package, which only those need who have logs."""
+    """The package, which only those who have logs need."""
     try:
         import pyarrow as pa
         import pyarrow.parquet
@@ -88,8 +88,8 @@ def pyarrow() -> Any:
 
 
 def files_of(paths: Any) -> list[str]:
-    """The files that a pattern, a path or a list of such names, in the order of their names; as
-    absolute paths, which mean the same to every process.
+    """The files that a path, a pattern or a list of these stands for, those of a pattern in the
+    order of their names; as absolute paths, which mean the same to every process.
     """
     is_one = isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable)
     found: list[str] = []
@@ -107,7 +107,7 @@ def files_of(paths: Any) -> list[str]:
 
 
 def _matches(text: str) -> list[str]:
-    """The files that a pattern names; the name of a file that exists is no pattern."""
+    """The files that match a pattern; the path of a file that exists is no pattern."""
     if Path(text).is_dir():
         raise DataError(f"{text} is a folder: to read its files, give {Path(text) / '*.parquet'}")
     if not glob.has_magic(text) or Path(text).exists():

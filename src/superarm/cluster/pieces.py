@@ -110,7 +110,7 @@ def read_items(part: Part, columns: Columns) -> Items:
         _require_range(batch, part)
         E = len(batch.labels)
         seen = np.flatnonzero(np.bincount(batch.codes, minlength=E))
-        first = np.zeros(E, np.int64)
+        first = np.zeros(E, np.int64)  # row of each item; np.unique would sort
         first[batch.codes[::-1]] = np.arange(len(batch.codes))[::-1]
         Phi = np.ascontiguousarray(batch.Phi[first])
         off = (batch.Phi != Phi[batch.codes]).any(-1)
@@ -125,8 +125,8 @@ def read_items(part: Part, columns: Columns) -> Items:
 
 
 def _together(of: Reduced, at: Array, E: int) -> Reduced:
-    """Means of observations as those of E items, of which entry i is of item at[i]."""
-    near = np.zeros(E)
+    """What E items showed in all, where entry i is of item at[i]."""
+    near = np.zeros(E)  # one of the means of each item, as digits are lost in sums far from 0
     near[at] = of.w
     n = np.bincount(at, of.n, E)
     w = near + np.bincount(at, of.n * (of.w - near[at]), E) / np.maximum(n, 1.0)
@@ -172,7 +172,7 @@ def merged_items(a: Items, b: Items) -> Items:
 
 
 def _columns(Phi: Array, present: Array) -> Array:
-    """What the columns hold of the rows that are present."""
+    """What the columns of the rows that are present hold."""
     if present.all():
         return column_stats(Phi)
     return column_stats(Phi[present]) if present.any() else no_columns(Phi.shape[1])

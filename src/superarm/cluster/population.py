@@ -263,7 +263,7 @@ class Population:
         return (row[there] for row, there in zip(ids, A >= 0, strict=True))
 
     def _draws(self, n: int) -> Array:
-        """What users draw from, one row each: it does not depend on the shards."""
+        """What users draw from, one row each, whatever shards they are in."""
         if draws_normals(self.learner):
             return normal(self.rng, np.empty((n, self.problem.d)))
         return self.rng.integers(2**63, size=n)
@@ -305,7 +305,7 @@ class Population:
                 self._kept[i].add(*calls[i])
         self._kind = self._kind or kind_of_users(every[:1].tolist())
         self._count()
-        with suppress(ClusterError):  # it was observed, and to do this in the next call will do
+        with suppress(ClusterError):  # the next call does what fails here; this one has learned
             self._choose_scales()
             self._keep_less()
 
@@ -353,7 +353,7 @@ class Population:
         return Scales(np.full(self.problem.d, model.lam), model.lam, model.sigma)
 
     def _everybody(self) -> Everybody:
-        """What a user starts from of whom nothing is known but the population."""
+        """What all users start from: the prior, and what the population is worth to anybody."""
         self._choose_scales()
         if self._started is None:
             of = self._all
@@ -371,7 +371,7 @@ class Population:
         return self._shards.ask_all("known")
 
     def _state(self, i: int) -> tuple[Any, list[Seen]]:
-        """What a shard is made from that was killed."""
+        """What a shard that was killed is made from."""
         if self._kept is None:
             raise ClusterError("an update has failed halfway: load this population from its file")
         return self._kept[i].known, self._kept[i].since

@@ -157,7 +157,7 @@ def draws_normals(learner: Learner) -> bool:
 
 
 def require_linear(learner: Any) -> None:
-    """Refuse what is not a linear learner of weights themselves."""
+    """Refuse what is not a linear learner without a link."""
     model = learner.model
     linear = isinstance(model, LinearModel | WidthsModel | TunedModel)
     if not linear or isinstance(model, LogitModel | TunedLogitModel):
@@ -327,7 +327,7 @@ class Users:
         return Known(list(self.place), self.data[:n], self.rows[:n], self.t[:n], self.total)
 
     def restore(self, known: Known | None, since: Sequence[Seen]) -> Total:
-        """Know this, and learn what was seen since; None: nothing but that."""
+        """Know this, or nothing if it is None, and learn what was seen since."""
         self._forget()
         if known is not None:
             places = self._with_users(known.users)
