@@ -229,3 +229,14 @@ def test_what_a_lost_shard_refused_is_not_counted(ray, monkeypatch):
         assert there._all.t == here._all.t
         assert there.sigma == here.sigma
         np.testing.assert_array_equal(there._all.data, here._all.data)
+
+
+def test_what_was_closed_keeps_nothing_in_the_cluster(ray, monkeypatch):
+    monkeypatch.setattr(population_module, "LOGGED", 0)
+    population = make(shards=2, cluster="ray")
+    population.observe(["ann"], [[1]], [[1.0]])
+    kept = population._shards._engine.kept
+    assert kept
+    population.close()
+    population.close()
+    assert not kept and population._kept is None

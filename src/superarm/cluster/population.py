@@ -156,6 +156,7 @@ class Population:
     def close(self) -> None:
         """Let go of the shards, and of the cluster if this population has connected to it."""
         self._shards.close()
+        self._kept = None
 
     def __repr__(self) -> str:
         L, d = self.problem.Phi.shape

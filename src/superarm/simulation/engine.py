@@ -225,6 +225,7 @@ class Ray:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.kept.clear()
         with _connection.lock:
             if self.used is None or self.used != self._present():
                 return  # left before, or somebody else has ended the connection
