@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superarm import Knapsack, LaminarMatroid, Matroid, PartitionMatroid, Quota, Slate, TopK
-from superarm.errors import InfeasibleError, OracleError, WeightsError
+from superarm.errors import InfeasibleError, ItemsError, OracleError, WeightsError
 
 GROUPS = np.random.default_rng(0).integers(0, 3, 40)
 NESTED = [range(0, 30, 2), range(0, 12, 2), [14, 20, 22], [1, 3, 5, 7, 9], [31, 33, 39]]
@@ -122,6 +122,32 @@ def test_a_part_needs_as_many_weights_as_it_has_items(oracle, items):
         with pytest.raises(WeightsError, match="one row of weights at a time, got shape"):
             part.candidates(np.ones(shape))
     part.candidates(np.ones(3))
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: type(oracle).__name__)
+@pytest.mark.parametrize(
+    ("items", "says"),
+    [
+        (slice(0, 40, 2), "one after the other"),
+        (slice(-5, None), "one after the other"),
+        (slice(0, -1), "one after the other"),
+        (np.arange(40) < 3, "list of the numbers"),
+        ([0.0, 1.0], "list of the numbers"),
+        (np.ones((2, 2), int), "list of the numbers"),
+        ([-1, 2], "increasing order"),
+        ([3, 2], "increasing order"),
+        ([2, 2], "increasing order"),
+    ],
+    ids=str,
+)
+def test_items_that_are_no_part_are_refused(oracle, items, says):
+    with pytest.raises(ItemsError, match=says):
+        oracle.part(items)
+    if oracle.L is not None:
+        with pytest.raises(ItemsError, match="the 40 items in increasing order"):
+            oracle.part([3, 40])
+    assert not len(oracle.part([]).items)
+    oracle.part([3, 5]).candidates(np.ones(2))
 
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: type(oracle).__name__)

@@ -13,7 +13,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import for_kernels
 from superarm.checks import as_weights
-from superarm.errors import WeightsError
+from superarm.errors import ItemsError, WeightsError
 
 NO_GROUPS = np.empty(0, np.int64)
 
@@ -76,9 +76,34 @@ class Part(NamedTuple):
         return self.group[rows] if len(self.group) else self.group
 
 
-def within(items: slice | Array, L: int) -> slice | Array:
-    """Some of L items: a slice of them ends where they do."""
-    return slice(*items.indices(L)) if isinstance(items, slice) else items
+def within(items: slice | Array, L: int | None = None) -> slice | Array:
+    """The items of a part: one run of them, or their numbers in increasing order. Refused are those
+    that are none of L items, if L is known; a slice ends where they do.
+
+    >>> import numpy as np
+    >>> from superarm.oracles.parts import within
+    >>> within(slice(3, None), 5), within([1, 4], 5)
+    (slice(3, 5, 1), array([1, 4]))
+    """
+    if isinstance(items, slice):
+        ends = [end for end in (items.start, items.stop) if end is not None]
+        if items.step not in (None, 1) or any(end < 0 for end in ends):
+            raise ItemsError(f"a part is of items one after the other, from 0 on, got {items}")
+        return items if L is None else slice(*items.indices(L))
+    numbers = np.asarray(items)
+    if not numbers.size:
+        return np.empty(0, np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise ItemsError(
+            f"a part is a slice, or a list of the numbers of its items, got {items!r:.100}"
+        )
+    beyond = L is not None and numbers[-1] >= L
+    if beyond or numbers[0] < 0 or (numbers[1:] <= numbers[:-1]).any():
+        some = "items" if L is None else f"the {L} items"
+        raise ItemsError(
+            f"a part needs the numbers of {some} in increasing order, got {items!r:.100}"
+        )
+    return numbers.astype(np.int64)
 
 
 def joined(parts: Iterable[Candidates]) -> Candidates:

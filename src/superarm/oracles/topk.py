@@ -130,7 +130,7 @@ class TopK(BaseOracle):
         >>> oracle.merged([here, there])
         array([3, 1])
         """
-        return Part(items, NO_GROUPS, ByGroup(self._start, self._floor))
+        return Part(within(items), NO_GROUPS, ByGroup(self._start, self._floor))
 
     def merged(self, parts: Iterable[Candidates]) -> Array:
         """The best set (k,) of all items, from the candidates among each part of them."""
