@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from superarm.agent.state import State
+from superarm.agent.state import State, require_scores
 from superarm.beliefs.changes import moved
 from superarm.checks import is_real
 from superarm.contexts import alike
@@ -26,7 +26,9 @@ def merged(own: State, other: State) -> State:
     if features_stay(model) and not alike(own.problem.Phi, other.problem.Phi):
         raise FeaturesError("merging how items deviate from their features needs the same features")
     merge = method_of(model, "merge")
-    return own._replace(belief=merge(own.belief, other.belief, own.problem))
+    belief = merge(own.belief, other.belief, own.problem)
+    require_scores(own, belief)
+    return own._replace(belief=belief)
 
 
 def require_same_features(own: State, other: State) -> None:
@@ -48,7 +50,9 @@ def started_from(own: State, other: State, discount: float) -> State:
     model = own.learner.model
     past = method_of(model, "fade")(other.belief, other.problem, discount)
     source = np.array([other.catalogue.get(item) for item in own.catalogue.ids.tolist()])
-    return own._replace(belief=moved(model, past, other.problem, own.problem, source))
+    belief = moved(model, past, other.problem, own.problem, source)
+    require_scores(own, belief)
+    return own._replace(belief=belief)
 
 
 NOTICED = 1 / 64

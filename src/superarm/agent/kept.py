@@ -18,13 +18,7 @@ from superarm.agent import changes, decisions
 from superarm.agent.decisions import Decision, Ledger
 from superarm.agent.fields import MOST_SEEDS
 from superarm.agent.growing import Growing
-from superarm.agent.state import (
-    State,
-    caught_up,
-    is_single,
-    require_usable,
-    without_gaps,
-)
+from superarm.agent.state import State, caught_up, require_scores, without_gaps
 from superarm.agent.trust import refuse_implausible, require_key, signed, verify
 from superarm.arrays import Array
 from superarm.arrays.finite import FLOAT64
@@ -173,11 +167,9 @@ class Kept:
         if self.half_life is not None:
             self._age()
         state = self._current()
-        model = state.learner.model
-        belief = model.learn(state.belief, state.problem, found)
-        Phi = state.problem.Phi
-        if getattr(Phi, "dtype", None) is not FLOAT64 and is_single(Phi):
-            require_usable(model, belief, np.float32, state.reach)
+        belief = state.learner.model.learn(state.belief, state.problem, found)
+        if getattr(state.problem.Phi, "dtype", None) is not FLOAT64:
+            require_scores(state, belief)
         self._state = state.believing(belief)
         self._learned = True
 

@@ -96,18 +96,33 @@ ROOM = 1e6
 of features that may be larger than those that were looked at."""
 
 
-def require_usable(model: Model, belief: Any, dtype: Any, reach: float) -> None:
-    """Refuse a belief whose scores of features of this type, of up to this size, would overflow."""
-    coefficients = getattr(model, "coefficients", None)
-    if coefficients is None:
-        return
-    with np.errstate(over="ignore"):
-        largest = float(np.abs(coefficients(belief)).sum()) * reach
-    if not largest <= float(np.finfo(dtype).max) / ROOM:
+def require_scores(state: State, belief: Any) -> None:
+    """Refuse a belief with which features that are float32 could not be scored any more."""
+    if is_single(state.problem.Phi):
+        model = state.learner.model
+        require_usable(model, state.belief, belief, np.float32, state.reach)
+
+
+def require_usable(model: Model, before: Any, after: Any, dtype: Any, reach: float) -> None:
+    """Refuse a belief whose scores of features of this type, of up to this size, would overflow
+    where those of the belief before it do not.
+    """
+    most = float(np.finfo(dtype).max) / ROOM
+    largest = _largest_score(model, after, reach)
+    if not largest <= most and _largest_score(model, before, reach) <= most:
         raise WeightsError(
             f"these weights are too large to go with features of {np.dtype(dtype)}: scores would "
             f"be as large as {largest:.2g}; use other units for them"
         )
+
+
+def _largest_score(model: Model, belief: Any, reach: float) -> float:
+    """A bound on the coefficients and on their products with features; 0 if there are none."""
+    coefficients = getattr(model, "coefficients", None)
+    if coefficients is None:
+        return 0.0
+    with np.errstate(over="ignore"):
+        return float(np.abs(coefficients(belief)).sum()) * max(reach, 1.0)
 
 
 def some_rows(Phi: Features) -> Features:

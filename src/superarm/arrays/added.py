@@ -63,10 +63,9 @@ def added_rows(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Add
         one = noise
     else:
         each = _one_for_each(noise, w)
-    start = factor.mT
-    if is_plain(start) and is_plain(Phi) and is_plain(w):
+    start = _plain(factor.mT)
+    if is_plain(Phi) and is_plain(w):
         return _added(start, Phi, w, one, each)
-    start = _plain(start)
     added = Added(start.mT, np.zeros(batch), np.zeros(batch))
     step = rows_per_part(Phi)
     for first in range(0, K, step):

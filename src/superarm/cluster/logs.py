@@ -13,6 +13,7 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.agent import Agent
+from superarm.agent.state import require_scores
 from superarm.arrays import Array, stacked_rows, take_rows
 from superarm.beliefs.changes import moved
 from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
@@ -120,6 +121,7 @@ class Learned:
         if uses_features:
             names = made.names or self.features
         now = made.snapshot()
+        require_scores(now.state, belief)
         made.restore(belief, names, now.ledger, now.aged_at)
         return made
 

@@ -126,10 +126,8 @@ def read_items(part: Part, columns: Columns) -> Items:
 
 def _together(of: Reduced, at: Array, E: int) -> Reduced:
     """What E items showed in all, where entry i is of item at[i]."""
-    near = np.zeros(E)  # one of the means of each item, as digits are lost in sums far from 0
-    near[at] = of.w
     n = np.bincount(at, of.n, E)
-    w = near + np.bincount(at, of.n * (of.w - near[at]), E) / np.maximum(n, 1.0)
+    w = np.bincount(at, of.n * of.w, E) / np.maximum(n, 1.0)
     around = of.within + of.n * (of.w - w[at]) ** 2
     return Reduced(w, n, np.bincount(at, around, E))
 

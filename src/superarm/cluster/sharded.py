@@ -292,7 +292,7 @@ class Agent:
         feedback = of_items._replace(A=about.places)
         model = self.learner.model
         belief = model.learn(about.belief, self._problem(about.held), feedback)
-        require_usable(model, belief, self._dtype, reach(rows))
+        require_usable(model, about.belief, belief, self._dtype, reach(rows))
         self._tell(about, belief)
         self.belief = belief
         self._known = about.known

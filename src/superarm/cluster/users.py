@@ -4,6 +4,7 @@ data     (n, D(D+1)/2)   the users' rows [φ w], each as a packed triangular fac
 start    (D, D)          the factor that every user starts from
 """
 
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -168,9 +169,9 @@ def require_linear(learner: Any) -> None:
 
 
 def require_range(values: Array, scale: float) -> None:
-    """Refuse numbers that float64 cannot hold once they are divided by a scale."""
+    """Refuse numbers whose squares float64 cannot hold once they are divided by a scale."""
     largest = np.abs(values).max(initial=0.0)
-    if largest > scale * LARGEST:
+    if largest > scale * math.sqrt(LARGEST):
         raise NumericalError(
             f"numbers of up to {largest:g} and lam or sigma {scale:g} are too far apart: use other "
             "units"

@@ -23,6 +23,7 @@ from superarm.agent.specs import learner_of, oracle_of
 from superarm.agent.state import (
     State,
     caught_up,
+    require_scores,
     started,
     with_features,
     with_items,
@@ -368,7 +369,9 @@ def _after_each(folded: Folded, found: list[Noted]) -> Folded:
 
 def learned(state: State, found: list[Noted]) -> Any:
     """The belief after feedback on decisions, in one update."""
-    return state.learner.model.learn(state.belief, state.problem, feedback_of(state, found))
+    belief = state.learner.model.learn(state.belief, state.problem, feedback_of(state, found))
+    require_scores(state, belief)
+    return belief
 
 
 def decision_of(entry: Entry, state: State) -> Decision:
