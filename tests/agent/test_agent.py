@@ -456,6 +456,37 @@ def test_weights_that_scores_of_float32_could_not_hold(learner, context, unit):
     assert len(agent.choose()) == K
 
 
+def test_coefficients_that_float32_could_not_hold_where_features_are_small():
+    small = (1e-15 * FEATURES).astype(np.float32)
+    agent = Agent(CombLinTS(lam=1.0, sigma=0.3), features=small, oracle=TopK(K), seed=1)
+    with pytest.raises(WeightsError, match="too large to go with features of float32"):
+        agent.observe([0, 1], [1e56, 0.0])
+    agent.choose()
+
+
+def test_a_huge_item_that_was_there_for_a_while_stops_no_learning():
+    rows = FEATURES.astype(np.float32)
+    agent = Agent(CombLinTS(lam=1.0, sigma=0.3), features=rows, oracle=TopK(K), seed=1)
+    agent.observe([0, 1], [1.0, 2.0])
+    agent.add_items(np.full((1, D), 1e33, np.float32), [99])
+    agent.remove_items([99])
+    agent.choose()
+    agent.observe([0, 1], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("how", ["merge", "prior_from"])
+def test_others_learned_what_scores_of_float32_could_not_hold(how):
+    learner = CombLinTS(lam=1.0, sigma=0.3)
+    other = Agent(learner, features=FEATURES, oracle=TopK(K), seed=1)
+    other.observe([0, 1], [1e60, 0.0])
+    agent = Agent(learner, features=FEATURES.astype(np.float32), oracle=TopK(K), seed=1)
+    before = state(agent)
+    given = {"discount": 0.5} if how == "prior_from" else {}
+    with pytest.raises(WeightsError, match="too large to go with features of float32"):
+        getattr(agent, how)(other, **given)
+    assert state(agent) == before
+
+
 @pytest.mark.parametrize("learner", [CombLinTS(), CombMixTS(), CombLinTS(forgetting=0.9)], ids=repr)
 @pytest.mark.parametrize("weight", [1e145, 1e-170, 1e-85, 1e80])
 def test_one_absurd_weight_does_not_stop_a_learner_that_finds_its_scales(learner, weight):
@@ -469,6 +500,17 @@ def test_one_absurd_weight_does_not_stop_a_learner_that_finds_its_scales(learner
         items = agent.choose()
         agent.observe(items, [0.0, 1.0, 1.0])
     assert all(np.isfinite(x).all() for x in agent.belief)
+
+
+@pytest.mark.parametrize(
+    "learner", [CombLinTS(), CombLinTS(lam=1.0), CombLinTS(sigma=1.0), CombMixTS()], ids=repr
+)
+@pytest.mark.parametrize("unit", [1e-320, 1e-162, 1e-158, 1e-152])
+def test_weights_whose_squares_vanish_are_as_good_as_zero(learner, unit):
+    agent = make(learner)
+    agent.observe([0, 1, 2, 3], [unit, 2 * unit, 0.0, -unit])
+    assert agent.belief.sigma == make(learner).belief.sigma
+    assert len(agent.choose()) == K
 
 
 def test_nothing_to_learn():

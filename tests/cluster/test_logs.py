@@ -25,7 +25,7 @@ from superarm import (
     learn_from,
 )
 from superarm.cluster import parquet
-from superarm.cluster.pieces import Items, merged_items
+from superarm.cluster.pieces import Items, merged_items, read_rows
 from superarm.contracts import Reduced
 from superarm.errors import DataError, FeaturesError, ItemsError, ParameterError, WeightsError
 
@@ -359,6 +359,16 @@ def test_noise_of_items_whose_weights_are_far_from_zero(tmp_path, level):
     )
 
 
+def test_a_log_that_scores_of_float32_could_not_hold(tmp_path):
+    X, w = table(100, 0)
+    write(tmp_path, "log.parquet", X, 1e60 * w)
+    given = {"features": NAMES, "weight": "w", "learner": CombLinTS(lam=1.0, sigma=1.0)}
+    learned = learn_from(tmp_path / "log.parquet", **given)
+    assert len(learned.agent(features=X, oracle=TopK(2), seed=0).choose()) == 2
+    with pytest.raises(WeightsError, match="too large to go with features of float32"):
+        learned.agent(features=X.astype(np.float32), oracle=TopK(2), seed=0)
+
+
 def test_a_catalogue_of_other_items(tmp_path):
     """Of which the log would say nothing but what features say."""
     Phi = np.random.default_rng(8).standard_normal((20, 2))
@@ -483,6 +493,18 @@ def test_a_page_that_does_not_match_its_checksum_is_refused(tmp_path):
     path.write_bytes(whole.replace(two, six))
     with pytest.raises(DataError, match=r"row group 0 of .*log.parquet cannot be read: .*damaged"):
         learn_from(path, **given)
+
+
+@pytest.mark.parametrize("rows", [1000, 5000])
+def test_a_file_that_is_another_where_it_is_read(tmp_path, rows):
+    X, w = table(4000, 0)
+    write(tmp_path, "log.parquet", X, w, groups=2000)
+    columns = parquet.require_names(NAMES, "w", None)
+    parts = parquet.parts_of([str(tmp_path / "log.parquet")], columns)
+    write(tmp_path, "log.parquet", X, w, groups=rows)
+    for part in parts:
+        with pytest.raises(DataError, match=rf"{part} holds \d+ rows where it is read, but 2000"):
+            read_rows(part, columns)
 
 
 def test_a_file_is_read_once(folder, monkeypatch):

@@ -133,6 +133,17 @@ def test_what_is_learned_is_what_the_library_learns(client, news):
     found.choose()
 
 
+def test_weights_that_scores_of_float32_could_not_hold_are_counted_and_left_out(client):
+    learner = CombLinTS(lam=1.0, sigma=0.3)
+    remote = client.create_agent("small", learner=learner, oracle=TopK(2))
+    rows = np.eye(3, dtype=np.float32)
+    remote.load(Agent(learner, features=rows, items=["a", "b", "c"], oracle=TopK(2), seed=0))
+    remote.observe(remote.decide(), [1e60, 1.0])
+    while not remote.info().unfit:
+        pass
+    assert len(remote.decide().items) == 2
+
+
 def test_an_agent_goes_on_in_a_service_and_back(client, tmp_path):
     learner = CombLinUCB(lam=1.0, sigma=1.0, c=1.0)
     groups = {3: "f", 1: "m", 2: "f"}

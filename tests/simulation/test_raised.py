@@ -42,6 +42,29 @@ class Reduced(Exception):
         return Reduced, self.args
 
 
+class Slotted(Exception):
+    __slots__ = ("item", "unset")
+
+    def __init__(self, *, item):
+        super().__init__()
+        self.item = item
+
+    def __str__(self):
+        return f"no price of {self.item}"
+
+
+class NoError(Exception):
+    """Pickled as what is none."""
+
+    def __reduce__(self):
+        return str, ("hello",)
+
+
+class Leaving(Exception):
+    def __reduce__(self):
+        raise SystemExit(3)
+
+
 class Speechless(Exception):
     def __str__(self):
         raise KeyError("word")
@@ -68,6 +91,9 @@ def raised(error):
         Missing(3),
         Garbled(b"\xff"),
         Reduced(3, "no price"),
+        Slotted(item=3),
+        NoError("no price"),
+        Leaving("no price"),
         SystemExit(3),
         ExceptionGroup("several", [ValueError(3)]),
     ],
@@ -107,3 +133,11 @@ def test_one_that_cannot_be_pickled_is_told():
     first, second = there.__notes__
     assert first == "on a node"
     assert "in raised" in second
+
+
+def test_a_group_of_errors_that_cannot_be_pickled_says_what_each_of_them_does():
+    there = pickle.loads(
+        pickle.dumps(raised(ExceptionGroup("several", [Unfit(3, why="no price")])))
+    )
+    assert type(there) is RuntimeError and "several" in str(there)
+    assert "item 3: no price" in there.__notes__[-1]

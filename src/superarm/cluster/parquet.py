@@ -188,11 +188,23 @@ def _require_columns(path: str, schema: Any, columns: Columns) -> str | None:
 def batches(part: Part, columns: Columns) -> Iterator[Batch]:
     """The rows of a row group, some at a time."""
     with _opened(part.path, str(part)) as file:
+        _require_same(part, file.metadata)
         some = file.iter_batches(
             batch_size=BATCH, row_groups=[part.group], columns=columns.all, use_threads=False
         )
         for table in some:
             yield _batch(table, columns, str(part))
+
+
+def _require_same(part: Part, metadata: Any) -> None:
+    """Refuse a file that is another one here, or now, than where the row groups were listed."""
+    there = part.group < metadata.num_row_groups
+    rows = metadata.row_group(part.group).num_rows if there else 0
+    if rows != part.rows:
+        raise DataError(
+            f"{part} holds {rows} rows where it is read, but {part.rows} where it was listed: all "
+            "nodes need the same file, and it must not change meanwhile"
+        )
 
 
 @contextmanager

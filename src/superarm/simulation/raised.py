@@ -4,6 +4,7 @@ They travel pickled, and pickle makes an error anew by a call of its class with 
 the constructor wants something else, that call fails, and with it all that the error says is lost.
 """
 
+import copyreg
 import pickle
 import traceback
 from collections.abc import Iterator
@@ -31,8 +32,8 @@ class _Parcel(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         (error,) = self.args
-        kind, args, *attributes = _built_in(type(error)).__reduce__(error)
-        return _made, (kind, args), *attributes
+        kind, args, *_ = _built_in(type(error)).__reduce__(error)
+        return _made, (kind, args), _attributes(error)
 
 
 def _made(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
@@ -40,6 +41,12 @@ def _made(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
     error = kind.__new__(kind, *args)
     _built_in(kind).__init__(error, *args)
     return error
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    """What an error has been given, also in slots."""
+    named = [name for name in copyreg._slotnames(type(error)) if hasattr(error, name)]  # type: ignore[attr-defined] # as pickle does
+    return vars(error) | {name: getattr(error, name) for name in named}
 
 
 def _built_in(kind: type[BaseException]) -> Any:
@@ -55,21 +62,22 @@ def _packed(error: BaseException) -> Exception:
     instead = RuntimeError(f"{type(error).__name__}: {error}")
     for note in getattr(error, "__notes__", []):
         instead.add_note(note)
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    instead.add_note(f"it cannot be pickled; a worker raised it at\n{frames}")
+    whole = "".join(traceback.format_exception(error))
+    instead.add_note(f"it cannot be pickled; a worker raised\n{whole}")
     return instead
 
 
-def _sent(error: Exception) -> Any:
-    """What another process would get; None if nothing."""
+def _sent(error: Exception) -> BaseException | None:
+    """The error that another process would get; None if it would get none."""
     from joblib.externals.loky.backend.reduction import dumps
 
     try:
-        return pickle.loads(dumps(error))
-    except Exception:
+        found = pickle.loads(dumps(error))
+    except (Exception, SystemExit):  # whatever its class does
         return None
+    return found if isinstance(found, BaseException) else None
 
 
-def _told(error: Any) -> list[str]:
+def _told(error: BaseException | None) -> list[str]:
     """The class of an error, what it says, and its notes."""
     return traceback.format_exception_only(error)
