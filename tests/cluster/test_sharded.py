@@ -30,7 +30,7 @@ from superarm import (
     sharded,
 )
 from superarm.arrays.counters import Counter
-from superarm.cluster import shards
+from superarm.cluster import cutting, shards
 from superarm.contexts import Concatenated, Outer
 from superarm.decide import decide
 from superarm.errors import (
@@ -290,6 +290,20 @@ def test_files_are_as_arrays(tmp_path):
         for agent, one in zip(agents, chosen, strict=True):
             np.testing.assert_array_equal(one.items, chosen[0].items)
             agent.observe(one, one.rows.sum(1))
+
+
+def test_relative_paths_are_of_the_folder_where_they_were_given(tmp_path, monkeypatch):
+    """A shard may open its files in another, as those on the nodes of a cluster do."""
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path, [ROWS])
+    saved(tmp_path, [np.arange(L)], "number")
+    (source,) = cutting.cut("items-0.npy")
+    (columns,) = cutting.cut_columns({"number": "number-0.npy"}, [source], listed=False)
+    (tmp_path / "another").mkdir()
+    monkeypatch.chdir(tmp_path / "another")
+    saved(tmp_path / "another", [-ROWS])
+    np.testing.assert_array_equal(source.rows(), ROWS)
+    np.testing.assert_array_equal(columns["number"].rows(), np.arange(L))
 
 
 CLICKS = CombLinTS(link="logit")

@@ -50,7 +50,7 @@ def _pieces(L: int, n: int) -> list[tuple[int, int]]:
 def _table(given: Any) -> Any:
     """The path or the array of features."""
     if isinstance(given, str | Path):
-        return Path(given)
+        return Path(given).absolute()  # nodes resolve relative ones against folders of their own
     require_in_order("features", given, FeaturesError)
     try:
         return as_array(given)
@@ -117,7 +117,7 @@ def _column(name: str, given: Any, n: int) -> Any:
     is_file = isinstance(given, str | Path)
     require_in_order(f"entries of column {name!r}", given, FeaturesError)
     try:
-        table = Path(given) if is_file else as_column(given)
+        table = Path(given).absolute() if is_file else as_column(given)
     except ValueError as error:
         raise FeaturesError(f"column {name!r} needs a flat list of entries ({error})") from error
     shape = opened(table).shape
