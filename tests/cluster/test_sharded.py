@@ -306,6 +306,16 @@ def test_relative_paths_are_of_the_folder_where_they_were_given(tmp_path, monkey
     np.testing.assert_array_equal(columns["number"].rows(), np.arange(L))
 
 
+def test_a_shard_is_sent_no_rows_of_others():
+    sources = cutting.cut(ROWS, 3)
+    columns = cutting.cut_columns({"number": np.arange(L)}, sources, listed=False)
+    for i, (source, own) in enumerate(zip(sources, columns, strict=True)):
+        mine = slice(300 * i, 300 * (i + 1))
+        assert len(source.table) == len(own["number"].table) == 300
+        np.testing.assert_array_equal(source.rows(), ROWS[mine])
+        np.testing.assert_array_equal(own["number"].rows(), np.arange(L)[mine])
+
+
 CLICKS = CombLinTS(link="logit")
 AUTO_MIX = CombMixTS(contexts=True)
 

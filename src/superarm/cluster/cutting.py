@@ -1,7 +1,7 @@
 """A catalogue in files or arrays, cut into shards."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +21,21 @@ def cut(features: Any, shards: int | None = None) -> list[Source]:
 
     >>> import numpy as np
     >>> from superarm.cluster.cutting import cut
-    >>> [(source.start, source.stop) for source in cut(np.zeros((10, 2)), shards=3)]
-    [(0, 3), (3, 7), (7, 10)]
+    >>> [len(source.rows()) for source in cut(np.zeros((10, 2)), shards=3)]
+    [3, 4, 3]
     """
     if shards is not None:
         require_count(shards=shards)
     if not isinstance(features, list | tuple):
-        table = _table(features)
-        L = len(_checked(table, None))
-        return [Source(table, *ends) for ends in _pieces(L, shards or 1)]
+        whole = _checked(_table(features), None)
+        return [whole.cut(*ends) for ends in _pieces(whole.stop, shards or 1)]
     if shards is not None:
         raise ParameterError("shards= is for a single file or array; a list has one per shard")
     if not features:
         raise FeaturesError("a catalogue needs at least one file or array of features")
     tables = [_table(one) for one in features]
     first = _checked(tables[0], None)
-    return [Source(table, 0, len(_checked(table, first))) for table in tables]
+    return [_checked(table, first) for table in tables]
 
 
 def _pieces(L: int, n: int) -> list[tuple[int, int]]:
@@ -58,8 +57,8 @@ def _table(given: Any) -> Any:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
 
 
-def _checked(table: Any, like: Any) -> Any:
-    """The rows in a file or array; refused if they are not like those of the first."""
+def _checked(table: Any, like: Source | None) -> Source:
+    """All rows of a file or array; refused if they are not like those of the first."""
     rows = opened(table)
     name = str(table) if isinstance(table, Path) else "an array of features"
     error = FileError if isinstance(table, Path) else FeaturesError
@@ -73,7 +72,7 @@ def _checked(table: Any, like: Any) -> Any:
             f"{name} has {rows.shape[1]} features of {rows.dtype}, and the first shard "
             f"{like.shape[1]} of {like.dtype}"
         )
-    return rows
+    return Source(table, 0, len(rows), rows.shape, rows.dtype)
 
 
 def cut_columns(
@@ -86,44 +85,45 @@ def cut_columns(
         raise ParameterError(
             f"columns must be a mapping from names to files or arrays, got {columns!r:.100}"
         )
+    sizes = [source.stop - source.start for source in sources]
     found: list[dict[str, Source]] = [{} for _ in sources]
     for name, given in columns.items():
         if not (isinstance(name, str) and name.isprintable()):
             raise ParameterError(f"names of columns must be printable text, got {name!r:.100}")
-        tables = _by_shard(name, given, sources) if listed else _whole(name, given, sources)
-        for own, table, source in zip(found, tables, sources, strict=True):
-            own[name] = Source(table, source.start, source.stop)
+        by_shard = _by_shard(name, given, sizes) if listed else _pieces_of(name, given, sizes)
+        for own, source in zip(found, by_shard, strict=True):
+            own[name] = source
     return found
 
 
-def _by_shard(name: str, given: Any, sources: Sequence[Source]) -> list[Any]:
+def _by_shard(name: str, given: Any, sizes: Sequence[int]) -> list[Source]:
     """A column for each shard."""
     tables = given if isinstance(given, list | tuple) else [given]
-    if len(tables) != len(sources):
+    if len(tables) != len(sizes):
         raise FeaturesError(
-            f"column {name!r} needs one file or array per shard, {len(sources)}, got {len(tables)}"
+            f"column {name!r} needs one file or array per shard, {len(sizes)}, got {len(tables)}"
         )
-    pairs = zip(tables, sources, strict=True)
-    return [_column(name, table, source.stop) for table, source in pairs]
+    return [_column(name, table, n) for table, n in zip(tables, sizes, strict=True)]
 
 
-def _whole(name: str, given: Any, sources: Sequence[Source]) -> list[Any]:
-    """One column that all shards share."""
-    return [_column(name, given, sources[-1].stop)] * len(sources)
+def _pieces_of(name: str, given: Any, sizes: Sequence[int]) -> list[Source]:
+    """One column for all shards, cut."""
+    whole = _column(name, given, sum(sizes))
+    return [whole.cut(*ends) for ends in pairwise(accumulate(sizes, initial=0))]
 
 
-def _column(name: str, given: Any, n: int) -> Any:
-    """The path or the array of a column, refused if it does not have n entries."""
+def _column(name: str, given: Any, n: int) -> Source:
+    """All entries of a column, refused if they are not n."""
     is_file = isinstance(given, str | Path)
     require_in_order(f"entries of column {name!r}", given, FeaturesError)
     try:
         table = Path(given).absolute() if is_file else as_column(given)
     except ValueError as error:
         raise FeaturesError(f"column {name!r} needs a flat list of entries ({error})") from error
-    shape = opened(table).shape
-    if shape != (n,):
+    entries = opened(table)
+    if entries.shape != (n,):
         raise (FileError if is_file else FeaturesError)(
-            f"{table if is_file else 'an array'} has shape {shape} where column {name!r} needs one "
-            f"entry for each of {n} items"
+            f"{table if is_file else 'an array'} has shape {entries.shape} where column {name!r} "
+            f"needs one entry for each of {n} items"
         )
-    return table
+    return Source(table, 0, n, entries.shape, entries.dtype)

@@ -41,11 +41,20 @@ class Source(NamedTuple):
     table: Any  # a path, or an array
     start: int
     stop: int
+    shape: tuple[int, ...]  # of the whole table
+    dtype: Any
 
     @property
     def name(self) -> str:
         """For error messages."""
         return str(self.table) if isinstance(self.table, Path) else "an array of features"
+
+    def cut(self, start: int, stop: int) -> "Source":
+        """Some of the rows, without the rest of an array, which would travel with them."""
+        if isinstance(self.table, Path):
+            return self._replace(start=start, stop=stop)
+        own = self.table[start:stop]
+        return Source(own, 0, len(own), own.shape, own.dtype)
 
     def rows(self) -> Array:
         """The rows, memory-mapped if they are in a file."""
