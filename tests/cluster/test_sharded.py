@@ -306,6 +306,25 @@ def test_relative_paths_are_of_the_folder_where_they_were_given(tmp_path, monkey
     np.testing.assert_array_equal(columns["number"].rows(), np.arange(L))
 
 
+@pytest.mark.parametrize("name", ["items", "number"])
+@pytest.mark.parametrize("other", [lambda x: x[:-1], lambda x: x.astype(np.float16)])
+def test_a_stale_copy_of_a_file_is_refused(tmp_path, monkeypatch, name, other):
+    """A node may have another file under the path than the one that was looked at where the agent
+    was made."""
+    tables = {"items": ROWS, "number": np.arange(L)}
+    paths = {each: saved(tmp_path, [table], each)[0] for each, table in tables.items()}
+
+    def cut_before_it_changes(*given):
+        found = cutting.cut_columns(*given)
+        np.save(paths[name], other(tables[name]))
+        return found
+
+    monkeypatch.setattr(sharded, "cut_columns", cut_before_it_changes)
+    columns = {"number": paths["number"]}
+    with pytest.raises(FileError, match=rf"{name}-0\.npy has shape .* here, and \(900,.* of "):
+        sharded.Agent(TS, features=paths["items"], oracle=TopK(3), shards=2, columns=columns)
+
+
 def test_a_shard_is_sent_no_rows_of_others():
     sources = cutting.cut(ROWS, 3)
     columns = cutting.cut_columns({"number": np.arange(L)}, sources, listed=False)

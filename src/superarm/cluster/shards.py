@@ -57,8 +57,16 @@ class Source(NamedTuple):
         return Source(own, 0, len(own), own.shape, own.dtype)
 
     def rows(self) -> Array:
-        """The rows, memory-mapped if they are in a file."""
-        return opened(self.table)[self.start : self.stop]
+        """The rows, memory-mapped if they are in a file; refused if this is another file than the
+        one that was cut.
+        """
+        found = opened(self.table)
+        if (found.shape, found.dtype) != (self.shape, self.dtype):
+            raise FileError(
+                f"{self.name} has shape {found.shape} of {found.dtype} here, and {self.shape} of "
+                f"{self.dtype} where the agent was made: give all machines the same file"
+            )
+        return found[self.start : self.stop]
 
 
 def opened(table: Any) -> Array:
@@ -180,16 +188,7 @@ class Shard:
     @cached_property
     def columns(self) -> dict[str, Array]:
         """The columns it was made with."""
-        found = {}
-        for name, source in self.column_sources.items():
-            column = source.rows()
-            if column.shape != (len(self.rows),):
-                raise FileError(
-                    f"{source.name} has shape {column.shape} where column {name!r} needs one entry "
-                    f"for each of {len(self.rows)} items"
-                )
-            found[name] = column
-        return found
+        return {name: source.rows() for name, source in self.column_sources.items()}
 
     @property
     def size(self) -> int:
