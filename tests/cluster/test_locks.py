@@ -1,7 +1,9 @@
-"""Threads that share an agent over shards, or a population."""
+"""Threads that share an agent over shards, or a population; and Ctrl-C while these change."""
 
 import copy
+import os
 import pickle
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +11,10 @@ import numpy as np
 import pytest
 
 from superarm import CombLinTS, CombMixTS, Population, TopK, sharded
+from superarm.cluster.locks import MADE, held_interrupts
+from superarm.cluster.places import Places
+from superarm.cluster.shards import Shard
+from superarm.cluster.users import Users
 
 FEATURES = np.random.default_rng(0).standard_normal((900, 4))
 THETA = np.array([1.0, -1.0, 0.5, 0.0])
@@ -94,3 +100,124 @@ def test_copies_share_no_lock(copied):
     with agent._lock, ThreadPoolExecutor(1) as pool:
         assert len(pool.submit(other.choose).result(timeout=60).items) == 4
     np.testing.assert_array_equal(other.belief.factor, agent.belief.factor)
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted(patch, owner, name, call):
+    """The KeyboardInterrupt of a call, during which Ctrl-C comes where a method begins."""
+    method = getattr(owner, name)
+
+    def with_interrupt(*given):
+        interrupt()
+        return method(*given)
+
+    with patch.context() as patched:
+        patched.setattr(owner, name, with_interrupt)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            call()
+    return caught.value
+
+
+def notes(error):
+    return getattr(error, "__notes__", [])
+
+
+def test_an_interrupt_waits_for_what_holds_it():
+    done = []
+
+    def work():
+        with held_interrupts():
+            with held_interrupts():
+                interrupt()
+                done.append(1)
+            interrupt()
+            done.append(2)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        work()
+    assert done == [1, 2] and notes(caught.value) == [MADE]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_of_what_fails_does_not_say_it_was_made():
+    def work():
+        with held_interrupts():
+            interrupt()
+            raise MemoryError
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        work()
+    assert not notes(caught.value)
+
+
+def test_interrupts_that_are_ignored_or_of_another_thread_are_not_held():
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(held_interrupts().__enter__).result() is None
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with held_interrupts():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            interrupt()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+CHANGES = {
+    "learn": lambda one, chosen: one.observe(chosen, chosen.rows @ THETA),
+    "extend": lambda one, _: one.add_items(9 * np.ones((3, 4))),
+    "remove": lambda one, chosen: one.remove_items(chosen.items),
+}
+
+
+def two_agents():
+    learner = CombMixTS(lam=1.0, sigma=0.5, tau=0.3)
+    given = {"features": FEATURES, "oracle": TopK(4), "shards": 3, "seed": 0}
+    return [sharded.Agent(learner, **given) for _ in range(2)]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("at", ["shard", "count", "shard of a cluster", "count of a cluster"])
+def test_a_change_of_a_catalogue_is_made_wholly_or_not_at_all(monkeypatch, change, at):
+    """On a cluster, Ctrl-C ends the wait for the shards, which may have changed."""
+    agent, twin = two_agents()
+    chosen, _ = (one.choose() for one in (agent, twin))
+    agent._shards._here = "cluster" not in at
+    where = (Shard, change) if "shard" in at else (Places, "_count")
+    error = interrupted(monkeypatch, *where, lambda: CHANGES[change](agent, chosen))
+    is_made = at != "shard of a cluster"
+    assert notes(error) == [MADE] * is_made
+    if is_made:
+        CHANGES[change](twin, chosen)
+    for _ in range(3):
+        again, same = (one.choose() for one in (agent, twin))
+        np.testing.assert_array_equal(again.items, same.items)
+        for one in (agent, twin):
+            one.observe(again, again.rows @ THETA)
+    np.testing.assert_array_equal(agent.add_items(FEATURES[:3]), twin.add_items(FEATURES[:3]))
+    np.testing.assert_array_equal(agent.belief.factor, twin.belief.factor)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(
+    "where", [(Users, "_with_users"), (Places, "_count"), (Population, "_fitted")]
+)
+def test_an_interrupt_loses_no_feedback_to_a_population(monkeypatch, shards, where):
+    given = {"features": FEATURES, "oracle": TopK(4), "seed": 0, "shards": shards}
+    population, twin = (Population(CombLinTS(), **given) for _ in range(2))
+    for _ in range(2):
+        users = [f"user {i}" for i in range(9)]
+        items, _ = (one.choose(users) for one in (population, twin))
+        weights = [FEATURES[each] @ THETA for each in items]
+        call = (users, items, weights)
+        error = interrupted(monkeypatch, *where, lambda call=call: population.observe(*call))
+        assert notes(error) == [MADE]
+        twin.observe(*call)
+    np.testing.assert_array_equal(population.choose(users), twin.choose(users))
+    assert population.sigma == twin.sigma
+    np.testing.assert_array_equal(population._all.data, twin._all.data)

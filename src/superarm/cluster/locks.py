@@ -1,13 +1,19 @@
-"""Threads that share an agent over shards, or a population: their calls wait for each other."""
+"""What keeps the changes of an agent over shards, or of a population, whole: calls of several
+threads wait for each other, and Ctrl-C waits for what must not end halfway.
+"""
 
 import functools
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
+
+MADE = "the change of this call was made before the interrupt: do not repeat the call"
 
 
 class Lock:
@@ -59,3 +65,49 @@ def one_at_a_time(
             return method(self, *args, **kwargs)
 
     return alone
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def after_the_change() -> Iterator[None]:
+    """What a call does once its change is made: a KeyboardInterrupt says so in a note."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        error.add_note(MADE)
+        raise
+
+
+@contextmanager
+def held_interrupts() -> Iterator[None]:
+    """Lets Ctrl-C wait until all of a change is made, in the main thread, which alone hears it.
+
+    >>> import signal
+    >>> from superarm.cluster.locks import held_interrupts
+    >>> try:
+    ...     with held_interrupts():
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         print("made")
+    ... except KeyboardInterrupt as error:
+    ...     print(*error.__notes__)
+    made
+    the change of this call was made before the interrupt: do not repeat the call
+    """
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not (is_main and callable(before)):
+        yield
+        return
+    came = []
+    signal.signal(signal.SIGINT, lambda *given: came.append(given))
+    made = False
+    try:
+        yield
+        made = True
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            with after_the_change() if made else nullcontext():
+                before(*came[0])

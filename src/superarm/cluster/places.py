@@ -7,8 +7,10 @@ with each that may have seen a change which failed in another.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
+from superarm.cluster.locks import held_interrupts
 from superarm.errors import ClusterError
 from superarm.simulation.engine import engine
 
@@ -81,6 +83,7 @@ class Places:
         self._versions = [0] * len(arguments)
         self._things: list[Any] = []
         self._closed = False
+        self._here = cluster is None
         self._entered = engine(cluster)
         self._engine = self._entered.__enter__()
         try:
@@ -112,16 +115,27 @@ class Places:
         """What a method of each thing returns for the same call."""
         return list(self.ask(method, dict.fromkeys(range(len(self)), call)).values())
 
-    def change(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
-        """What a method returns that changes some of the things. From then on `state` must tell of
-        the change; if this raises, nothing has changed, and it must not.
+    def change(
+        self,
+        method: str,
+        calls: Mapping[int, Sequence[Any]],
+        commit: Callable[[dict[int, Any]], None] = lambda answers: None,
+    ) -> dict[int, Any]:
+        """What a method returns that changes some of the things.
+
+        `commit` is called with the answers; from then on `state` must tell of the change. If this
+        raises, nothing has changed, unless it is a KeyboardInterrupt with a note: Ctrl-C ends the
+        wait for a cluster, but waits for what is done in this process.
         """
-        try:
-            answers = self._asked("change", method, calls)
-        except BaseException:
-            self._count(calls, 2)  # some may have seen one change: they too are to be restored
-            raise
-        self._count(calls, 1)
+        with held_interrupts() if self._here else nullcontext():
+            try:
+                answers = self._asked("change", method, calls)
+            except BaseException:
+                self._count(calls, 2)  # some may have seen one change: they are to be restored
+                raise
+            with held_interrupts():
+                commit(answers)
+                self._count(calls, 1)
         return answers
 
     def _count(self, which: Iterable[int], changes: int) -> None:

@@ -19,7 +19,7 @@ a θ of their own: log p(w) = Σ_u log p(w_u).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Self
@@ -39,7 +39,7 @@ from superarm.beliefs.tuned import TunedModel, doubled
 from superarm.checks import check_features, is_real, require_count
 from superarm.cluster import saving
 from superarm.cluster.lists import kind_of_users, listed_users, observed_lists
-from superarm.cluster.locks import Lock, one_at_a_time
+from superarm.cluster.locks import Lock, after_the_change, one_at_a_time
 from superarm.cluster.places import Places
 from superarm.cluster.users import (
     FITTED,
@@ -49,6 +49,7 @@ from superarm.cluster.users import (
     Known,
     Scales,
     Seen,
+    Total,
     Users,
     draws_normals,
     keys_of,
@@ -300,20 +301,27 @@ class Population:
         for i, mine in self._dealt(every).items():
             calls[i] = (Seen(every[mine].tolist(), A[mine], w[mine]),)
         self._choose_scales()
-        for i, total in self._shards.change("observe", calls).items():
-            self._totals[i] = total
-            if self._kept is not None:
-                self._kept[i].add(*calls[i])
-        self._kind = self._kind or kind_of_users(every[:1].tolist())
-        self._count()
-        with suppress(ClusterError):  # the next call does what fails here; this one has learned
+        kind = self._kind or kind_of_users(every[:1].tolist())
+
+        def commit(totals: Mapping[int, Total]) -> None:
+            self._count(totals)
+            self._kind = kind
+            for i, kept in enumerate(self._kept or []):
+                if i in calls:
+                    kept.add(*calls[i])
+
+        self._shards.change("observe", calls, commit)
+        # the next call does what fails here; this one has learned
+        with after_the_change(), suppress(ClusterError):
             self._choose_scales()
             self._keep_less()
 
-    def _count(self) -> None:
-        """Add up the rows of everybody."""
+    def _count(self, totals: Mapping[int, Total]) -> None:
+        """Add up the rows of everybody, with the new totals of some shards."""
         before = self._all.t
-        self._all = total_of(self._totals)
+        every = [totals.get(i, total) for i, total in enumerate(self._totals)]
+        self._all = total_of(every)
+        self._totals = every
         self._started = None
         tuned = isinstance(self.learner.model, TunedModel)
         more = doubled(np.asarray(before), np.asarray(self._all.t)).any()
@@ -327,11 +335,12 @@ class Population:
 
     def _keep_less(self) -> None:
         """Where more has been seen in a shard than it knows, keep what it knows instead."""
-        for i, kept in enumerate(self._kept or []):
+        all_kept = self._kept or []
+        for i, kept in enumerate(all_kept):
             known = self._totals[i].users * packed_size(self.problem.d + 1)
             if kept.numbers > max(known, LOGGED):
                 found = self._shards.ask("known", {i: ()})[i]
-                kept.replace(self._shards.share(found))
+                all_kept[i] = Kept(self._shards.share(found))
 
     def _fitted(self) -> Scales:
         """The scales of the largest marginal likelihood of all users together."""
@@ -388,7 +397,7 @@ class Population:
             own = (known.data[mine], known.rows[mine], known.t[mine], total)
             some = Known(users[mine].tolist(), *own)
             if self._kept is not None:
-                self._kept[i].replace(self._shards.share(some))
+                self._kept[i] = Kept(self._shards.share(some))
             self._totals[i] = self._shards.change("restore", {i: (some, [])})[i]
         self._all = total_of(self._totals)
         self._scales = scales

@@ -31,7 +31,7 @@ from superarm.cluster.heads import About, Choice, Later
 from superarm.cluster.locks import Lock, one_at_a_time
 from superarm.cluster.places import Places
 from superarm.cluster.saving import Saved
-from superarm.cluster.shards import Added, Found, Question, Shard, State
+from superarm.cluster.shards import Added, Fields, Found, Question, Shard, State
 from superarm.contexts import Concatenated, Outer
 from superarm.contracts import Learner, Problem, defines_both
 from superarm.errors import ClusterError, DecisionError, FeaturesError, ParameterError
@@ -293,10 +293,13 @@ class Agent:
         model = self.learner.model
         belief = model.learn(about.belief, self._problem(about.held), feedback)
         require_usable(model, about.belief, belief, self._dtype, reach(rows))
-        self._tell(about, belief)
-        self.belief = belief
-        self._known = about.known
-        self._held = about.held
+
+        def commit(_: Any) -> None:
+            self.belief = belief
+            self._known = about.known
+            self._held = about.held
+
+        self._shards.change("learn", self._news(about, belief), commit)
 
     def _about(self, items: Array) -> About:
         """The belief, with a place for each of these items if it has fields per item."""
@@ -313,8 +316,8 @@ class Agent:
             belief = appended(model, belief, self._problem(self._held), self._problem(held))
         return About(belief, known, held, heads.places_of(items, known))
 
-    def _tell(self, before: About, belief: Any) -> None:
-        """Send what is believed of items from now on to their shards, as far as it has changed."""
+    def _news(self, before: About, belief: Any) -> dict[int, tuple[Fields]]:
+        """What shards are to believe of their items from now on, as far as it has changed."""
         known = before.known
         differs = np.zeros(len(known), bool)
         model = self.learner.model
@@ -325,7 +328,7 @@ class Agent:
         learn = {}
         for i, mine in self._dealt(known[changed]).items():
             learn[i] = (heads.fields_of(model, belief, known, changed[mine]),)
-        self._shards.change("learn", learn)
+        return learn
 
     # --- changes of the catalogue -------------------------------------------------------------
 
@@ -357,10 +360,13 @@ class Agent:
         told = range(len(self._shards)) if oracle else self._dealt(numbers)
         extend = {i: (self._of_shard(i, numbers, new, from_now_on),) for i in told}
         added = self._added.and_then(new)
-        self._shards.change("extend", extend)
-        self.oracle = from_now_on
-        self._next = end
-        self._added = added
+
+        def commit(_: Any) -> None:
+            self.oracle = from_now_on
+            self._next = end
+            self._added = added
+
+        self._shards.change("extend", extend, commit)
         return numbers
 
     @one_at_a_time
@@ -370,8 +376,11 @@ class Agent:
         numbers = calls.as_items(items, self._next)
         remove = {i: (numbers[mine],) for i, mine in self._dealt(numbers).items()}
         removed = np.append(self._removed, numbers)
-        self._shards.change("remove", remove)
-        self._removed = removed
+
+        def commit(_: Any) -> None:
+            self._removed = removed
+
+        self._shards.change("remove", remove, commit)
 
     def _state(self, i: int) -> tuple[State]:
         """What has changed in a shard since its files were written."""

@@ -106,21 +106,15 @@ class Known(NamedTuple):
 class Kept:
     """What a shard that was killed is made from: what it knew once, and has seen since."""
 
-    def __init__(self) -> None:
-        self.known: Any = None
+    def __init__(self, known: Any = None) -> None:
+        self.known = known
         self.since: list[Seen] = []
         self.numbers = 0
 
     def add(self, seen: Seen) -> None:
-        """Keep what is about to be observed."""
+        """Keep what was observed."""
         self.since.append(seen)
         self.numbers += seen.A.size + seen.w.size
-
-    def replace(self, known: Any) -> None:
-        """Keep this in place of all."""
-        self.known = known
-        self.since = []
-        self.numbers = 0
 
 
 class Sample(NamedTuple):
