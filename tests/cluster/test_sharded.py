@@ -31,6 +31,7 @@ from superarm import (
 )
 from superarm.arrays.counters import Counter
 from superarm.cluster import cutting, shards
+from superarm.cluster.columns import as_column
 from superarm.contexts import Concatenated, Outer
 from superarm.decide import decide
 from superarm.errors import (
@@ -1118,6 +1119,46 @@ def test_days_are_added(values):
     agent.add_items(np.ones((2, 6)), {"c": values})
     assert found(agent, date(2026, 1, 2)) == [1, 6]
     assert found(agent, [date(2026, 1, 3), datetime(2026, 1, 2, 12)]) == [2, 7]
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        ([date(2026, 1, 1), date(2026, 1, 2)], "M8[D]"),
+        ([date(2026, 1, 1), datetime(2026, 1, 2, 12)], "M8[us]"),
+        ([datetime(2026, 1, 1), pd.Timestamp(TIMES[1])], "M8[ns]"),
+        ([timedelta(days=1), timedelta(microseconds=1)], "m8[us]"),
+        ([pd.Timedelta(1, "ns"), timedelta(days=1)], "m8[ns]"),
+        ([date(2026, 1, 1), pd.Timestamp(TIMES[1]), date(9999, 1, 1)], object),
+        ([datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2)], object),
+        ([date(2026, 1, 1), timedelta(days=1)], object),
+        ([date(2026, 1, 1), None], object),
+        (np.array(["at", "de", ""], np.dtypes.StringDType()), "U2"),
+        (np.array(["at", None], np.dtypes.StringDType(na_object=None)), object),
+    ],
+)
+def test_lists_of_moments_and_text_of_any_length_have_types(column, dtype):
+    entries = as_column(column)
+    assert entries.dtype == dtype
+    exact = {"M": pd.Timestamp, "m": pd.Timedelta}.get(entries.dtype.kind, lambda entry: entry)
+    assert list(map(exact, entries)) == list(map(exact, column))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [date(2020, 1, 1), date(2021, 1, 1)],
+        [timedelta(days=1), timedelta(hours=1)],
+        np.array(["at", "longer"], np.dtypes.StringDType()),
+    ],
+)
+def test_items_are_added_to_lists_of_moments_and_text_of_any_length(tmp_path, column):
+    agent = numbered(column)
+    agent.add_items(np.eye(2), {"c": column})
+    agent.save(tmp_path / "agent")
+    given = {"features": np.eye(2), "columns": {"c": column}, "oracle": TopK(1)}
+    for one in (agent, sharded.Agent.load(tmp_path / "agent", **given)):
+        assert found(one, column[1]) == [1, 3]
 
 
 @pytest.mark.parametrize(

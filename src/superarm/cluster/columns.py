@@ -47,9 +47,23 @@ def as_column(values: Any) -> Array:
         given = np.array(values, dtype=object)  # as NumPy has made text of all other entries
     if given.dtype.kind == "f" and isinstance(values, list | tuple) and all(map(is_whole, values)):
         given = _of_64_bits(values)  # as NumPy has rounded them
+    if given.dtype.kind == "T":
+        given = given.astype(object)
     if given.dtype.kind == "O" and all(isinstance(entry, str) for entry in given.flat):
         return given.astype(str)
-    return given
+    return _as_moments(given) if given.dtype.kind == "O" else given
+
+
+def _as_moments(objects: Array) -> Array:
+    """Dates without time zones, or durations, in the finest unit of them; what else there is, or
+    where that unit has no room for all, the objects themselves.
+    """
+    for kind in "Mm":
+        if objects.ndim == 1 and objects.size and _are_moments(objects, np.dtype(f"{kind}8")):
+            unit = np.result_type(*{_moment(value, kind).dtype for value in objects})
+            entries, fit = _moments(objects, unit)
+            return entries if fit.all() else objects
+    return objects
 
 
 def _of_64_bits(values: Iterable[Any]) -> Array:
