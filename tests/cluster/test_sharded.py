@@ -613,6 +613,17 @@ def test_weights_too_large_for_the_features(learner):
     assert_same_from_now_on(agent, twin)
 
 
+@pytest.mark.parametrize("learner", [TS, MIX])
+def test_weights_too_large_for_the_size_of_the_features(learner):
+    """The coefficients, of up to 1e30, would fit into float32; scores would not."""
+    large = (1e10 * ROWS).astype(np.float32)
+    agent, twin = two_agents(learner, features=large)
+    chosen, _ = (one.choose() for one in (agent, twin))
+    with pytest.raises(WeightsError, match="too large to go with features of float32"):
+        agent.observe(chosen, [1e40, 0, 0])
+    assert_same_from_now_on(agent, twin)
+
+
 def test_a_first_call_that_fails_leaves_the_width_of_contexts_open():
     agent, twin = two_agents(contexts=Outer)
     with pytest.raises(InfeasibleError):
@@ -1200,6 +1211,32 @@ def test_loaded_with_other_columns(tmp_path):
         with pytest.raises(MaskError, match=r"2 items were added .* columns \('text',\)"):
             sharded.Agent.load(path, columns=columns, **few)
     sharded.Agent.load(path, columns={"text": COLUMNS["text"]}, **few).choose(where={"text": "a"})
+
+
+@pytest.mark.parametrize(
+    ("saved_as", "now", "entry"),
+    [
+        (np.float32, np.float64, 0.1),
+        (np.int8, np.float64, 7),
+        (bool, np.int64, 1),
+        ("M8[D]", "M8[us]", date(2026, 1, 2)),
+    ],
+)
+def test_entries_that_were_saved_are_of_the_type_of_the_column_given(
+    tmp_path, saved_as, now, entry
+):
+    """So that they are found by the same values before and after others are added."""
+    agent = numbered(np.zeros(3, saved_as))
+    held = np.array([entry]).astype(saved_as)
+    agent.add_items(np.ones((1, 3)), {"c": held})
+    agent.save(tmp_path / "agent")
+    given = {"features": np.eye(3), "columns": {"c": np.zeros(3, now)}, "oracle": TopK(1)}
+    loaded = sharded.Agent.load(tmp_path / "agent", **given)
+    assert loaded._added.columns["c"].dtype == now
+    before = [found(loaded, value) for value in (entry, held[0])]
+    assert before[1] == [3]
+    loaded.add_items(np.ones((1, 3)), {"c": np.zeros(1, now)})
+    assert [found(loaded, value) for value in (entry, held[0])] == before
 
 
 @pytest.mark.parametrize(
