@@ -6,8 +6,7 @@ import functools
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from types import TracebackType
+from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 Given = ParamSpec("Given")
@@ -22,24 +21,14 @@ class Lock:
     >>> import copy
     >>> from superarm.cluster.locks import Lock
     >>> lock = Lock()
-    >>> with lock, lock, copy.deepcopy(lock):
+    >>> with lock.held, lock.held, copy.deepcopy(lock).held:
     ...     print("in")
     in
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        self._lock.release()
+        # for `with` itself, as Ctrl-C could end an `__exit__` in Python before it lets go
+        self.held = threading.RLock()
 
     def __reduce__(self) -> tuple[type["Lock"], tuple[()]]:
         return Lock, ()
@@ -61,7 +50,7 @@ def one_at_a_time(
 
     @functools.wraps(method)
     def alone(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
-        with self._lock:
+        with self._lock.held:
             return method(self, *args, **kwargs)
 
     return alone
@@ -71,29 +60,19 @@ def one_at_a_time(
 
 
 @contextmanager
-def after_the_change() -> Iterator[None]:
-    """What a call does once its change is made: a KeyboardInterrupt says so in a note."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        error.add_note(MADE)
-        raise
-
-
-@contextmanager
 def held_interrupts() -> Iterator[None]:
-    """Lets Ctrl-C wait until all of a change is made, in the main thread, which alone hears it.
+    """Lets Ctrl-C wait until all of this is done, in the main thread, which alone hears it.
 
     >>> import signal
     >>> from superarm.cluster.locks import held_interrupts
     >>> try:
     ...     with held_interrupts():
     ...         signal.raise_signal(signal.SIGINT)
-    ...         print("made")
-    ... except KeyboardInterrupt as error:
-    ...     print(*error.__notes__)
-    made
-    the change of this call was made before the interrupt: do not repeat the call
+    ...         print("done")
+    ... except KeyboardInterrupt:
+    ...     print("interrupted")
+    done
+    interrupted
     """
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
@@ -102,12 +81,50 @@ def held_interrupts() -> Iterator[None]:
         return
     came = []
     signal.signal(signal.SIGINT, lambda *given: came.append(given))
-    made = False
     try:
         yield
-        made = True
     finally:
         signal.signal(signal.SIGINT, before)
         if came:
-            with after_the_change() if made else nullcontext():
-                before(*came[0])
+            before(*came[0])
+
+
+class Counting(Protocol):
+    """What counts the changes that were made."""
+
+    made: int
+
+
+class Changing(Locked, Protocol):
+    """What changes, and has a lock."""
+
+    @property
+    def _shards(self) -> Counting: ...
+
+
+Changed = TypeVar("Changed", bound=Changing)
+
+
+def one_change_at_a_time(
+    method: Callable[Concatenate[Changed, Given], Found],
+) -> Callable[Concatenate[Changed, Given], Found]:
+    """The method, with the lock of its object held. If Ctrl-C comes when the change is made, the
+    KeyboardInterrupt says so in a note.
+    """
+
+    @functools.wraps(method)
+    def alone(self: Changed, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        is_made = False
+        try:
+            with self._lock.held:
+                before = self._shards.made
+                try:
+                    return method(self, *args, **kwargs)
+                finally:
+                    is_made = self._shards.made > before
+        except KeyboardInterrupt as error:
+            if is_made:
+                error.add_note(MADE)
+            raise
+
+    return alone

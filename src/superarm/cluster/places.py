@@ -84,6 +84,7 @@ class Places:
         self._things: list[Any] = []
         self._closed = False
         self._here = cluster is None
+        self.made = 0  # changes
         self._entered = engine(cluster)
         self._engine = self._entered.__enter__()
         try:
@@ -124,8 +125,8 @@ class Places:
         """What a method returns that changes some of the things.
 
         `commit` is called with the answers; from then on `state` must tell of the change. If this
-        raises, nothing has changed, unless it is a KeyboardInterrupt with a note: Ctrl-C ends the
-        wait for a cluster, but waits for what is done in this process.
+        raises, nothing has changed, unless `made` counts one more: Ctrl-C ends the wait for a
+        cluster, but waits for what is done in this process, and is raised then.
         """
         with held_interrupts() if self._here else nullcontext():
             try:
@@ -136,6 +137,7 @@ class Places:
             with held_interrupts():
                 commit(answers)
                 self._count(calls, 1)
+                self.made += 1
         return answers
 
     def _count(self, which: Iterable[int], changes: int) -> None:

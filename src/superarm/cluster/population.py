@@ -39,7 +39,7 @@ from superarm.beliefs.tuned import TunedModel, doubled
 from superarm.checks import check_features, is_real, require_count
 from superarm.cluster import saving
 from superarm.cluster.lists import kind_of_users, listed_users, observed_lists
-from superarm.cluster.locks import Lock, after_the_change, one_at_a_time
+from superarm.cluster.locks import Lock, one_at_a_time, one_change_at_a_time
 from superarm.cluster.places import Places
 from superarm.cluster.users import (
     FITTED,
@@ -280,7 +280,7 @@ class Population:
 
     # --- feedback ---------------------------------------------------------------------------------
 
-    @one_at_a_time
+    @one_change_at_a_time
     def observe(self, users: Any, items: Any, weights: Any) -> None:
         """Learn what the items of users were worth.
 
@@ -311,8 +311,7 @@ class Population:
                     kept.add(*calls[i])
 
         self._shards.change("observe", calls, commit)
-        # the next call does what fails here; this one has learned
-        with after_the_change(), suppress(ClusterError):
+        with suppress(ClusterError):  # the next call does what fails here; this one has learned
             self._choose_scales()
             self._keep_less()
 

@@ -28,7 +28,7 @@ from superarm.cluster import calls, heads, saving
 from superarm.cluster.columns import as_where, joint_types
 from superarm.cluster.cutting import cut, cut_columns
 from superarm.cluster.heads import About, Choice, Later
-from superarm.cluster.locks import Lock, one_at_a_time
+from superarm.cluster.locks import Lock, one_at_a_time, one_change_at_a_time
 from superarm.cluster.places import Places
 from superarm.cluster.saving import Saved
 from superarm.cluster.shards import Added, Fields, Found, Question, Shard, State
@@ -274,7 +274,7 @@ class Agent:
         """
         return heads.problem_of(held, self.oracle, self._contexts, self._context_width)
 
-    @one_at_a_time
+    @one_change_at_a_time
     def observe(self, chosen: Choice, weights: Any) -> None:
         """Learn what the items of a decision showed.
 
@@ -332,7 +332,7 @@ class Agent:
 
     # --- changes of the catalogue -------------------------------------------------------------
 
-    @one_at_a_time
+    @one_change_at_a_time
     def add_items(
         self,
         features: Any,
@@ -369,7 +369,7 @@ class Agent:
         self._shards.change("extend", extend, commit)
         return numbers
 
-    @one_at_a_time
+    @one_change_at_a_time
     def remove_items(self, items: Sequence[int] | Array) -> None:
         """Choose these no more; what was learned from them stays."""
         self._require_open()
