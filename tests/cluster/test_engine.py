@@ -1,9 +1,11 @@
 import os
+import re
 import socketserver
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from http.server import BaseHTTPRequestHandler
 
 import joblib
@@ -63,6 +65,13 @@ def test_an_error_is_raised_as_it_was(where):
     with pytest.raises(InfeasibleError, match="no set for 3"):
         dict(where.map(pieces.refuse, CALLS))
     assert dict(where.map(pieces.square, CALLS)) == {x: x * x for x in range(10)}
+
+
+def test_an_error_tells_where_in_the_workers_code_it_was(where):
+    with pytest.raises(InfeasibleError) as caught:
+        dict(where.map(pieces.refuse, CALLS))
+    told = "".join(traceback.format_exception(caught.value))
+    assert re.search(r'File ".*pieces\.py", line \d+, in refuse\n', told)
 
 
 def test_an_error_with_a_constructor_of_its_own_is_raised_as_it_was(where):

@@ -169,7 +169,9 @@ def require_same(found: dict[str, str], expected: dict[str, str], where: str) ->
 
 
 def fetched(ray: Any, references: Any) -> Any:
-    """What references stand for. An error in a piece of work is raised as it was on its node."""
+    """What references stand for. An error in a piece of work is raised as it was on its node, from
+    one that tells in which lines there.
+    """
     try:
         return ray.get(references)
     except ray.exceptions.RayTaskError as error:
@@ -177,7 +179,7 @@ def fetched(ray: Any, references: Any) -> Any:
         raised = isinstance(cause, Exception | SystemExit)
         if not raised or isinstance(cause, ray.exceptions.RayError):
             raise ClusterError(str(error)) from error
-        raise cause from None
+        raise cause from error.with_traceback(None)
     except ray.exceptions.RayError as error:
         raise ClusterError(
             f"the Ray cluster gave up on a piece of work, after {RETRIES} retries: {error}"
