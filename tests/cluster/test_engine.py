@@ -192,6 +192,59 @@ def test_ray_is_imported_only_when_asked_for():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+class Away:
+    """A place that cannot be reached for some calls, as while Ray does not know yet that its node
+    is lost; a reference is what comes of a call."""
+
+    def __init__(self, ray, calls):
+        self.lost = ray.exceptions.ActorUnavailableError("no answer", None)
+        self.calls = calls
+        self.asked = 0
+        self.ask = self
+
+    def remote(self, method, x):
+        self.asked += 1
+        return self.lost if self.asked <= self.calls else x
+
+
+def got(references):
+    """What fake references stand for."""
+    if isinstance(references, list):
+        return [got(each) for each in references]
+    if isinstance(references, Exception):
+        raise references
+    return references
+
+
+@pytest.fixture
+def asking(monkeypatch):
+    """Ray's engine, which asks fake places, and Ray."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'superarm[cluster]'")
+    where = engine("ray")
+    monkeypatch.setattr(where, "_require_open", lambda: None)
+    monkeypatch.setattr(ray, "get", got)
+    monkeypatch.setattr(nodes, "PAUSE", 0.01)
+    return where, ray
+
+
+@pytest.mark.cluster
+def test_what_lived_on_a_lost_node_is_asked_until_it_is_there_again(asking):
+    where, ray = asking
+    places = [Away(ray, 3), Away(ray, 0), Away(ray, 1)]
+    assert where.ask(places, "of", [(1,), (2,), (3,)]) == [1, 2, 3]
+    assert [place.asked for place in places] == [4, 1, 2]
+
+
+@pytest.mark.cluster
+def test_what_cannot_be_reached_for_long_ends_the_call(asking, monkeypatch):
+    where, ray = asking
+    monkeypatch.setattr(nodes, "LOST", 0.01)
+    place = Away(ray, 10**9)
+    with pytest.raises(ClusterError, match=r"after 5 retries: .* no answer"):
+        where.ask([place], "of", [(1,)])
+    assert place.asked > 1
+
+
 CONNECTIONS = """
 import ray
 from superarm.errors import ClusterError

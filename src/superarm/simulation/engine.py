@@ -51,7 +51,9 @@ class Engine(Protocol):
         """
 
     def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
-        """What a method of each of the things returns, each for its own call."""
+        """What a method of each of the things returns, each for its own call; it may be called
+        twice where a worker or a node is lost.
+        """
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -297,12 +299,26 @@ class Ray:
         return actor.remote(make, *kept)
 
     def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
-        """What a method of each of the things returns, all at the same time."""
+        """What a method of each of the things returns, all at the same time. Those that cannot be
+        reached are asked again, until Ray has made them anew on another node: so a method may be
+        called twice.
+        """
         self._require_open()
-        pairs = zip(places, calls, strict=True)
+        pairs = list(zip(places, calls, strict=True))
         asked = [one.ask.remote(method, *call) for one, call in pairs]
-        found: list[Any] = nodes.fetched(self.ray, asked)
-        return found
+        end = time.monotonic() + nodes.LOST * nodes.RETRIES
+        while True:
+            try:
+                found: list[Any] = nodes.fetched(self.ray, asked)
+                return found
+            except ClusterError:
+                again = nodes.unreachable(self.ray, asked)
+                if not again or time.monotonic() >= end:
+                    raise
+            time.sleep(nodes.PAUSE)
+            for i in again:
+                one, call = pairs[i]
+                asked[i] = one.ask.remote(method, *call)
 
     def map(self, function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Results:
         """The place of each call among all, and its result, as they come; short ones several at a

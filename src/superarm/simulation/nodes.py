@@ -4,7 +4,7 @@ import importlib.metadata
 import os
 import platform
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,11 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0
 """How a client begins in HTTP/2: with these words, and a frame of no settings."""
 ANSWER = 120.0
 """Seconds to wait for all nodes to say what they have installed."""
+LOST = 12.0
+"""Seconds per retry to wait for what lived on a node that was lost: Ray needs some 15 to notice, and
+then makes it again elsewhere."""
+PAUSE = 1.0
+"""Seconds between two questions to what cannot be reached."""
 
 
 def versions(device: str | None = None) -> dict[str, str]:
@@ -184,3 +189,16 @@ def fetched(ray: Any, references: Any) -> Any:
         raise ClusterError(
             f"the Ray cluster gave up on a piece of work, after {RETRIES} retries: {error}"
         ) from error
+
+
+def unreachable(ray: Any, references: Sequence[Any]) -> list[int]:
+    """The places of the references whose actors could not be reached."""
+    found = []
+    for i, reference in enumerate(references):
+        try:
+            ray.get(reference)
+        except ray.exceptions.ActorUnavailableError:
+            found.append(i)
+        except (Exception, SystemExit):  # to be raised by `fetched`
+            continue
+    return found
