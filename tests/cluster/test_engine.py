@@ -139,6 +139,22 @@ def test_all_nodes_have_the_same_versions(ray, monkeypatch):
         engine("ray").__enter__()
 
 
+@pytest.mark.parametrize("found_out", [True, False])
+def test_a_node_that_is_lost_is_not_waited_for(ray, monkeypatch, found_out):
+    """Ray still says that it is alive when the nodes are asked."""
+    (here,) = (node for node in ray.nodes() if node["Alive"])
+    lost = here | {"NodeID": "1" * len(here["NodeID"]), "NodeManagerAddress": "10.0.0.9"}
+    said = iter([[lost, here], [lost | {"Alive": not found_out}, here]])
+    monkeypatch.setattr(ray, "nodes", lambda: next(said))
+    if found_out:
+        assert list(nodes.checked_nodes(ray)) == [nodes._named(here)]
+    else:
+        with pytest.raises(
+            ClusterError, match=r"^node 10\.0\.0\.9 \(.+\) of the Ray cluster fails"
+        ):
+            nodes.checked_nodes(ray)
+
+
 def test_no_more_workers_than_pieces():
     with joblib.parallel_config(backend="loky", n_jobs=2), engine(None) as where:
         processes = {result for _, result in where.map(os.getpid, [()])}

@@ -25,8 +25,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0
 ANSWER = 120.0
 """Seconds to wait for all nodes to say what they have installed."""
 LOST = 12.0
-"""Seconds per retry to wait for what lived on a node that was lost: Ray needs some 15 to notice, and
-then makes it again elsewhere."""
+"""Seconds per retry to wait for what lived on a node that was lost: Ray needs some 15 to notice,
+and then makes it again elsewhere."""
 PAUSE = 1.0
 """Seconds between two questions to what cannot be reached."""
 
@@ -121,17 +121,31 @@ def checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
     for node in ray.nodes():
         if node["Alive"]:
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            name = f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']})"
-            asked[look.options(scheduling_strategy=here).remote()] = name
+            asked[look.options(scheduling_strategy=here).remote()] = node
     answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)
     if silent:
-        raise ClusterError(f"node {asked[silent[0]]} of the Ray cluster does not answer")
+        raise ClusterError(f"node {_named(asked[silent[0]])} of the Ray cluster does not answer")
     found = {}
     for reference in answered:
-        name = asked[reference]
-        found[name] = fetched(ray, reference)
+        name = _named(asked[reference])
+        try:
+            found[name] = fetched(ray, reference)
+        except ClusterError as error:
+            if _is_alive(ray, asked[reference]):
+                raise ClusterError(f"node {name} of the Ray cluster fails: {error}") from error
+            continue  # Ray did not know yet that it was lost
         require_same(found[name], versions(), f"node {name}")
     return found
+
+
+def _named(node: dict[str, Any]) -> str:
+    """The address and the name of a node."""
+    return f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']})"
+
+
+def _is_alive(ray: Any, node: dict[str, Any]) -> bool:
+    """Whether a node is alive by now."""
+    return any(each["NodeID"] == node["NodeID"] and each["Alive"] for each in ray.nodes())
 
 
 def _installed() -> Callable[[], dict[str, str]]:
