@@ -135,6 +135,8 @@ def test_all_nodes_have_the_same_versions(ray, monkeypatch):
         monkeypatch.setattr(nodes, "__version__", "0.0.1")
         with pytest.raises(ClusterError, match=r"superarm .* and this machine 0\.0\.1"):
             dict(where.map(pieces.square, CALLS))
+        with pytest.raises(ClusterError, match=r"this node has superarm .* this machine 0\.0\.1"):
+            where.ask([where.place(list)], "copy", [()])
     with pytest.raises(ClusterError, match=r"node [0-9.]+ \(.*\) has superarm .* 0\.0\.1"):
         engine("ray").__enter__()
 

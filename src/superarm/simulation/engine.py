@@ -296,7 +296,7 @@ class Ray:
         )(_Placed)
         kept = [self.share(one) for one in arguments]
         self.kept.append(kept)  # as long as the actor may be made again
-        return actor.remote(make, *kept)
+        return actor.remote(nodes.versions(), make, *kept)
 
     def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
         """What a method of each of the things returns, all at the same time. Those that cannot be
@@ -390,12 +390,16 @@ def _on_nodes(function: Callable[..., Any], expected: dict[str, str]) -> Callabl
 
 
 class _Placed:
-    """Something that lives on a node."""
+    """Something that lives on a node, which must have the expected versions."""
 
-    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+    def __init__(self, expected: dict[str, str], make: Callable[..., Any], *arguments: Any) -> None:
         threadpool_limits(limits=1)
+        self.expected = expected
+        self.found = nodes.versions()
         self.thing = make(*arguments)
 
     def ask(self, method: str, *call: Any) -> Any:
         with nodes.naming_the_node():
+            # it may have joined after the check; an error in the constructor would lose its words
+            nodes.require_same(self.found, self.expected, "this node")
             return getattr(self.thing, method)(*call)
