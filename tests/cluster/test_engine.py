@@ -1,3 +1,4 @@
+import importlib
 import os
 import re
 import socketserver
@@ -125,6 +126,21 @@ def test_an_error_names_the_node(ray):
         dict(where.map(pieces.refuse, CALLS))
     (note,) = caught.value.__notes__
     assert note.startswith(f"on node {ray.util.get_node_ip_address()} (")
+
+
+def test_a_module_that_nodes_lack_is_named(ray, tmp_path, monkeypatch):
+    """Whether it is the work that needs it, what it is about, or what lives there."""
+    (tmp_path / "only_here.py").write_text("class Mine:\n    pass\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = importlib.import_module("only_here").Mine
+    says = r"^module 'only_here' cannot be imported on a node of the Ray cluster: install it"
+    with engine("ray") as where:
+        for function, call in ((mine, ()), (id, (mine,)), (id, (where.share(mine),))):
+            with pytest.raises(ClusterError, match=says):
+                dict(where.map(function, [call]))
+        for place, call in ((where.place(mine), ()), (where.place(list), (mine,))):
+            with pytest.raises(ClusterError, match=says):
+                where.ask([place], "count", [call])
 
 
 def test_all_nodes_have_the_same_versions(ray, monkeypatch):

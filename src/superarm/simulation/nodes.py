@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ LOST = 12.0
 and then makes it again elsewhere."""
 PAUSE = 1.0
 """Seconds between two questions to what cannot be reached."""
+NOT_IMPORTED = "The remote function failed to import on the worker"
+"""What Ray says in an error of its own that is not a `RayError`."""
 
 
 def versions(device: str | None = None) -> dict[str, str]:
@@ -194,15 +197,32 @@ def fetched(ray: Any, references: Any) -> Any:
     try:
         return ray.get(references)
     except ray.exceptions.RayTaskError as error:
-        cause = error.cause
-        raised = isinstance(cause, Exception | SystemExit)
-        if not raised or isinstance(cause, ray.exceptions.RayError):
-            raise ClusterError(str(error)) from error
-        raise cause from error.with_traceback(None)
+        if _is_users(ray, error.cause):
+            raise error.cause from error.with_traceback(None)
+        _require_modules(error)
+        raise ClusterError(str(error)) from error
     except ray.exceptions.RayError as error:
+        _require_modules(error)
         raise ClusterError(
             f"the Ray cluster gave up on a piece of work, after {RETRIES} retries: {error}"
         ) from error
+
+
+def _is_users(ray: Any, cause: Any) -> bool:
+    """Whether an error was raised by the piece of work itself, not by Ray."""
+    if isinstance(cause, ray.exceptions.RayError):
+        return False
+    return isinstance(cause, Exception | SystemExit) and NOT_IMPORTED not in str(cause)
+
+
+def _require_modules(error: Exception) -> None:
+    """Say it plainly if Ray failed because a node lacks a module."""
+    lacking = re.search(r"ModuleNotFoundError: No module named '([^']+)'", str(error))
+    if lacking:
+        raise ClusterError(
+            f"module {lacking[1]!r} cannot be imported on a node of the Ray cluster: install it on "
+            "all nodes, or give runtime_env to ray.init"
+        ) from None
 
 
 def unreachable(ray: Any, references: Sequence[Any]) -> list[int]:
