@@ -193,8 +193,9 @@ def test_the_address_of_another_cluster_is_refused(ray):
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Other) as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{other.server_address[1]}"
-        with pytest.raises(ClusterError, match="is connected to the Ray at"):
-            simulate(PATH, LEARNERS, cluster=address, **SETTINGS)
+        for cluster in (address, f"ray://{address}"):
+            with pytest.raises(ClusterError, match="is connected to the Ray at"):
+                simulate(PATH, LEARNERS, cluster=cluster, **SETTINGS)
         other.shutdown()
     connected = ray.get_runtime_context().gcs_address
     port = connected.rpartition(":")[2]

@@ -273,12 +273,15 @@ class Ray:
 
     def _require_connected(self) -> None:
         """Refuse an address of another cluster than the one this process is connected to."""
-        if self.address in ("ray", "auto") or self.address.startswith("ray://"):
+        if self.address in ("ray", "auto"):
             return
+        client = self.address.startswith("ray://")
+        if client and self.ray.util.client.ray.is_connected():
+            return  # Ray does not tell the address of its client
         nodes.require_reachable(self.address)
         connected = self.ray.get_runtime_context().gcs_address
         here = self.ray.util.get_node_ip_address()
-        if nodes.resolved(self.address, here) != nodes.resolved(connected, here):
+        if client or nodes.resolved(self.address, here) != nodes.resolved(connected, here):
             raise ClusterError(
                 f"this process is connected to the Ray at {connected}, not to {self.address}: call "
                 "ray.shutdown() first, or give cluster='ray' to use the one it is connected to"
