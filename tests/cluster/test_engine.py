@@ -280,6 +280,9 @@ def test_what_cannot_be_reached_for_long_ends_the_call(asking, monkeypatch):
 
 
 CONNECTIONS = """
+import os
+import signal
+
 import ray
 from superarm.errors import ClusterError
 from superarm.simulation.engine import engine
@@ -299,6 +302,15 @@ with engine("ray"):
 assert ray.is_initialized()  # it is not ours to end
 with engine("ray") as third:
     place = third.place(list, (1, 2))
+    child = os.fork()
+    if not child:
+        signal.alarm(5)
+        try:
+            third.ask([place], "count", [(1,)])
+        except ClusterError as error:
+            third.__exit__(None, None, None)
+            os._exit(7 if "was forked from" in str(error) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     ray.shutdown()
     try:
         third.ask([place], "count", [(1,)])

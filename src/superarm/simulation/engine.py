@@ -180,12 +180,17 @@ def _piece(home: int, i: int, function: Callable[..., Any], call: Sequence[Any])
 # --- a cluster ------------------------------------------------------------------------------------
 
 
+Present: TypeAlias = tuple[str, str, int]
+"""The node and the job of a connection, which only together tell it from others, and the process
+that has it."""
+
+
 class _Connection:
     """The one connection to Ray that a process has: who opened it, and how many use it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.ours: tuple[str, str] | None = None  # the one that was opened here
+        self.ours: Present | None = None  # the one that was opened here
         self.users = 0
 
 
@@ -204,7 +209,7 @@ class Ray:
         self.ray = nodes.import_ray()
         self.settings: dict[str, Any] = {}
         self.kept: list[Any] = []
-        self.used: tuple[str, str] | None = None  # the connection, while this engine uses it
+        self.used: Present | None = None  # the connection, while this engine uses it
         self.cores = 1
         self.looked = -math.inf
 
@@ -235,20 +240,20 @@ class Ray:
             _connection.users -= 1
             if _connection.ours == self._present() and not _connection.users:
                 self.ray.shutdown()
+                _connection.ours = None
 
-    def _present(self) -> tuple[str, str] | None:
-        """The node and the job of the present connection, which only together tell it from others;
-        None if there is none.
-        """
+    def _present(self) -> Present | None:
+        """The present connection; None if there is none."""
         if not self.ray.is_initialized():
             return None
         context = self.ray.get_runtime_context()
-        return context.get_node_id(), context.get_job_id()
+        return context.get_node_id(), context.get_job_id(), os.getpid()
 
     def _require_open(self) -> None:
         """Refuse to go on without the connection: Ray would start a cluster of its own, or look for
         what is in one cluster in another.
         """
+        _require_own(self.used)
         if self.used is None or self.used != self._present():
             raise ClusterError("the connection to Ray was ended: make this anew, or load it")
 
@@ -273,6 +278,7 @@ class Ray:
 
     def _require_connected(self) -> None:
         """Refuse an address of another cluster than the one this process is connected to."""
+        _require_own(_connection.ours)
         if self.address in ("ray", "auto"):
             return
         client = self.address.startswith("ray://")
@@ -377,6 +383,15 @@ class Ray:
         if self.workers is not None and self.workers < self.cores:
             return self.workers
         return 2 * self.cores
+
+
+def _require_own(connection: Present | None) -> None:
+    """Refuse a connection that another process has opened: this one would wait for ever."""
+    if connection is not None and connection[-1] != os.getpid():
+        raise ClusterError(
+            "this process was forked from one that is connected to Ray, and cannot use Ray: start "
+            "it in another way, such as multiprocessing.get_context('spawn')"
+        )
 
 
 def _on_nodes(function: Callable[..., Any], expected: dict[str, str]) -> Callable[..., Any]:
