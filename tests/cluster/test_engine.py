@@ -1,6 +1,7 @@
 import importlib
 import os
 import re
+import socket
 import socketserver
 import subprocess
 import sys
@@ -349,6 +350,26 @@ class Web(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+class SixServer(socketserver.ThreadingTCPServer):
+    """A server at an IPv6 address."""
+
+    address_family = socket.AF_INET6
+
+
+def test_an_address_of_ipv6():
+    assert nodes.resolved("[::1]:6379", "10.0.0.1") == ("10.0.0.1", "6379")
+    assert nodes.resolved("[fd00::7]:6379", "10.0.0.1") == ("fd00::7", "6379")
+    try:
+        server = SixServer(("::1", 0), Web)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ClusterError, match="is not Ray"):
+            nodes.require_reachable(f"[::1]:{server.server_address[1]}")
+        server.shutdown()
 
 
 @pytest.mark.parametrize("handler", [Mute, Web])

@@ -83,7 +83,7 @@ def require_reachable(address: str) -> None:
             f"cluster must be 'ray', 'auto' or an address such as '10.0.0.1:6379', got {address!r}"
         )
     try:
-        connection = socket.create_connection((host, int(port)), PATIENCE)
+        connection = socket.create_connection((_bare(host), int(port)), PATIENCE)
     except (OSError, OverflowError, UnicodeError) as error:  # the last for what cannot be a name
         raise ClusterError(
             f"nothing answers at {address} ({error}): is Ray started there, with "
@@ -111,8 +111,14 @@ def _speaks_grpc(connection: socket.socket) -> bool:
 def resolved(address: str, here: str) -> tuple[str, str]:
     """The IP address and the port; the loopback's address is that of this machine, `here`."""
     host, _, port = address.rpartition(":")
-    found = socket.gethostbyname(host)
-    return here if found.startswith("127.") else found, port
+    host = _bare(host)
+    found = host if ":" in host else socket.gethostbyname(host)
+    return here if found == "::1" or found.startswith("127.") else found, port
+
+
+def _bare(host: str) -> str:
+    """A host without the brackets that an IPv6 address has before a port."""
+    return host.removeprefix("[").removesuffix("]")
 
 
 def checked_nodes(ray: Any) -> dict[str, dict[str, str]]:
