@@ -8,6 +8,7 @@ with each that may have seen a change which failed in another.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from typing import Any
 
 from superarm.cluster.locks import held_interrupts
@@ -88,10 +89,21 @@ class Places:
         self._entered = engine(cluster)
         self._engine = self._entered.__enter__()
         try:
-            self._things = [self._engine.place(Counted, make, *each) for each in arguments]
+            self._things = self._placed(make, arguments)
         except BaseException:
             self.close()
             raise
+
+    def _placed(self, make: Callable[..., Any], arguments: Sequence[Sequence[Any]]) -> list[Any]:
+        """The things, for which what several are made from is shipped once."""
+        shared: dict[int, Any] = {}
+        for one in chain.from_iterable(arguments):
+            if id(one) not in shared:
+                shared[id(one)] = self._engine.share(one)
+        return [
+            self._engine.place(Counted, make, *(shared[id(one)] for one in each))
+            for each in arguments
+        ]
 
     def __len__(self) -> int:
         return len(self._versions)

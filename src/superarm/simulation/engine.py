@@ -46,8 +46,8 @@ class Engine(Protocol):
         """The place of each call among all, and its result, as they come."""
 
     def place(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """What stands for the thing that `make(*arguments)` returns, wherever it lives; if its
-        worker is killed, it is made again in the same way.
+        """What stands for the thing that `make(*arguments)` returns, wherever it lives; arguments
+        may be shared. If its worker is killed, it is made again in the same way.
         """
 
     def ask(self, places: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
@@ -303,7 +303,8 @@ class Ray:
         actor = self.ray.remote(
             max_restarts=-1, max_task_retries=nodes.RETRIES, scheduling_strategy="SPREAD"
         )(_Placed)
-        kept = [self.share(one) for one in arguments]
+        is_shared = self.ray.ObjectRef
+        kept = [one if isinstance(one, is_shared) else self.share(one) for one in arguments]
         self.kept.append(kept)  # as long as the actor may be made again
         return actor.remote(nodes.versions(), make, *kept)
 
