@@ -206,6 +206,22 @@ def test_an_address_where_nothing_answers():
         assert line.startswith(f"nothing answers at {address} (")
 
 
+def test_a_token_that_this_machine_lacks(ray, tmp_path):
+    environment = os.environ | {"RAY_AUTH_MODE": "token", "HOME": str(tmp_path)}
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        environment.pop(name, None)
+    address = ray.get_runtime_context().gcs_address
+    run = subprocess.run(
+        [sys.executable, "-c", UNREACHABLE, address],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.startswith(f"no Ray cluster could be used at '{address}'")
+    assert "it asks for a token: set RAY_AUTH_MODE=token, and give" in run.stdout
+
+
 def test_bad_settings():
     with pytest.raises(ParameterError, match="workers must not be 0"):
         engine(None, workers=0)

@@ -268,10 +268,13 @@ class Ray:
             options |= {"address": self.address}
         try:
             self.ray.init(**options)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except (RuntimeError, ValueError, OSError, self.ray.exceptions.RayError) as error:
             hint = ""
-            if "AuthenticationError" in str(error.__cause__):
-                hint = "; it asks for a token: set RAY_AUTH_MODE=token, see Ray's documentation"
+            if "AuthenticationError" in repr(error) + str(error.__cause__):
+                hint = (
+                    "; it asks for a token: set RAY_AUTH_MODE=token, and give the head's token as "
+                    "RAY_AUTH_TOKEN or in ~/.ray/auth_token"
+                )
             raise ClusterError(
                 f"no Ray cluster could be used at {self.address!r}: {error}{hint}"
             ) from error
