@@ -108,15 +108,13 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
         with _one_making:
             return make(False, True)
 
-    ready: dict[bool, Callable[..., Any]] = {}
+    alone: Callable[..., Any] | None = None
+    together: Callable[..., Any] | None = None
 
     def prepare(parallel: bool, args: tuple[Any, ...]) -> Callable[..., Any]:
         jitted = kernel(parallel)
         _compile(jitted, args)
-        ready[parallel] = jitted
         return jitted
-
-    alone: Callable[..., Any] | None = None
 
     def on_one_core(*args: Any) -> Any:
         nonlocal alone
@@ -125,13 +123,15 @@ def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
         return alone(*args)
 
     def by_rows(*args: Any) -> Any:
+        nonlocal together
         if _ahead.get() == "all":
-            prepare(True, args)
+            together = prepare(True, args)
         if not _pays(args[0]):
             return on_one_core(*args)
-        jitted = ready.get(True) or prepare(True, args)
+        if together is None:
+            together = prepare(True, args)
         with _one_parallel_call:
-            return jitted(*args)
+            return together(*args)
 
     call: Any = by_rows if "prange" in code.co_names else on_one_core
     functools.update_wrapper(call, function)

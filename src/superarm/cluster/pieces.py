@@ -127,9 +127,11 @@ def read_items(part: Part, columns: Columns) -> Items:
 def _together(of: Reduced, at: Array, E: int) -> Reduced:
     """What E items showed in all, where entry i is of item at[i]."""
     n = np.bincount(at, of.n, E)
-    w = np.bincount(at, of.n * of.w, E) / np.maximum(n, 1.0)
-    around = of.within + of.n * (of.w - w[at]) ** 2
-    return Reduced(w, n, np.bincount(at, around, E))
+    total = np.bincount(at, of.n * of.w, E)
+    w = total / np.maximum(n, 1.0)
+    off = of.w - w[at]
+    within = np.bincount(at, of.within + of.n * off**2, E)
+    return Reduced(w, n, within)
 
 
 def merged_rows(a: Rows, b: Rows) -> Rows:
