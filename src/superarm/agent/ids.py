@@ -48,7 +48,7 @@ def as_ids(given: Any, of: str = "items") -> Array:
         numbers: Array = _unmasked(array, of).astype(np.int64)
         return numbers
     listed = as_list(array, of)
-    kinds = {kind(item) for item in _one_of_each_type(listed)}
+    kinds = {kind(item) for item in _telling(listed)}
     if len(kinds) > 1 or not kinds <= set(KINDS):
         raise ItemsError(f"ids of {of} must be {WANTED}, got {', '.join(sorted(kinds))}")
     if kinds <= {"whole numbers"}:
@@ -60,8 +60,10 @@ def as_ids(given: Any, of: str = "items") -> Array:
     return objects(plain)
 
 
-def _one_of_each_type(listed: list[Any]) -> list[Any]:
-    """What tells the kinds of ids: where all are of one type that holds nothing else, the first."""
+def _telling(listed: list[Any]) -> list[Any]:
+    """As many of the ids as tell the kinds of all: one is enough where all are of a type that is of
+    one kind alone.
+    """
     types = set(map(type, listed))
     return listed[:1] if len(types) == 1 and types <= {int, str, UUID} else listed
 

@@ -234,7 +234,9 @@ def _reflect_block(F: Array, block: Array, rows: int) -> bool:
 
 @compiled_sums
 def _rotate_rows(F: Array, block: Array, rows: int) -> bool:
-    """The same for few rows, by Givens' rotations of one after the other."""
+    """Make F the transposed factor of itself stacked on few rows of a block, one row after the
+    other, by Givens' rotations; False where it cannot be.
+    """
     D = len(F)
     x = np.empty(D)
     for i in range(rows):
