@@ -81,6 +81,7 @@ def test_two_servers_show_the_same(monkeypatch):
         asyncio.run(visit(first, 30))
         soon(lambda: is_counted(first))
         end = log.head(first.database.read())[0]
+        soon(lambda: all("news" in one.learner.views for one in services))
         soon(lambda: all(one.view("news").position >= end for one in services))
         require_counted(first.database.read())
         found = shown(first)
