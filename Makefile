@@ -79,9 +79,9 @@ endurance: .venv/cluster
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
 	SUPERARM_PEOPLE=32561 SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_beyond.py
 	SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_artists.py tests/studies/test_drift.py tests/beliefs/test_logit.py \
-		tests/beliefs/test_tuned.py tests/service/dashboard/test_posterior.py tests/simulation/test_episodes.py \
+		tests/beliefs/test_empirical_bayes.py tests/service/dashboard/test_posterior.py tests/simulation/test_episodes.py \
 		tests/test_gaussian.py
-	SUPERARM_KILLS=200 $(BIN)/pytest tests/files/test_disk.py -k kills
+	SUPERARM_KILLS=200 $(BIN)/pytest tests/files/test_atomic.py -k kills
 	SUPERARM_FORGED_RECORDS=10000 SUPERARM_HOSTILE_FILES=2000 \
 		$(BIN)/pytest tests/agent/test_fields.py tests/agent/test_hostile_files.py
 	SUPERARM_REQUESTS=80000 SUPERARM_EXAMPLES=1000 SUPERARM_RAW=4000 $(BIN)/pytest \

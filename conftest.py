@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 OPTIONAL = {
-    "torch": ["arrays/torch.py", "arrays/triangles.py", "oracles/gpu.py"],
+    "torch": ["arrays/torch.py", "arrays/torch_qr.py", "oracles/gpu.py"],
     "triton": ["arrays/triton.py", "oracles/sweep.py"],
 }
 collect_ignore = [

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import superarm
 from superarm.simulation.games import Game, replicate
-from superarm.simulation.replicates import seeds_of
+from superarm.simulation.replicate import seeds_of
 from superarm.studies import ads, artists, beyond, longest_path, slates
 from superarm.studies.report import planned
 from superarm.studies.study import Setting, Study

@@ -14,14 +14,14 @@ import numpy as np
 
 from superarm.arrays import Rng, matvec, spawn, take
 from superarm.contracts import Environment, Feedback, Problem
+from superarm.engine.ray_nodes import versions
 from superarm.errors import ParameterError
+from superarm.formatting import aligned
 from superarm.gaussian import sample
 from superarm.learners import CombLinTS
 from superarm.simulation import lockstep
 from superarm.simulation.games import Game, play
-from superarm.simulation.nodes import versions
-from superarm.simulation.replicates import seeds_of
-from superarm.simulation.tables import aligned
+from superarm.simulation.replicate import seeds_of
 from superarm.simulation.trace import ARRAYS
 from superarm.studies.longest_path import EPISODES, PAPER_REGRET, LongestPath
 from superarm.studies.study import estimate

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from superarm import CombLinTS
-from superarm.simulation.engine import Engine, engine
+from superarm.engine.local import Engine, engine
 from superarm.simulation.games import Game, Result, replicate
-from superarm.simulation.replicates import seeds_of
+from superarm.simulation.replicate import seeds_of
 from superarm.studies.longest_path import LongestPath
 
 ASKED = 5.0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from superarm.agent.ahead import EXAMPLES
 from superarm.contracts import Oracle
-from superarm.simulation.tables import aligned
+from superarm.formatting import aligned
 
 ASKED = {"TopK": 2.0, "Quota": 2.0}
 COLD = 10.0  # seconds at most, unless asked otherwise

@@ -28,10 +28,10 @@ from superarm import gaussian
 from superarm.agent import Agent
 from superarm.arrays import Array
 from superarm.contracts import Feedback, Learner, Problem
+from superarm.engine.ray_nodes import versions
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS
 from superarm.oracles import TopK
 from superarm.simulation import episodes, simulate
-from superarm.simulation.nodes import versions
 from superarm.studies.ads import Ads
 from superarm.studies.longest_path import LongestPath
 from turns import SIGMA, Bare, Row, as_text, interleaved, turn_of

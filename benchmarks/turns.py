@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.simulation.tables import aligned
+from superarm.formatting import aligned
 
 SIGMA = 0.5
 

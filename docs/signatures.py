@@ -15,8 +15,8 @@ ARRAYS = (
 ALIASES = {
     **dict.fromkeys(ARRAYS, "Array"),
     f"{GENERATOR} | ~collections.abc.Sequence[{GENERATOR}]": "Rng",
-    "Array | ~superarm.arrays.kinds.Product": "Features",
-    "Array | superarm.arrays.kinds.Product": "Features",
+    "Array | ~superarm.arrays.types.Product": "Features",
+    "Array | superarm.arrays.types.Product": "Features",
     "Array | Product": "Features",
     "superarm.oracles.brute_force._BruteForce": "superarm.contracts.Oracle",
 }

@@ -22,7 +22,7 @@ LONGEST = (
     "beliefs/test_logit.py",
     "simulation/test_episodes.py",
     "test_decide.py",
-    "beliefs/test_tuned.py",
+    "beliefs/test_empirical_bayes.py",
     "studies/test_report.py",
     "service/test_demo_service.py",
     "service/test_service_page.py",
@@ -89,7 +89,7 @@ def _one_blas_thread():
 @pytest.fixture
 def in_a_terminal(monkeypatch):
     """The standard error is taken for a terminal that shows frames of a bar."""
-    for module in ("superarm.simulation.progress", "superarm.studies.progress"):
+    for module in ("superarm.engine.progress", "superarm.studies.progress"):
         monkeypatch.setattr(f"{module}.is_watched", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")

@@ -29,7 +29,7 @@ from superarm import (
     simulate,
 )
 from superarm.arrays import add_at, normal
-from superarm.beliefs.itemwise import CountsModel
+from superarm.beliefs.independent import CountsModel
 from superarm.studies.longest_path import LongestPath
 
 TIMES = int(os.environ.get("SUPERARM_TIMES", "1"))

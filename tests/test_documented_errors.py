@@ -186,11 +186,11 @@ RAISED = {
     ("offline.positions.ips_by_examination", "ParameterError"): lambda _: (
         positions.ips_by_examination(BOTH, np.ones((4, 2)), np.full((3, 3), 0.5), CERTAIN, [1, 0.5])
     ),
-    ("beliefs.scales.fit_scales", "FeaturesError"): lambda _: fit_scales([[np.nan]], [1.0]),
-    ("beliefs.scales.fit_scales", "WeightsError"): lambda _: fit_scales(np.ones((2, 1)), [1.0]),
+    ("beliefs.hyperparameters.fit_scales", "FeaturesError"): lambda _: fit_scales([[np.nan]], [1.0]),
+    ("beliefs.hyperparameters.fit_scales", "WeightsError"): lambda _: fit_scales(np.ones((2, 1)), [1.0]),
     ("oracles.brute_force.brute_force", "ItemsError"): lambda _: brute_force([[0, 0]]),
     ("simulation.episodes.episodes", "ParameterError"): lambda _: play(n=0),
-    ("simulation.replicates.simulate", "ParameterError"): lambda _: same_names(),
+    ("simulation.replicate.simulate", "ParameterError"): lambda _: same_names(),
     ("simulation.trace.Trace.regret", "ParameterError"): lambda _: a_trace().regret("nobody"),
     ("simulation.trace.Trace.scaled_regret", "ParameterError"): lambda _: a_trace().scaled_regret(
         "CombLinTS", 2.0

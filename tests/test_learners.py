@@ -26,7 +26,7 @@ from superarm import (
     mean_se,
     simulate,
 )
-from superarm.beliefs.itemwise import Counts
+from superarm.beliefs.independent import Counts
 from superarm.errors import ParameterError
 from superarm.oracles.base import Masked
 from superarm.studies.longest_path import LongestPath

@@ -106,7 +106,7 @@ def test_every_public_thing_has_a_runnable_example(name):
 
 EXTRAS = {
     "superarm.arrays.torch": "torch",
-    "superarm.arrays.triangles": "torch",
+    "superarm.arrays.torch_qr": "torch",
     "superarm.oracles.gpu": "torch",
     "superarm.oracles.sweep": "triton",
     "superarm.arrays.triton": "triton",

@@ -26,13 +26,13 @@ MODULES = (
 )
 """Those of which a user may import everything that is public."""
 SOME = {
-    "beliefs.scales": ["Scales"],
+    "beliefs.hyperparameters": ["Scales"],
     "contexts": ["Concatenated", "Outer", "hashed"],
     "figures": ["plot_explanation", "plot_regret"],
     "gaussian": ["Gaussian", "condition", "mean", "prior", "sample", "std"],
     "offline.positions": ["certain", "ips_by_position", "ips_by_examination"],
     "oracles.base": ["BaseOracle"],
-    "simulation.palette": ["style_of", "styles_of"],
+    "palette": ["style_of", "styles_of"],
     "studies.ads": ["Ads"],
     "studies.artists": ["Artists"],
     "studies.clicks": ["Clicks"],

@@ -9,7 +9,7 @@ import pytest
 
 from superarm import CombLinTS, TopK, as_oracle, minimize
 from superarm.arrays import normal
-from superarm.beliefs.itemwise import CountsModel
+from superarm.beliefs.independent import CountsModel
 from superarm.errors import InfeasibleError
 from superarm.testing import check_learner, check_oracle
 from support import Bare

@@ -6,7 +6,7 @@ superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashk
 
 from superarm.agent import Agent, Decision
 from superarm.agent.ahead import warm_up
-from superarm.beliefs.scales import fit_scales
+from superarm.beliefs.hyperparameters import fit_scales
 from superarm.cluster import sharded
 from superarm.cluster.logs import Learned, learn_from
 from superarm.cluster.population import Population

@@ -16,8 +16,8 @@ except ImportError as error:
 
 from superarm.agent.explain import Explanation
 from superarm.arrays import Array
-from superarm.files import PathLike
-from superarm.simulation.palette import Style, style_of, styles_of
+from superarm.files.archive import PathLike
+from superarm.palette import Style, style_of, styles_of
 from superarm.simulation.trace import Trace, mean_se, share_of_optimum
 
 REGRET: dict[str, Any] = {

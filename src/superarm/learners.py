@@ -6,7 +6,7 @@ that into weights for the oracle. All state is the belief, which the model passe
     paper       code
     λ, σ, c     lam, sigma, c
     θ̄_t, Σ_t    belief, of the models in `superarm.beliefs`
-    T(e), t     belief.n, belief.t (`beliefs.itemwise.Counts`)
+    T(e), t     belief.n, belief.t (`beliefs.independent.Counts`)
 """
 
 import reprlib
@@ -19,14 +19,14 @@ import numpy as np
 
 from superarm import bounds, gaussian
 from superarm.arrays import Array, Features, Rng, item_normal, log, matvec, take, where
-from superarm.beliefs.bonus import growth, index, optimistic
-from superarm.beliefs.deviations import Mixed
-from superarm.beliefs.itemwise import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
+from superarm.beliefs.cached_std import WidthsModel
+from superarm.beliefs.empirical_bayes import TunedModel
+from superarm.beliefs.exploration_bonus import growth, index, optimistic
+from superarm.beliefs.independent import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
+from superarm.beliefs.item_statistics import Mixed
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.mixed import MixedModel
 from superarm.beliefs.options import LinearFamily, Scale, linear_model, mixed_model
-from superarm.beliefs.tuned import TunedModel
-from superarm.beliefs.widths import WidthsModel
+from superarm.beliefs.random_effects import MixedModel
 from superarm.checks import is_real, positive_each, require_count, require_positive
 from superarm.contracts import Problem
 from superarm.errors import ParameterError
@@ -235,8 +235,8 @@ class CombMixTS(_Mixed):
         sigma: noise std of a weight, or "auto".
         tau: std of the items' own deviations δ_e, or "auto"; with 0 this is CombLinTS.
         explore: how to explore for the sake of δ_e. None adds to each item what it is worth to find
-            out more about it, see `beliefs.bonus`. A number from 0 to 1 draws δ_e from its
-            posterior with a std of that size: 1 is full Thompson sampling, which tries too many
+            out more about it, see `beliefs.exploration_bonus`. A number from 0 to 1 draws δ_e from
+            its posterior with a std of that size: 1 is full Thompson sampling, which tries too many
             items where most can never be seen twice; 0 tries them for the sake of θ alone.
         forgetting: what an episode leaves of all that was learned before, in (0, 1].
         link: "logit" for clicks, with weights in [0, 1].

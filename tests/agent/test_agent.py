@@ -30,7 +30,6 @@ from superarm import (
     Tour,
     VehicleRoutes,
     brute_force,
-    files,
     gaussian,
     minimize,
     network_flow,
@@ -50,6 +49,7 @@ from superarm.errors import (
     SuperarmError,
     WeightsError,
 )
+from superarm.files import archive
 from support import FEATURES, NAN_FEATURES, Bare, D, K, L, make, play, state, update
 
 
@@ -604,9 +604,9 @@ def test_a_learner_with_only_what_it_must_have_is_saved(tmp_path):
     back = Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K), learner=Bare())
     assert state(back) == state(agent)
     assert play(back, 20) == play(agent, 20)
-    meta, arrays = files.read(tmp_path / "agent.npz", "agent")
+    meta, arrays = archive.read(tmp_path / "agent.npz", "agent")
     del arrays["belief.n"]
-    files.write(tmp_path / "agent.npz", "agent", meta, arrays)
+    archive.write(tmp_path / "agent.npz", "agent", meta, arrays)
     with pytest.raises(FileError, match=r"Bare has no method completed\(...\)"):
         Agent.load(tmp_path / "agent.npz", seed="saved", oracle=TopK(K), learner=Bare())
 

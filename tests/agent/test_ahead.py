@@ -20,7 +20,7 @@ from superarm import (
 )
 from superarm.agent.ahead import compile_all, compiled_oracles
 from superarm.arrays.compiled import compiled
-from superarm.arrays.dots import are_many
+from superarm.arrays.namespace import are_many
 from superarm.errors import InfeasibleError, ParameterError
 
 

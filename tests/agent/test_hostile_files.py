@@ -14,12 +14,13 @@ import zipfile
 import numpy as np
 import pytest
 
-from superarm import Agent, CombLinTS, CombTS, TopK, files
+from superarm import Agent, CombLinTS, CombTS, TopK
 from superarm.agent.decisions import Observed
 from superarm.arrays import sparse_arrays
 from superarm.cli import main
 from superarm.contexts import Outer
 from superarm.errors import FileError, OracleError, ParameterError, SuperarmError
+from superarm.files import archive
 from support import FEATURES, K, L, make, peak_memory, state
 
 FILES = int(os.environ.get("SUPERARM_HOSTILE_FILES", "200"))
@@ -271,11 +272,11 @@ def other_arrays(honest, rng):
         {"observed__decision": np.full(10**5, 255, np.uint8)},
         {"observed__time": np.zeros(n, np.uint8)},
         {"observed__time": np.zeros(n)},
-        {"observed__places": files.packed(["x"] * 30)},
-        {"observed__places": files.packed(["f" * 30_000] * 30)},
+        {"observed__places": archive.packed(["x"] * 30)},
+        {"observed__places": archive.packed(["f" * 30_000] * 30)},
         {"observed__places": None},
-        {"observed__before": files.packed(["a", "b"])},
-        {"observed__before": files.packed(["zzz"])},
+        {"observed__before": archive.packed(["a", "b"])},
+        {"observed__before": archive.packed(["zzz"])},
         {"observed__before": np.zeros(0, np.uint8)},
     ]
     chosen = changes[rng.integers(len(changes))]
@@ -391,7 +392,7 @@ def test_members_that_the_header_does_not_list_are_not_read(honest, tmp_path):
     path = tmp_path / "agent.npz"
     path.write_bytes(zipped({**honest.parts, "more.npy": npy_of("'|O'", "False", "(1,)", b"N.")}))
     assert state(Agent.load(path, oracle=TopK(2))) == honest.state
-    assert "more" not in files.open_file(path)[1]
+    assert "more" not in archive.open_file(path)[1]
     parts = honest.with_arrays(listed=False)
     path.write_bytes(zipped({**parts, "more.npy": b"", "belie.x.npy": b""}))
     assert state(Agent.load(path, oracle=TopK(2))) == honest.state
@@ -457,8 +458,8 @@ def test_a_small_file_makes_no_large_features(tmp_path):
     """A context and items of 3,000 features each would make nine million."""
     path = tmp_path / "agent.npz"
     Agent(CombTS(), features=Outer(np.ones((3, 2)))([1.0, 2.0]), oracle=TopK(1)).save(path)
-    meta, arrays = files.read(path, "agent")
+    meta, arrays = archive.read(path, "agent")
     wide = {"features.outer": np.ones((3, 3000)), "features.context": np.ones(3000)}
-    files.write(path, "agent", meta, arrays | wide)
+    archive.write(path, "agent", meta, arrays | wide)
     with pytest.raises(FileError, match="may have 131072 features"):
         Agent.load(path, oracle=TopK(1))

@@ -18,7 +18,7 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.arrays.dots import MANY
+from superarm.arrays.namespace import MANY
 from superarm.contexts import Concatenated, InContext, Outer
 from superarm.errors import (
     DecisionError,

@@ -14,12 +14,12 @@ from superarm import (
     CombTS,
     Greedy,
     TopK,
-    files,
 )
 from superarm.agent.saving import describe
-from superarm.beliefs.itemwise import Counts
+from superarm.beliefs.independent import Counts
 from superarm.contexts import Concatenated, Outer
 from superarm.errors import DecisionError, FileError, ParameterError
+from superarm.files import archive
 from support import FEATURES, FRAME, LEARNERS, NAMES, D, K, Stubborn, make, play, state
 
 OPTIONS = [
@@ -107,7 +107,7 @@ def load_earlier(name):
 @pytest.mark.parametrize("name", CHOICES)
 def test_files_of_earlier_versions_load_and_go_on_as_they_would_have(name):
     """With the choices that those versions went on to make, where they learned as this one does."""
-    described = files.describe(*files.open_file(SAVED / f"{name}.npz"))
+    described = archive.describe(*archive.open_file(SAVED / f"{name}.npz"))
     assert described.startswith("superarm agent, format version 1")
     assert play(load_earlier(name), 100, seed=2) == CHOICES[name]
 
@@ -145,9 +145,9 @@ def test_files_of_earlier_versions_learn_on(tmp_path, name):
 
 
 def test_what_earlier_files_held_is_checked_too(tmp_path):
-    meta, arrays = files.read(SAVED / "second-CombMixTS.npz", "agent")
+    meta, arrays = archive.read(SAVED / "second-CombMixTS.npz", "agent")
     path = tmp_path / "agent.npz"
-    files.write(path, "agent", meta, arrays | {"belief.squares": np.array(np.nan)})
+    archive.write(path, "agent", meta, arrays | {"belief.squares": np.array(np.nan)})
     with pytest.raises(FileError, match="the squares of its belief"):
         Agent.load(path, seed="saved", oracle=TopK(K))
 
@@ -196,10 +196,10 @@ def test_a_file_without_kept_widths_still_loads(tmp_path):
     agent = make(CombLinUCB(lam=1.0, sigma=0.3, c=1.0))
     play(agent, 10)
     agent.save(tmp_path / "agent.npz")
-    meta, arrays = files.read(tmp_path / "agent.npz", "agent")
+    meta, arrays = archive.read(tmp_path / "agent.npz", "agent")
     meta["parameters"] = {"lam": 1.0, "sigma": 0.3, "c": 1.0}
     old = {name: arrays[name] for name in ("features", "belief.factor", "belief.log_scale")}
-    files.write(tmp_path / "old.npz", "agent", meta, old)
+    archive.write(tmp_path / "old.npz", "agent", meta, old)
     assert play(Agent.load(tmp_path / "old.npz", seed="saved", oracle=TopK(K)), 50) == play(
         agent, 50
     )
@@ -216,7 +216,7 @@ def test_files_that_are_not_agents(tmp_path):
     np.savez(path, features=FEATURES)
     with pytest.raises(FileError, match="not written by superarm"):
         Agent.load(path, seed="saved", oracle=TopK(K))
-    files.write(path, "trace", {}, {})
+    archive.write(path, "trace", {}, {})
     with pytest.raises(FileError, match="holds a superarm trace, an agent is needed"):
         Agent.load(path, seed="saved", oracle=TopK(K))
     with pytest.raises(FileNotFoundError):
@@ -225,7 +225,7 @@ def test_files_that_are_not_agents(tmp_path):
 
 def test_files_of_a_newer_version(tmp_path, monkeypatch):
     path = tmp_path / "agent.npz"
-    monkeypatch.setattr(files, "VERSION", files.VERSION + 1)
+    monkeypatch.setattr(archive, "VERSION", archive.VERSION + 1)
     make().save(path)
     monkeypatch.undo()
     with pytest.raises(FileError, match="format version 3, this superarm reads up to 2: upgrade"):
@@ -249,9 +249,9 @@ def test_files_of_a_newer_version(tmp_path, monkeypatch):
 def test_damaged_content(tmp_path, meta, arrays, message):
     path = tmp_path / "agent.npz"
     make().save(path)
-    good_meta, good_arrays = files.read(path, "agent")
+    good_meta, good_arrays = archive.read(path, "agent")
     content = {name: x for name, x in (good_arrays | arrays).items() if x is not None}
-    files.write(path, "agent", good_meta | meta, content)
+    archive.write(path, "agent", good_meta | meta, content)
     with pytest.raises(FileError, match=message):
         Agent.load(path, seed="saved", oracle=TopK(K))
 
@@ -260,7 +260,7 @@ def test_damaged_tables(tmp_path):
     path = tmp_path / "agent.npz"
     agent = Agent(CombLinTS(), features=FRAME, oracle=TopK(K), seed=7)
     agent.save(path)
-    meta, arrays = files.read(path, "agent")
+    meta, arrays = archive.read(path, "agent")
     for changed_meta, changed in (
         ({}, {"items": arrays["items"][:3]}),
         ({}, {"items": np.repeat(arrays["items"][:1], len(FEATURES))}),
@@ -275,7 +275,7 @@ def test_damaged_tables(tmp_path):
         ({}, {"observed.time": np.array(["a", "b"])}),
         ({"names": ["age"]}, {}),
     ):
-        files.write(path, "agent", meta | changed_meta, arrays | changed)
+        archive.write(path, "agent", meta | changed_meta, arrays | changed)
         with pytest.raises(FileError, match="damaged"):
             Agent.load(path, seed="saved", oracle=TopK(K))
 
@@ -285,7 +285,7 @@ def test_a_look_at_a_file(tmp_path):
     agent = Agent(CombLinTS(lam=1.0, sigma=0.1), features=FRAME, oracle=TopK(K), seed=7)
     agent.learn(np.eye(D), [3.0, 0.0, -1.0, 0.1])
     agent.save(path)
-    lines = describe(*files.open_file(path)).splitlines()
+    lines = describe(*archive.open_file(path)).splitlines()
     assert lines[:6] == [
         "agent with the learner CombLinTS(lam=1.0, sigma=0.1, forgetting=1.0, link='identity')",
         f"12 items: {', '.join(NAMES[:8])}, ...",
@@ -296,7 +296,7 @@ def test_a_look_at_a_file(tmp_path):
     ]
     assert lines[8:10] == ["", "superarm agent, format version 2"]
     make(CombTS()).save(path)
-    assert "coefficients" not in describe(*files.open_file(path))
+    assert "coefficients" not in describe(*archive.open_file(path))
 
 
 @pytest.mark.parametrize(
@@ -322,17 +322,17 @@ def test_hyperparameters_of_any_type_of_number(tmp_path, learner):
 def test_a_belief_that_is_none(tmp_path):
     path = tmp_path / "agent.npz"
     make().save(path)
-    meta, arrays = files.read(path, "agent")
+    meta, arrays = archive.read(path, "agent")
     for factor in (np.zeros((D + 1, D + 1)), -arrays["belief.factor"]):
-        files.write(path, "agent", meta, arrays | {"belief.factor": factor})
+        archive.write(path, "agent", meta, arrays | {"belief.factor": factor})
         with pytest.raises(FileError, match="the factor of its belief does not fit"):
             Agent.load(path, seed="saved", oracle=TopK(K))
     for changed in ({"observed.before": np.empty(0, np.uint8)}, {"observed.before": np.array([3])}):
-        files.write(path, "agent", meta, arrays | changed)
+        archive.write(path, "agent", meta, arrays | changed)
         with pytest.raises(FileError, match="damaged"):
             Agent.load(path, seed="saved", oracle=TopK(K))
     generator = {**meta["generator"], "state": {"state": -1, "inc": -1}}
-    files.write(path, "agent", meta | {"generator": generator}, arrays)
+    archive.write(path, "agent", meta | {"generator": generator}, arrays)
     with pytest.raises(FileError, match="damaged"):
         Agent.load(path, seed="saved", oracle=TopK(K))
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from superarm.agent.state import State, is_single
-from superarm.arrays.kinds import Product
+from superarm.arrays.types import Product
 
 
 def test_another_belief_changes_nothing_else():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from superarm import arrays
-from superarm.arrays.kinds import namespace
+from superarm.arrays.types import namespace
 from superarm.errors import NumericalError
 
 RNG = np.random.default_rng(0)

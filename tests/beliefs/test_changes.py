@@ -19,7 +19,7 @@ from superarm import (
     gaussian,
 )
 from superarm.beliefs.changes import moved
-from superarm.beliefs.mixed import Mixed
+from superarm.beliefs.random_effects import Mixed
 from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
 from support import FEATURES, Bare, D, K, L, Stubborn, learn_rows, make, play, state, update
 

@@ -17,7 +17,7 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.beliefs.tuned import doubled
+from superarm.beliefs.empirical_bayes import doubled
 from superarm.errors import ParameterError
 
 L, D, K = 6, 3, 2

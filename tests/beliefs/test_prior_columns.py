@@ -4,7 +4,7 @@ import pytest
 from superarm import Feedback, Problem, TopK, gaussian
 from superarm.arrays import column_stats
 from superarm.beliefs.columns import is_level, merged_stats, prior_stds
-from superarm.beliefs.tuned import TunedModel
+from superarm.beliefs.empirical_bayes import TunedModel
 
 
 def test_the_first_constant_column_is_the_level():

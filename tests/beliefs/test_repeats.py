@@ -17,7 +17,7 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.beliefs.deviations import by_item, repeats
+from superarm.beliefs.item_statistics import by_item, repeats
 from support import tensors
 
 L, D = 5, 3

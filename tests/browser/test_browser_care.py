@@ -167,7 +167,7 @@ def test_the_first_page_is_small(visit, served):
 
 
 def test_the_palette_of_the_page_is_that_of_the_library(visit, served):
-    from superarm.simulation.palette import style_of, styles_of
+    from superarm.palette import style_of, styles_of
 
     names = ["CombLinTS", "CombUCB1", "mine", "größer", "first day", "a", "b", "c"]
     page = visit().log_in(served.key)

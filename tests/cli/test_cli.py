@@ -6,8 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from superarm import Agent, CombLinTS, TopK, Trace, __version__, files, learners
+from superarm import Agent, CombLinTS, TopK, Trace, __version__, learners
 from superarm.cli import main
+from superarm.files import archive
 from superarm.studies import demo
 from superarm.studies.longest_path import SWEEPS
 from support import run
@@ -163,8 +164,8 @@ def test_inspect_reads_the_file_once(tmp_path, monkeypatch):
 
     Agent(CombLinTS(), features=np.eye(4), oracle=TopK(2), seed=0).save(tmp_path / "agent.npz")
     run(episodes=5, replicates=2).save(tmp_path / "trace.npz")
-    original = files.open_file
-    monkeypatch.setattr(files, "open_file", open_file)
+    original = archive.open_file
+    monkeypatch.setattr(archive, "open_file", open_file)
     for name in ("agent.npz", "trace.npz"):
         assert main(["inspect", str(tmp_path / name)]) == 0
     assert opened == [tmp_path / "agent.npz", tmp_path / "trace.npz"]

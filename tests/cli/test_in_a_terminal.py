@@ -22,8 +22,8 @@ UNWANTED = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
 COMPILING = """
 import time
 from superarm.arrays import compiled
-from superarm.simulation.engine import engine
-from superarm.simulation.progress import reporting
+from superarm.engine.local import engine
+from superarm.engine.progress import reporting
 
 def piece(x):
     compiled.SLOW = 0.01

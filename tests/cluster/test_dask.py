@@ -6,8 +6,8 @@ import pytest
 from pieces import refuse
 
 from superarm import CombLinTS, CombMixTS, RandomChoice, simulate
+from superarm.engine.local import engine
 from superarm.errors import InfeasibleError
-from superarm.simulation.engine import engine
 from superarm.simulation.trace import ARRAYS
 from superarm.studies.longest_path import LongestPath
 

@@ -15,10 +15,10 @@ import numpy as np
 import pieces
 import pytest
 
+from superarm.engine import ray_nodes
+from superarm.engine.local import engine
+from superarm.engine.ray_nodes import versions
 from superarm.errors import ClusterError, InfeasibleError, ParameterError
-from superarm.simulation import nodes
-from superarm.simulation.engine import engine
-from superarm.simulation.nodes import versions
 
 CALLS = [(x,) for x in range(10)]
 
@@ -54,7 +54,7 @@ def test_a_killed_worker_costs_a_retry(where, tmp_path):
 
 def test_kills_in_tasks_of_many_pieces(ray, tmp_path, monkeypatch):
     """More of them than one piece would survive."""
-    monkeypatch.setattr(nodes, "RETRIES", 1)
+    monkeypatch.setattr(ray_nodes, "RETRIES", 1)
     kills = (20, 21)
     calls = [(x, tmp_path / str(x), kills) for x in range(60)]
     with engine("ray") as where:
@@ -99,7 +99,7 @@ def test_an_exit_is_raised_as_it_was(where):
 
 
 def test_a_piece_that_always_kills_its_worker_ends_the_run(where, monkeypatch):
-    monkeypatch.setattr(nodes, "RETRIES", 0)
+    monkeypatch.setattr(ray_nodes, "RETRIES", 0)
     with pytest.raises(ClusterError, match=r"killed 1 times|gave up on a piece of work"):
         dict(where.map(pieces.killed_always, CALLS))
 
@@ -149,7 +149,7 @@ def test_all_nodes_have_the_same_versions(ray, monkeypatch):
         (found,) = where.settings["cluster"]["nodes"].values()
         assert found == versions()
         # as if this machine had another version from the one on the node
-        monkeypatch.setattr(nodes, "__version__", "0.0.1")
+        monkeypatch.setattr(ray_nodes, "__version__", "0.0.1")
         with pytest.raises(ClusterError, match=r"superarm .* and this machine 0\.0\.1"):
             dict(where.map(pieces.square, CALLS))
         with pytest.raises(ClusterError, match=r"this node has superarm .* this machine 0\.0\.1"):
@@ -166,12 +166,12 @@ def test_a_node_that_is_lost_is_not_waited_for(ray, monkeypatch, found_out):
     said = iter([[lost, here], [lost | {"Alive": not found_out}, here]])
     monkeypatch.setattr(ray, "nodes", lambda: next(said))
     if found_out:
-        assert list(nodes.checked_nodes(ray)) == [nodes._named(here)]
+        assert list(ray_nodes.checked_nodes(ray)) == [ray_nodes._named(here)]
     else:
         with pytest.raises(
             ClusterError, match=r"^node 10\.0\.0\.9 \(.+\) of the Ray cluster fails"
         ):
-            nodes.checked_nodes(ray)
+            ray_nodes.checked_nodes(ray)
 
 
 def test_no_more_workers_than_pieces():
@@ -183,7 +183,7 @@ def test_no_more_workers_than_pieces():
 UNREACHABLE = """
 import sys
 from superarm.errors import ClusterError
-from superarm.simulation.engine import engine
+from superarm.engine.local import engine
 
 for address in sys.argv[1:]:
     try:
@@ -236,7 +236,7 @@ def test_without_ray_the_error_names_the_extra(monkeypatch):
 def test_ray_is_imported_only_when_asked_for():
     code = (
         "import sys, superarm\n"
-        "from superarm.simulation.engine import engine\n"
+        "from superarm.engine.local import engine\n"
         "with engine(None) as where: list(where.map(pow, [(2, 3)]))\n"
         "assert 'ray' not in sys.modules"
     )
@@ -274,7 +274,7 @@ def asking(monkeypatch):
     where = engine("ray")
     monkeypatch.setattr(where, "_require_open", lambda: None)
     monkeypatch.setattr(ray, "get", got)
-    monkeypatch.setattr(nodes, "PAUSE", 0.01)
+    monkeypatch.setattr(ray_nodes, "PAUSE", 0.01)
     return where, ray
 
 
@@ -289,7 +289,7 @@ def test_what_lived_on_a_lost_node_is_asked_until_it_is_there_again(asking):
 @pytest.mark.cluster
 def test_what_cannot_be_reached_for_long_ends_the_call(asking, monkeypatch):
     where, ray = asking
-    monkeypatch.setattr(nodes, "LOST", 0.01)
+    monkeypatch.setattr(ray_nodes, "LOST", 0.01)
     place = Away(ray, 10**9)
     with pytest.raises(ClusterError, match=r"after 5 retries: .* no answer"):
         where.ask([place], "of", [(1,)])
@@ -302,7 +302,7 @@ import signal
 
 import ray
 from superarm.errors import ClusterError
-from superarm.simulation.engine import engine
+from superarm.engine.local import engine
 
 first, second = engine("ray", workers=1), engine("ray", workers=1)
 with first:
@@ -375,8 +375,8 @@ class SixServer(socketserver.ThreadingTCPServer):
 
 
 def test_an_address_of_ipv6():
-    assert nodes.resolved("[::1]:6379", "10.0.0.1") == ("10.0.0.1", "6379")
-    assert nodes.resolved("[fd00::7]:6379", "10.0.0.1") == ("fd00::7", "6379")
+    assert ray_nodes.resolved("[::1]:6379", "10.0.0.1") == ("10.0.0.1", "6379")
+    assert ray_nodes.resolved("[fd00::7]:6379", "10.0.0.1") == ("fd00::7", "6379")
     try:
         server = SixServer(("::1", 0), Web)
     except OSError:
@@ -384,27 +384,27 @@ def test_an_address_of_ipv6():
     with server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(ClusterError, match="is not Ray"):
-            nodes.require_reachable(f"[::1]:{server.server_address[1]}")
+            ray_nodes.require_reachable(f"[::1]:{server.server_address[1]}")
         server.shutdown()
 
 
 @pytest.mark.parametrize("handler", [Mute, Web])
 def test_what_answers_but_is_no_ray_is_refused(handler, monkeypatch):
-    monkeypatch.setattr(nodes, "PATIENCE", 0.3)
+    monkeypatch.setattr(ray_nodes, "PATIENCE", 0.3)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{server.server_address[1]}"
         with pytest.raises(ClusterError, match="is not Ray"):
-            nodes.require_reachable(address)
+            ray_nodes.require_reachable(address)
         server.shutdown()
 
 
 def test_a_real_ray_is_reachable(ray):
-    nodes.require_reachable(ray.get_runtime_context().gcs_address)
+    ray_nodes.require_reachable(ray.get_runtime_context().gcs_address)
 
 
 @pytest.mark.parametrize("host", ["host..x", "x" * 70])
 def test_names_that_no_machine_can_have(host):
     with pytest.raises(ClusterError, match="nothing answers at"):
-        nodes.require_reachable(f"{host}:6379")
+        ray_nodes.require_reachable(f"{host}:6379")

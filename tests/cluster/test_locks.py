@@ -15,8 +15,8 @@ from superarm import CombLinTS, CombMixTS, Population, TopK, sharded
 from superarm.cluster import locks
 from superarm.cluster.locks import MADE, held_interrupts
 from superarm.cluster.places import Places
+from superarm.cluster.population.user_shard import Users
 from superarm.cluster.shards import Shard
-from superarm.cluster.users import Users
 
 FEATURES = np.random.default_rng(0).standard_normal((900, 4))
 THETA = np.array([1.0, -1.0, 0.5, 0.0])

@@ -20,7 +20,7 @@ from superarm import (
     fit_scales,
     gaussian,
 )
-from superarm.arrays.packed import absorb_rows, packed_size, unpacked
+from superarm.cluster.population.packed_triangles import absorb_rows, packed_size, unpacked
 from superarm.errors import (
     ClusterError,
     FeaturesError,

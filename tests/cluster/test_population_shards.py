@@ -15,11 +15,11 @@ from pieces import insist
 
 from superarm import CombLinTS, CombLinUCB, Greedy, Population, TopK
 from superarm.arrays import item_normal
-from superarm.cluster import population as population_module
-from superarm.cluster import users as users_module
-from superarm.cluster.users import Users, keys_of
+from superarm.cluster.population import population as population_module
+from superarm.cluster.population import user_shard
+from superarm.cluster.population.user_shard import Users, keys_of
+from superarm.engine import ray_nodes
 from superarm.errors import ClusterError, ItemsError, ParameterError
-from superarm.simulation import nodes
 
 L, D, K = 40, 5, 4
 FEATURES = np.random.default_rng(0).standard_normal((L, D))
@@ -84,7 +84,7 @@ def test_shards_are_as_one_process(learner):
 
 
 def test_scales_are_of_the_same_users_in_any_shards(monkeypatch):
-    monkeypatch.setattr(users_module, "FITTED", 10)
+    monkeypatch.setattr(user_shard, "FITTED", 10)
     monkeypatch.setattr(population_module, "FITTED", 10)
     assert_alike(make(CombLinTS()), make(CombLinTS(), shards=4))
 
@@ -119,7 +119,7 @@ def test_keys_are_the_same_in_another_process_and_for_equal_ids():
     users = ["ann", ("b", 7), UUID(int=5), 12, -3, "ü"]
     code = (
         "from uuid import UUID\n"
-        "from superarm.cluster.users import keys_of\n"
+        "from superarm.cluster.population.user_shard import keys_of\n"
         f"print(keys_of({users}))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
@@ -215,7 +215,7 @@ def test_killed_shards_lose_nothing(ray, monkeypatch, tmp_path):
 def test_what_a_lost_shard_refused_is_not_counted(ray, monkeypatch):
     """And can be said again: a shard is killed that is given no further try."""
     here = make(CombLinTS(), seed=4)
-    monkeypatch.setattr(nodes, "RETRIES", 0)
+    monkeypatch.setattr(ray_nodes, "RETRIES", 0)
     with make(CombLinTS(), seed=4, cluster="ray") as there:
         for t, (_, names, noise) in enumerate(batches(3)):
             chosen = there.choose(names)

@@ -25,7 +25,6 @@ from superarm import (
     Quota,
     Statistics,
     TopK,
-    files,
     minimize,
     sharded,
 )
@@ -34,6 +33,7 @@ from superarm.cluster import cutting, shards
 from superarm.cluster.columns import as_column
 from superarm.contexts import Concatenated, Outer
 from superarm.decide import decide
+from superarm.engine import ray_nodes
 from superarm.errors import (
     ClusterError,
     DecisionError,
@@ -46,7 +46,7 @@ from superarm.errors import (
     ParameterError,
     WeightsError,
 )
-from superarm.simulation import nodes
+from superarm.files import archive
 
 L = 900
 CUTS = (0, 200, 650, L)
@@ -413,7 +413,7 @@ def test_files_of_agents_that_do_not_fit(tmp_path):
         sharded.Agent.load(path, features=parts(), oracle=TopK(3), learner=TS)
     with pytest.raises(FileError, match="holds a superarm sharded agent, an agent is needed"):
         Agent.load(path, oracle=TopK(3))
-    meta, arrays = files.read(path, "sharded agent")
+    meta, arrays = archive.read(path, "sharded agent")
     for name, value in (
         ("known", np.array([0, 900])),
         ("removed", np.array([-1])),
@@ -421,7 +421,7 @@ def test_files_of_agents_that_do_not_fit(tmp_path):
         ("added", np.ones((1, 3))),
         ("held", arrays["held"][:5]),
     ):
-        files.write(path, "sharded agent", meta, {**arrays, name: value})
+        archive.write(path, "sharded agent", meta, {**arrays, name: value})
         with pytest.raises(FileError, match="damaged or does not fit"):
             sharded.Agent.load(path, features=parts(), oracle=TopK(3))
     path.write_bytes(path.read_bytes()[:-100])
@@ -1269,9 +1269,9 @@ def test_added_truth_values_saved_without_types(tmp_path):
     agent = numbered(column)
     agent.add_items(np.eye(3), {"c": column})
     agent.save(tmp_path / "agent")
-    meta, arrays = files.read(tmp_path / "agent", "sharded agent")
+    meta, arrays = archive.read(tmp_path / "agent", "sharded agent")
     del meta["types"]
-    files.write(tmp_path / "agent", "sharded agent", meta | {"booleans": ["c"]}, arrays)
+    archive.write(tmp_path / "agent", "sharded agent", meta | {"booleans": ["c"]}, arrays)
     given = {"features": np.eye(3), "columns": {"c": column}, "oracle": TopK(1)}
     assert found(sharded.Agent.load(tmp_path / "agent", **given), True) == [0, 3]
 
@@ -1281,8 +1281,8 @@ def test_types_of_entries_that_were_changed(tmp_path, types):
     agent = numbered(DAYS[:3])
     agent.add_items(np.eye(3), {"c": DAYS[:3]})
     agent.save(tmp_path / "agent")
-    meta, arrays = files.read(tmp_path / "agent", "sharded agent")
-    files.write(tmp_path / "agent", "sharded agent", meta | {"types": types}, arrays)
+    meta, arrays = archive.read(tmp_path / "agent", "sharded agent")
+    archive.write(tmp_path / "agent", "sharded agent", meta | {"types": types}, arrays)
     given = {"features": np.eye(3), "columns": {"c": DAYS[:3]}, "oracle": TopK(1)}
     with pytest.raises((FileError, MaskError), match=r"damaged|do not fit those given"):
         sharded.Agent.load(tmp_path / "agent", **given)
@@ -1351,7 +1351,7 @@ def test_what_a_lost_shard_refused_is_not_counted(ray, monkeypatch, tmp_path):
     twin = sharded.Agent(MIX, features=two_parts(), oracle=TopK(5), seed=1)
     numbers = twin.add_items(50 * np.ones((3, 4)))
     twin.save(tmp_path / "agent")
-    monkeypatch.setattr(nodes, "RETRIES", 0)
+    monkeypatch.setattr(ray_nodes, "RETRIES", 0)
     options = {"oracle": TopK(5), "seed": "saved", "cluster": "ray"}
     with sharded.Agent.load(tmp_path / "agent", features=two_parts(), **options) as agent:
         for one in (agent, twin):

@@ -17,11 +17,11 @@ import pytest
 from pieces import Fragile
 
 from superarm import CombLinTS, CombMixTS, Problem, RandomChoice, TopK, simulate
+from superarm.engine.chunking import LONG, Played, Tasks
 from superarm.errors import ClusterError, InfeasibleError, ParameterError
-from superarm.simulation.replicates import longest_first
-from superarm.simulation.tasks import LONG, Played, Tasks
+from superarm.simulation.environments import BernoulliEnvironment
+from superarm.simulation.replicate import longest_first
 from superarm.simulation.trace import ARRAYS
-from superarm.simulation.worlds import BernoulliEnvironment
 from superarm.studies import ads, artists, beyond, longest_path, returns, slates
 from superarm.studies.artists import Artists
 from superarm.studies.longest_path import LongestPath

@@ -7,7 +7,7 @@ from superarm import CombLinUCB, Problem, TopK, as_oracle, brute_force, minimize
 from superarm.bounds import comblinucb_bound, comblinucb_c
 from superarm.errors import InfeasibleError, OracleError, ParameterError, WeightsError
 from superarm.oracles.base import BaseOracle, CheckedOracle, Masked, feasible, padded
-from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.simulation.environments import BernoulliEnvironment
 from superarm.testing import check_oracle
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import superarm
 from hosted import Hosted
+from superarm import palette
 from superarm.service.dashboard import pages
-from superarm.simulation import palette
 
 STATIC = Path(superarm.__file__).parent / "service" / "dashboard" / "static"
 

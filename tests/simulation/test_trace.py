@@ -13,11 +13,11 @@ from superarm import (
     TopK,
     Trace,
     as_oracle,
-    files,
     mean_se,
     simulate,
 )
 from superarm.errors import FileError, ParameterError
+from superarm.files import archive
 from support import assert_same, run
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_trace_is_refused(tmp_path):
     ):
         Trace.load(tmp_path / "trace.npz")
     meta = {"learners": [], "gap": 0.0, "exact": True, "settings": {}}
-    files.write(tmp_path / "trace.npz", "trace", meta, {})
+    archive.write(tmp_path / "trace.npz", "trace", meta, {})
     with pytest.raises(FileError, match=r"trace\.npz is damaged: 'expected' is missing"):
         Trace.load(tmp_path / "trace.npz")
 

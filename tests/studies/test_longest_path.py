@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from superarm.errors import ParameterError
-from superarm.simulation.palette import style_of
+from superarm.palette import style_of
 from superarm.studies.longest_path import (
     SWEEPS,
     Case,

@@ -19,7 +19,7 @@ from superarm.checks import is_whole, require_count
 from superarm.contracts import Learner, require_learner
 from superarm.decide import warm_up
 from superarm.errors import FeaturesError, ParameterError
-from superarm.files import PathLike
+from superarm.files.archive import PathLike
 from superarm.oracles.base import is_full
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from superarm import decide
 from superarm.arrays.compiled import ahead
-from superarm.arrays.dots import MANY
+from superarm.arrays.namespace import MANY
 from superarm.contracts import Learner, Oracle, Problem, features_stay
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.learners import (

@@ -22,7 +22,7 @@ from superarm.arrays import Array, Features, is_sparse
 from superarm.checks.tables import Names
 from superarm.contexts import InContext, kind_of
 from superarm.errors import DecisionError, ItemsError
-from superarm.files import packed, unpacked
+from superarm.files.archive import packed, unpacked
 
 VERSION = 2
 REMEMBERED = 2**17

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import numpy as np
 
-from superarm import files
 from superarm.agent.fields import LONGEST_TEXT, as_item
 from superarm.arrays import Array
 from superarm.checks import is_whole, unmasked
 from superarm.errors import ItemsError
+from superarm.files import archive
 
 WANTED = "all whole numbers, all text, all UUIDs or all tuples of such"
 
@@ -143,16 +143,16 @@ def packed(ids: Array) -> dict[str, Array]:
         return {"items": ids}
     listed: Iterable[Any] = ids.tolist()
     if all(isinstance(item, str) for item in listed):
-        return {"items": files.packed(listed)}
-    return {"items.json": files.packed(json.dumps(to_json(item)) for item in listed)}
+        return {"items": archive.packed(listed)}
+    return {"items.json": archive.packed(json.dumps(to_json(item)) for item in listed)}
 
 
 def unpacked(arrays: Mapping[str, Array], L: int | None = None) -> Any:
     """The ids of the L items in a file; None if it has none."""
     if "items.json" in arrays:
-        texts = files.unpacked(arrays["items.json"], L)
+        texts = archive.unpacked(arrays["items.json"], L)
         return [as_item(json.loads(text)) for text in texts]
     ids = arrays.get("items")
     if ids is None or ids.dtype != np.uint8:
         return ids
-    return files.unpacked(ids, L)
+    return archive.unpacked(ids, L)

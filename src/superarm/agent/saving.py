@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from superarm import contexts, files, learners
+from superarm import contexts, learners
 from superarm.agent import ids
 from superarm.agent.catalogue import Catalogue
 from superarm.agent.decisions import REMEMBERED, Ledger, as_array, as_time, now
@@ -19,6 +19,7 @@ from superarm.checks import as_features, require_count
 from superarm.checks.tables import Names
 from superarm.contracts import Model, Problem, method_of, require_learner
 from superarm.errors import FeaturesError, FileError, ParameterError
+from superarm.files import archive
 from superarm.gaussian import Gaussian, mean, std
 from superarm.oracles import TopK
 
@@ -44,7 +45,7 @@ class Content(NamedTuple):
     aged_at: datetime
 
 
-def save(agent: "Agent", path: files.PathLike, *, features: bool = True) -> None:
+def save(agent: "Agent", path: archive.PathLike, *, features: bool = True) -> None:
     """Write everything but the oracle, atomically; what would not load again is not written.
 
     Without the features, what tells them from others is written in their place.
@@ -77,12 +78,12 @@ def save(agent: "Agent", path: files.PathLike, *, features: bool = True) -> None
     for name, value in now.state.belief._asdict().items():
         arrays[f"belief.{name}"] = np.asarray(value)
     arrays |= now.ledger.arrays()
-    files.write(path, "agent", meta, arrays, partial(_accept, now, path, arrays))
+    archive.write(path, "agent", meta, arrays, partial(_accept, now, path, arrays))
 
 
 def _accept(
     now: "Snapshot",
-    path: files.PathLike,
+    path: archive.PathLike,
     arrays: Mapping[str, Array],
     meta: Mapping[str, Any],
 ) -> None:
@@ -103,7 +104,7 @@ def _accept(
 
 def load(
     make: Callable[..., "Agent"],
-    path: files.PathLike,
+    path: archive.PathLike,
     *,
     oracle: Any,
     learner: Any,
@@ -114,9 +115,9 @@ def load(
     """The agent in a file, which `make` makes anew and this brings to where it was."""
     if learner is not None:
         require_learner(learner)
-    meta, arrays = files.read(path, "agent")
+    meta, arrays = archive.read(path, "agent")
     given = None if features is None else _aligned(path, meta, arrays, features)
-    with files.blaming(path, _UNFIT):
+    with archive.blaming(path, _UNFIT):
         content = _content(path, meta, arrays, learner, given)
     made = partial(
         make,
@@ -128,7 +129,7 @@ def load(
     )
     options = {"oracle": oracle, "seed": None if seed == "saved" else seed}
     agent = _made(made, path, options | {"record_key": record_key})
-    with files.blaming(path, _UNFIT):
+    with archive.blaming(path, _UNFIT):
         belief = belief_in(content.learner.model, agent.belief, arrays, agent.problem)
         agent.restore(belief, content.names, content.ledger, content.aged_at)
         if seed == "saved":
@@ -137,7 +138,7 @@ def load(
 
 
 def _content(
-    path: files.PathLike,
+    path: archive.PathLike,
     meta: Mapping[str, Any],
     arrays: Mapping[str, Array],
     learner: Any,
@@ -161,7 +162,7 @@ def _content(
     )
 
 
-def _features(path: files.PathLike, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
+def _features(path: archive.PathLike, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
     """The features that a file holds."""
     if not contexts.are_packed(arrays):
         raise FileError(f"{path} was saved without its features: give them, as features=")
@@ -176,13 +177,13 @@ def _features(path: files.PathLike, meta: Mapping[str, Any], arrays: Mapping[str
 
 
 def _aligned(
-    path: files.PathLike,
+    path: archive.PathLike,
     meta: Mapping[str, Any],
     arrays: Mapping[str, Array],
     features: Any,
 ) -> Features:
     """Features that are given, in the order of the file's items: by id, or the very same."""
-    with files.blaming(path, _UNFIT):
+    with archive.blaming(path, _UNFIT):
         L, d, saved = _known_features(meta, arrays)
         catalogue = Catalogue(ids.unpacked(arrays, L), L, _names(meta.get("names"), d))
         of_context = _names(meta.get("context_names"))
@@ -219,14 +220,14 @@ def fingerprint(Phi: Features) -> str:
     return hashlib.blake2b(rows.tobytes(), digest_size=16).hexdigest()
 
 
-def _made(make: Callable[..., "Agent"], path: files.PathLike, options: dict[str, Any]) -> "Agent":
+def _made(make: Callable[..., "Agent"], path: archive.PathLike, options: dict[str, Any]) -> "Agent":
     """The agent, still without what it learned. Errors about what the caller gave stay what they
     are; what fails with anything is the file's fault.
     """
     try:
         return make(**options)
     except Exception:
-        with files.blaming(path, _UNFIT):
+        with archive.blaming(path, _UNFIT):
             make(oracle=TopK(1))
         raise
 
@@ -243,18 +244,18 @@ def _aged_at(time: Any) -> datetime:
     return datetime.fromisoformat(time).astimezone(UTC)
 
 
-def learner_in(path: files.PathLike, name: Any, parameters: Any, given: Any) -> Any:
+def learner_in(path: archive.PathLike, name: Any, parameters: Any, given: Any) -> Any:
     """The learner that a file was saved with; one that is given must be the same."""
     if not isinstance(name, str) or not isinstance(parameters, dict):
         raise TypeError("it names no learner")
-    shown = files.printable(name, 60)
+    shown = archive.printable(name, 60)
     if given is None:
         if name not in learners.__all__:
             raise FileError(f"{path} needs the learner {shown}: pass it as learner=")
         return getattr(learners, name)(**parameters)
     if type(given).__name__ != name or given != type(given)(**parameters):
         raise FileError(
-            f"{path} was saved with the learner {shown} of {files.printable(parameters, 300)}, "
+            f"{path} was saved with the learner {shown} of {archive.printable(parameters, 300)}, "
             f"not with {given}"
         )
     return given
@@ -339,13 +340,13 @@ def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
         more = ", ..." if len(items) > SHOWN else ""
         parts.append(f"{len(items)} items: {shown}{more}")
     if "observed.decision" in arrays:
-        observed = files.unpacked(arrays["observed.decision"])
+        observed = archive.unpacked(arrays["observed.decision"])
         parts.append(f"{len(observed)} observed decisions remembered")
     if {"belief.factor", "belief.log_scale"} <= arrays.keys():
         d = len(arrays["belief.factor"]) - 1
         names = _names(header["meta"].get("names"), d)
         parts.append(_coefficients(names, arrays))
-    return "\n".join([*parts, "", files.describe(header, arrays)])
+    return "\n".join([*parts, "", archive.describe(header, arrays)])
 
 
 def _in_words(learner: str, parameters: Mapping[str, Any]) -> str:

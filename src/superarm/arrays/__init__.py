@@ -18,19 +18,19 @@ import math
 
 import numpy as np
 
-from superarm.arrays.added import (
+from superarm.arrays.qr_update import (
     Added as Added,
     added_rows as added_rows,
     refuse_rows as refuse_rows,
     stacked_rows as stacked_rows,
 )
-from superarm.arrays.columns import (
+from superarm.arrays.column_statistics import (
     column_stats as column_stats,
     joined_stats as joined_stats,
     typical_sizes as typical_sizes,
     with_rows_counted as with_rows_counted,
 )
-from superarm.arrays.dots import are_many, dots
+from superarm.arrays.namespace import are_many, dots
 from superarm.arrays.counters import Counter as Counter
 from superarm.arrays.draws import (
     beta as beta,
@@ -42,7 +42,7 @@ from superarm.arrays.draws import (
     uniform as uniform,
 )
 from superarm.arrays.finite import are_finite as are_finite, is_plain as is_plain
-from superarm.arrays.kinds import (
+from superarm.arrays.types import (
     Array as Array,
     Features as Features,
     Product as Product,
@@ -57,7 +57,7 @@ from superarm.arrays.kinds import (
     repeated as repeated,
     sparse_arrays as sparse_arrays,
 )
-from superarm.arrays.norms import (
+from superarm.arrays.posterior_std import (
     by_parts,
     is_steep as is_steep,
     product_norms as product_norms,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
-from superarm.arrays.kinds import Array
+from superarm.arrays.types import Array
 from superarm.arrays.normals import fill_normal_by_item
 from superarm.arrays.numpy import hashed_uniform
 

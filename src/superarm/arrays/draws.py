@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays.counters import Counter
-from superarm.arrays.kinds import Array, Rng
+from superarm.arrays.types import Array, Rng
 from superarm.arrays.numpy import as_like, to_numpy
 from superarm.arrays.streams import Streams
 from superarm.errors import ParameterError

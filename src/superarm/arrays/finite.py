@@ -3,7 +3,7 @@
 import numpy as np
 
 from superarm.arrays.compiled import compiled_sums
-from superarm.arrays.kinds import Array
+from superarm.arrays.types import Array
 
 FLOAT64 = np.dtype(np.float64)
 

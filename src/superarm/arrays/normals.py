@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from superarm.arrays.compiled import compiled
-from superarm.arrays.kinds import Array
+from superarm.arrays.types import Array
 
 _TAIL = 3.6541528853610088
 _AREA = 0.00492867323397465524

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dtrtrs
 from scipy.special import expit, log_expit
 
-from superarm.arrays.kinds import (
+from superarm.arrays.types import (
     Array,
     Features,
     is_product,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 
 from superarm.arrays.compiled import compiled
-from superarm.arrays.kinds import Array
+from superarm.arrays.types import Array
 
 MASK = 0xFFFFFFFF
 INIT_A = 0x43B0D7E5

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from superarm.arrays.kinds import Array
+from superarm.arrays.types import Array
 
 FIELDS = ("data", "indices", "indptr", "shape")
 """What CSR rows are made of."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from superarm.arrays.compiled import compiled
-from superarm.arrays.kinds import Array
+from superarm.arrays.types import Array
 from superarm.arrays.seeding import generator_of, words_of
 
 M_HIGH = np.uint64(0x2360ED051FC65DA4)

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from superarm.arrays import as_float64
-from superarm.arrays.kinds import Array
-from superarm.arrays.triangles import (
+from superarm.arrays.types import Array
+from superarm.arrays.torch_qr import (
     Tensor,
     added_rows as added_rows,
     solve_rows as solve_rows,

@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from superarm.arrays.triangles import Tensor
+from superarm.arrays.torch_qr import Tensor
 
 # Triton compiles the functions under its decorator: their arguments are pointers and numbers of its
 # own, of which mypy knows nothing, whether Triton is installed or not.

@@ -16,7 +16,7 @@ def moved(model: Model, belief: Any, problem: Problem, to: Problem, source: Arra
     >>> import numpy as np
     >>> from superarm import Problem, TopK
     >>> from superarm.beliefs.changes import moved
-    >>> from superarm.beliefs.itemwise import Beta, CoinsModel
+    >>> from superarm.beliefs.independent import Beta, CoinsModel
     >>> belief = Beta(np.array([5.0, 7.0]), np.array([2.0, 1.0]))
     >>> two, three = Problem(np.eye(2), TopK(1)), Problem(np.eye(3), TopK(1))
     >>> moved(CoinsModel(1.0, 1.0), belief, two, three, np.array([1, -1, 0]))
@@ -35,7 +35,7 @@ def appended(model: Model, belief: Any, problem: Problem, to: Problem) -> Any:
     >>> import numpy as np
     >>> from superarm import Problem, TopK
     >>> from superarm.beliefs.changes import appended
-    >>> from superarm.beliefs.itemwise import Beta, CoinsModel
+    >>> from superarm.beliefs.independent import Beta, CoinsModel
     >>> belief = Beta(np.array([5.0, 7.0]), np.array([2.0, 1.0]))
     >>> two, three = Problem(np.eye(2), TopK(1)), Problem(np.eye(3), TopK(1))
     >>> appended(CoinsModel(1.0, 1.0), belief, two, three)

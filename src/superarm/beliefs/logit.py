@@ -1,4 +1,5 @@
-"""Linear and mixed-effects models of log-odds, for clicks: `beliefs.clicks` says what clicks say as
+"""Linear and mixed-effects models of log-odds, for clicks: `beliefs.expectation_propagation`
+says what clicks say as
 Gaussian observations, and the models learn from those.
 
     P(w = 1) = sigmoid(η),   η = φ_e·θ, or φ_e·θ + δ_e
@@ -23,12 +24,12 @@ from superarm.arrays import (
     solve_rows,
     where,
 )
-from superarm.beliefs.clicks import blocks, matched, require_shares, targets
 from superarm.beliefs.columns import LEVEL, is_level
-from superarm.beliefs.deviations import Means, Mixed
+from superarm.beliefs.empirical_bayes import TunedModel
+from superarm.beliefs.expectation_propagation import blocks, matched, require_shares, targets
+from superarm.beliefs.item_statistics import Means, Mixed
 from superarm.beliefs.linear import FactoredModel, observed
-from superarm.beliefs.mixed import MixedModel
-from superarm.beliefs.tuned import TunedModel
+from superarm.beliefs.random_effects import MixedModel
 from superarm.contracts import Feedback, Problem, require_unit
 from superarm.gaussian import Factored, Gaussian
 

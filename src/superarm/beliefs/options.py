@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+from superarm.beliefs.cached_std import WidthsModel
+from superarm.beliefs.empirical_bayes import TunedModel
 from superarm.beliefs.linear import LinearModel
 from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
-from superarm.beliefs.mixed import MixedModel
-from superarm.beliefs.tuned import TunedModel
-from superarm.beliefs.widths import WidthsModel
+from superarm.beliefs.random_effects import MixedModel
 from superarm.checks import is_real, require_positive
 from superarm.errors import ParameterError
 

@@ -310,22 +310,23 @@ def _reproduce(arguments: argparse.Namespace) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
-    from superarm import Trace, files
+    from superarm import Trace
     from superarm.agent.saving import describe
+    from superarm.files import archive
 
     path = arguments.file
-    header, arrays = files.open_file(path)
-    with files.blaming(path), warnings.catch_warnings(action="ignore"):
+    header, arrays = archive.open_file(path)
+    with archive.blaming(path), warnings.catch_warnings(action="ignore"):
         if header["superarm"] == "trace":
             trace = Trace.of_file(path, header["meta"], arrays)
             title = f"{trace.settings['instance']}, {trace.settings['episodes']} episodes"
-            text = f"{title}\n\n{trace}\n\n{files.describe(header, arrays)}"
+            text = f"{title}\n\n{trace}\n\n{archive.describe(header, arrays)}"
         else:
             text = describe(header, arrays)
     title, *lines = text.split("\n")
-    say(files.printable(title), "bold")
+    say(archive.printable(title), "bold")
     for line in lines:
-        print(files.printable(line))
+        print(archive.printable(line))
 
 
 def _completion(arguments: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from superarm.simulation.tables import Cells, aligned
+from superarm.formatting import Cells, aligned
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from superarm import files
 from superarm.agent import Agent
 from superarm.agent.explain import Explanation
 from superarm.agent.ids import as_ids
@@ -24,6 +23,7 @@ from superarm.client.replies import (
 )
 from superarm.client.steps import Request, Work
 from superarm.errors import ParameterError, ServiceError
+from superarm.files import archive
 
 PAGE = 10_000
 """Items that are listed at a time."""
@@ -192,7 +192,7 @@ def snapshot(name: str, seed: int | None) -> Work[Agent]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.npz"
         path.write_bytes(file)
-        _, arrays = files.open_file(path)
+        _, arrays = archive.open_file(path)
         ids = arrays.get("items")
         numbers = ids is None or ids.dtype.kind == "i"
         oracle = oracle_of(described["oracle"], numbers=numbers)

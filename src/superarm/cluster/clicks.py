@@ -10,8 +10,8 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import Array, full, joined_stats, log_det, stacked_rows
 from superarm.beliefs.columns import LEVEL, prior_stds
+from superarm.beliefs.empirical_bayes import TunedModel
 from superarm.beliefs.logit import ENOUGH, LogitModel, TunedLogitModel
-from superarm.beliefs.tuned import TunedModel
 from superarm.cluster import pieces
 from superarm.cluster.pieces import Views
 from superarm.cluster.reading import Log

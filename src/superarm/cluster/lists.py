@@ -8,8 +8,8 @@ import numpy as np
 from superarm.agent.catalogue import Catalogue
 from superarm.agent.ids import as_ids, kind
 from superarm.arrays import Array
-from superarm.beliefs.deviations import repeats
-from superarm.beliefs.scales import require_squares
+from superarm.beliefs.hyperparameters import require_squares
+from superarm.beliefs.item_statistics import repeats
 from superarm.checks import as_numbers
 from superarm.checks.tables import in_order
 from superarm.contracts import Statistics

@@ -24,6 +24,8 @@ from superarm.cluster.parquet import files_of, parts_of, require_names
 from superarm.cluster.pieces import Items, Rows
 from superarm.cluster.reading import Log
 from superarm.contracts import Feedback, Learner, Problem, require_learner
+from superarm.engine.local import engine
+from superarm.engine.progress import Progress
 from superarm.errors import (
     DataError,
     FeaturesError,
@@ -32,8 +34,6 @@ from superarm.errors import (
 )
 from superarm.gaussian import Block
 from superarm.oracles import TopK
-from superarm.simulation.engine import engine
-from superarm.simulation.progress import Progress
 
 FEW = 0.1
 """The share of known items that must have the features that they had in the log."""

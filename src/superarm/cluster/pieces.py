@@ -14,7 +14,7 @@ from superarm.arrays import (
     stacked_rows,
 )
 from superarm.arrays.numpy import log_sigmoid
-from superarm.beliefs.scales import require_squares
+from superarm.beliefs.hyperparameters import require_squares
 from superarm.cluster.parquet import Batch, Columns, Part, batches
 from superarm.contracts import Problem, Reduced
 from superarm.errors import FeaturesError, NumericalError, WeightsError

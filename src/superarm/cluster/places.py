@@ -12,8 +12,8 @@ from itertools import chain
 from typing import Any
 
 from superarm.cluster.locks import held_interrupts
+from superarm.engine.local import engine
 from superarm.errors import ClusterError
-from superarm.simulation.engine import engine
 
 
 class Behind:

@@ -10,8 +10,8 @@ from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from superarm.cluster.parquet import Columns, Part
-from superarm.simulation.engine import Engine
-from superarm.simulation.progress import Progress, reporting
+from superarm.engine.local import Engine
+from superarm.engine.progress import Progress, reporting
 
 Piece = TypeVar("Piece")
 

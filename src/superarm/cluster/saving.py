@@ -6,28 +6,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from superarm import files, learners
+from superarm import learners
 from superarm.agent import ids
 from superarm.agent.saving import belief_in, generator_in, learner_in
 from superarm.arrays import Array
-from superarm.arrays.packed import packed_size
 from superarm.checks import check_features, require_count
 from superarm.cluster.columns import added_columns, packed, unpacked
 from superarm.cluster.heads import Later, problem_of
-from superarm.cluster.users import Known, Scales, Total
+from superarm.cluster.population.packed_triangles import packed_size
+from superarm.cluster.population.user_shard import Known, Scales, Total
 from superarm.contexts import Concatenated, Outer
 from superarm.errors import FeaturesError, MaskError, ParameterError
+from superarm.files import archive
 from superarm.oracles import TopK
 
 if TYPE_CHECKING:
     from superarm.cluster import sharded
-    from superarm.cluster.population import Population
+    from superarm.cluster.population.population import Population
 
 CONTEXTS = {kind.__name__: kind for kind in (Outer, Concatenated)}
 _UNFIT = "damaged or does not fit this version"
 
 
-def save_population(population: "Population", path: files.PathLike) -> None:
+def save_population(population: "Population", path: archive.PathLike) -> None:
     """Write everything but the oracle, atomically."""
     learner: Any = population.learner
     if type(learner).__name__ not in learners.__all__:
@@ -65,13 +66,13 @@ def save_population(population: "Population", path: files.PathLike) -> None:
         if _known(written, arrays).users != listed:
             raise ValueError("the users would be others")
 
-    files.write(path, "population", meta, arrays, accept)
+    archive.write(path, "population", meta, arrays, accept)
 
 
-def load_population(make: Any, path: files.PathLike, given: Mapping[str, Any]) -> "Population":
+def load_population(make: Any, path: archive.PathLike, given: Mapping[str, Any]) -> "Population":
     """The population in a file, made anew with what is given and brought to where it was."""
-    meta, arrays = files.read(path, "population")
-    with files.blaming(path, _UNFIT):
+    meta, arrays = archive.read(path, "population")
+    with archive.blaming(path, _UNFIT):
         learner = learner_in(path, meta["learner"], meta["parameters"], None)
         features = check_features(arrays["features"])
         options = {
@@ -131,7 +132,7 @@ class Saved(NamedTuple):
     generator: Mapping[str, Any]
 
 
-def save_agent(agent: "sharded.Agent", path: files.PathLike) -> None:
+def save_agent(agent: "sharded.Agent", path: archive.PathLike) -> None:
     """Write everything but the oracle and the files of features, atomically."""
     learner = agent.learner
     if not dataclasses.is_dataclass(learner) or isinstance(learner, type):
@@ -163,12 +164,12 @@ def save_agent(agent: "sharded.Agent", path: files.PathLike) -> None:
     def accept(written: Mapping[str, Any]) -> None:
         _saved(path, written, arrays, learner)
 
-    files.write(path, "sharded agent", meta, arrays, accept)
+    archive.write(path, "sharded agent", meta, arrays, accept)
 
 
 def load_agent(
     make: Any,
-    path: files.PathLike,
+    path: archive.PathLike,
     features: Any,
     oracle: Any,
     learner: Any,
@@ -176,8 +177,8 @@ def load_agent(
     given: Mapping[str, Any],
 ) -> "sharded.Agent":
     """The agent in a file, made anew with what is given and brought to where it was."""
-    meta, arrays = files.read(path, "sharded agent")
-    with files.blaming(path, _UNFIT):
+    meta, arrays = archive.read(path, "sharded agent")
+    with archive.blaming(path, _UNFIT):
         saved = _saved(path, meta, arrays, learner)
     options = {
         "features": features,
@@ -217,7 +218,7 @@ def fitting(saved: Saved, items: int, width: int, types: Mapping[str, Any]) -> L
         ) from error
 
 
-def _saved(path: files.PathLike, meta: Any, arrays: Mapping[str, Array], learner: Any) -> Saved:
+def _saved(path: archive.PathLike, meta: Any, arrays: Mapping[str, Array], learner: Any) -> Saved:
     """What the parts of a file mean, one by one."""
     found = learner_in(path, meta["learner"], meta["parameters"], learner)
     contexts = None if meta["contexts"] is None else CONTEXTS[meta["contexts"]]

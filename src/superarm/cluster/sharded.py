@@ -35,7 +35,7 @@ from superarm.cluster.shards import Added, Fields, Found, Question, Shard, State
 from superarm.contexts import Concatenated, Outer
 from superarm.contracts import Learner, Problem, defines_both
 from superarm.errors import ClusterError, DecisionError, FeaturesError, ParameterError
-from superarm.files import PathLike
+from superarm.files.archive import PathLike
 from superarm.oracles.base import BaseOracle
 
 __all__ = ["Agent", "Choice"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from superarm.arrays import Array, as_like, take, where
 from superarm.arrays.compiled import compiled, prange
-from superarm.arrays.kinds import namespace
+from superarm.arrays.types import namespace
 from superarm.checks import refuse_weights
 from superarm.oracles.parts import Part
 

@@ -17,7 +17,7 @@ import msgspec
 
 from superarm.arrays.pools import one_blas_thread
 from superarm.errors import FileError, ParameterError
-from superarm.files.disk import sync
+from superarm.files.atomic import sync
 from superarm.service import keys
 from superarm.service.database import Database
 from superarm.service.engine import LIMITS, Limits, Service

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from superarm.errors import FileError
-from superarm.files.disk import PathLike
+from superarm.files.atomic import PathLike
 from superarm.service import database
 from superarm.service.database import SCHEMA, TABLES, TOGETHER, Head, Row
 from superarm.service.database import names as tables_and_indexes

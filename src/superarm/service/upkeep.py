@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from superarm.engine.progress import bar
 from superarm.errors import FileError, ParameterError
-from superarm.files.disk import sync
+from superarm.files.atomic import sync
 from superarm.service import compaction, log, server, snapshots
 from superarm.service.database import Connection
 from superarm.service.log import Fault
 from superarm.service.problems import Unavailable
 from superarm.service.sqlite import FILE, Sqlite
-from superarm.simulation.progress import bar
 
 SHOWN = 20
 """Faults that are printed."""

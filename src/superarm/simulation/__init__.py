@@ -1,17 +1,17 @@
 """Learners against worlds, episode by episode and replicate by replicate."""
 
-from superarm.simulation.differences import Difference, paired
-from superarm.simulation.episodes import Step, episodes
-from superarm.simulation.replicates import simulate
-from superarm.simulation.trace import Trace, mean_se
-from superarm.simulation.users import CascadeEnvironment, PositionEnvironment
-from superarm.simulation.worlds import (
+from superarm.simulation.click_models import CascadeEnvironment, PositionEnvironment
+from superarm.simulation.comparisons import Difference, paired
+from superarm.simulation.environments import (
     AdversarialEnvironment,
     BernoulliEnvironment,
     ContextualEnvironment,
     DriftingEnvironment,
     GaussianEnvironment,
 )
+from superarm.simulation.episodes import Step, episodes
+from superarm.simulation.replicate import simulate
+from superarm.simulation.trace import Trace, mean_se
 
 __all__ = [
     "AdversarialEnvironment",

@@ -25,9 +25,9 @@ from superarm.contracts import (
 from superarm.decide import checked
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, padded
+from superarm.simulation.click_models import CascadeEnvironment, PositionEnvironment
+from superarm.simulation.environments import BernoulliEnvironment, GaussianEnvironment
 from superarm.simulation.episodes import require_world
-from superarm.simulation.users import CascadeEnvironment, PositionEnvironment
-from superarm.simulation.worlds import BernoulliEnvironment, GaussianEnvironment
 
 Instance: TypeAlias = Callable[[Any], tuple[Problem, World]]
 """Draws the problem and the world of one replicate from a generator."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from superarm import files
 from superarm.arrays import Array
 from superarm.errors import FileError, ParameterError
-from superarm.simulation.differences import Difference, paired
-from superarm.simulation.tables import aligned, escaped, in_math, latex, percent, plus_minus
+from superarm.files import archive
+from superarm.formatting import aligned, escaped, in_math, latex, percent, plus_minus
+from superarm.simulation.comparisons import Difference, paired
 
 META = ("learners", "gap", "exact", "settings")
 ARRAYS = ("expected", "realized", "oracle_expected", "oracle_realized", "optimum_expected")
@@ -287,13 +287,13 @@ class Trace:
             return "one replicate"
         return f"mean ± standard error over {replicates} replicates"
 
-    def save(self, path: files.PathLike) -> None:
+    def save(self, path: archive.PathLike) -> None:
         """Write to a file of arrays and JSON."""
         meta = {name: getattr(self, name) for name in META}
-        files.write(path, "trace", meta, {name: getattr(self, name) for name in ARRAYS})
+        archive.write(path, "trace", meta, {name: getattr(self, name) for name in ARRAYS})
 
     @classmethod
-    def load(cls, path: files.PathLike) -> "Trace":
+    def load(cls, path: archive.PathLike) -> "Trace":
         """Read what `save` wrote.
 
         Returns:
@@ -302,11 +302,11 @@ class Trace:
         Raises:
             FileError: if the file is damaged, foreign, or of a newer version.
         """
-        return cls.of_file(path, *files.read(path, "trace"))
+        return cls.of_file(path, *archive.read(path, "trace"))
 
     @classmethod
     def of_file(
-        cls, path: files.PathLike, meta: Mapping[str, Any], arrays: Mapping[str, Array]
+        cls, path: archive.PathLike, meta: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> "Trace":
         """The trace in the meta data and arrays of a file; its path is for error messages."""
         try:

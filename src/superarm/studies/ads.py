@@ -8,7 +8,7 @@ import numpy as np
 
 from superarm.contracts import Problem
 from superarm.oracles import Quota
-from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.simulation.environments import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import adult
 from superarm.studies.report import AS_SAID, UNLIKE, Outcome, Row, off, percent

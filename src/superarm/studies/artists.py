@@ -11,7 +11,7 @@ from superarm.arrays import Array
 from superarm.contracts import Problem
 from superarm.errors import ParameterError
 from superarm.oracles import TopK
-from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.simulation.environments import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import lastfm
 from superarm.studies.report import AS_SAID, UNLIKE, UNSURE, Outcome, Row, percent

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from superarm.arrays import Array
 from superarm.learners import CombLinTS
+from superarm.palette import styles_of
 from superarm.simulation.lockstep import Instance
-from superarm.simulation.palette import styles_of
 from superarm.studies import calibration, clicks, drift, explore, returns
 from superarm.studies.ads import Ads
 from superarm.studies.report import Figures, Outcome, Row, percent, regret_table

@@ -10,7 +10,7 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import Array
-from superarm.beliefs.scales import fit_scales
+from superarm.beliefs.hyperparameters import fit_scales
 from superarm.contexts import hashed
 from superarm.contracts import Feedback, Problem
 from superarm.learners import CombLinTS, CombMixTS

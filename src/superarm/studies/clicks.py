@@ -11,7 +11,7 @@ from superarm.contracts import Problem
 from superarm.errors import ParameterError
 from superarm.learners import CombLinTS, CombLinUCB
 from superarm.oracles import GridPath
-from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.simulation.environments import BernoulliEnvironment
 from superarm.studies.report import Row, number
 from superarm.studies.study import Content, Learners
 

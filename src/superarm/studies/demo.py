@@ -21,7 +21,7 @@ from superarm.learners import (
 )
 from superarm.oracles import GridPath
 from superarm.simulation import Trace, simulate
-from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.simulation.environments import BernoulliEnvironment
 
 
 @dataclass(frozen=True, kw_only=True)

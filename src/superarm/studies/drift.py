@@ -9,7 +9,7 @@ from superarm.checks import require_count, require_positive
 from superarm.contracts import Problem
 from superarm.learners import CombLinTS
 from superarm.oracles import GridPath
-from superarm.simulation.worlds import DriftingEnvironment
+from superarm.simulation.environments import DriftingEnvironment
 from superarm.studies.report import Row, number
 from superarm.studies.rivals import WindowCombLinTS
 from superarm.studies.study import Content, Learners

@@ -13,9 +13,9 @@ from superarm.contracts import Oracle, Problem, World
 from superarm.errors import DataError
 from superarm.learners import CombLinTS, CombMixTS
 from superarm.oracles import Assignment, Knapsack, SpanningTree, TopK
+from superarm.palette import style_of
+from superarm.simulation.environments import BernoulliEnvironment, GaussianEnvironment
 from superarm.simulation.lockstep import Instance
-from superarm.simulation.palette import style_of
-from superarm.simulation.worlds import BernoulliEnvironment, GaussianEnvironment
 from superarm.studies import artists, longest_path, returns
 from superarm.studies.ads import Ads
 from superarm.studies.longest_path import LongestPath

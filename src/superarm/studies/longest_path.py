@@ -19,8 +19,8 @@ from superarm.contracts import Learner, Problem
 from superarm.errors import ParameterError
 from superarm.learners import CombGaussianTS, CombLinTS, CombLinUCB, CombUCB1, Greedy, RandomChoice
 from superarm.oracles import GridPath
-from superarm.simulation.palette import style_of
-from superarm.simulation.worlds import GaussianEnvironment
+from superarm.palette import style_of
+from superarm.simulation.environments import GaussianEnvironment
 from superarm.studies.report import (
     AS_SAID,
     UNLIKE,

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from superarm.simulation.tables import Cells
+from superarm.formatting import Cells
 
 DPI = 150
 """Of pictures."""

@@ -4,7 +4,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from superarm.simulation.progress import bar, is_watched
+from superarm.engine.progress import bar, is_watched
 
 
 class Line:

@@ -8,9 +8,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from superarm import formatting
 from superarm.arrays import Array
 from superarm.errors import DataError
-from superarm.simulation import mean_se, paired, tables
+from superarm.simulation import mean_se, paired
 from superarm.studies import words
 from superarm.studies.page import DPI, Picture, Section, Table, write_page
 from superarm.studies.progress import Line
@@ -60,7 +61,7 @@ def number(result: Content) -> str:
     >>> number({"mean": 12345.6, "se": 123.4})
     '12,350 ± 120'
     """
-    return tables.plus_minus(result["mean"], result["se"])
+    return formatting.plus_minus(result["mean"], result["se"])
 
 
 def percent(result: Content) -> str:
@@ -69,7 +70,7 @@ def percent(result: Content) -> str:
     >>> percent({"mean": 0.7, "se": None})
     '70.0%'
     """
-    return tables.percent(result["mean"], result["se"])
+    return formatting.percent(result["mean"], result["se"])
 
 
 def off(here: float, paper: float, unit: str) -> str:
@@ -109,7 +110,7 @@ def regret_table(
         header.append("above the least (95 %)")
     lines = []
     for label in ranked:
-        line = [label, tables.plus_minus(*map(float, mean_se(ends[label])))]
+        line = [label, formatting.plus_minus(*map(float, mean_se(ends[label])))]
         if several:
             line.append("" if label == best else _more(ends[label], ends[best]))
         line += [column[label] for column in more.values()]
@@ -121,7 +122,8 @@ def _more(regret: Array, least: Array) -> str:
     """A paired difference with its interval, such as 2,270 (2,030 to 2,510)."""
     found = paired(regret, least)
     mean, low, high = (
-        tables.plus_minus(x, found.se).split(" ")[0] for x in (found.mean, found.low, found.high)
+        formatting.plus_minus(x, found.se).split(" ")[0]
+        for x in (found.mean, found.low, found.high)
     )
     return f"{mean} ({low} to {high})"
 

@@ -22,9 +22,9 @@ from superarm.contracts import Feedback, Problem
 from superarm.errors import DataError, ParameterError
 from superarm.learners import CombLinTS, CombLinUCB, CombUCB1
 from superarm.oracles import Slate, TopK
-from superarm.simulation.palette import styles_of
-from superarm.simulation.users import CascadeEnvironment, PositionEnvironment, Read
-from superarm.simulation.worlds import BernoulliEnvironment
+from superarm.palette import styles_of
+from superarm.simulation.click_models import CascadeEnvironment, PositionEnvironment, Read
+from superarm.simulation.environments import BernoulliEnvironment
 from superarm.slates import cascade, fit_examination, position_based
 from superarm.studies.datasets import lastfm
 from superarm.studies.report import (

@@ -15,13 +15,13 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.contracts import Learner
+from superarm.engine.local import engine
+from superarm.engine.ray_nodes import versions
 from superarm.errors import FileError
 from superarm.simulation import simulate
-from superarm.simulation.engine import engine
 from superarm.simulation.games import Game
 from superarm.simulation.lockstep import Instance
-from superarm.simulation.nodes import versions
-from superarm.simulation.replicates import Run, traces
+from superarm.simulation.replicate import Run, traces
 from superarm.simulation.trace import ARRAYS, Trace, mean_se, share_of_optimum
 from superarm.studies.progress import Line
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.beliefs.itemwise import Beta, Counts
+from superarm.beliefs.independent import Beta, Counts
 from superarm.contracts import Learner, Problem
 
 

@@ -20,11 +20,11 @@ from starlette.routing import Route as StarletteRoute
 
 from superarm import learners
 from superarm.agent import specs
+from superarm.palette import LEARNERS, OTHERS
 from superarm.service import keys
 from superarm.service.dashboard import sessions
 from superarm.service.door import JSON, Door
 from superarm.service.problems import NotFound, Refused, TooLarge, Unauthorized
-from superarm.simulation.palette import LEARNERS, OTHERS
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -98,7 +98,7 @@ def _learners() -> bytes:
     others = [style._asdict() for style in OTHERS]
     settings = {kind: _settings(getattr(learners, kind)) for kind in specs.LEARNERS}
     lines = [
-        "// made from superarm.simulation.palette and superarm.learners",
+        "// made from superarm.palette and superarm.learners",
         f"export const LEARNERS = {_json(drawn)};",
         f"export const OTHERS = {_json(others)};",
         f"export const SETTINGS = {_json(settings)};",

@@ -16,7 +16,7 @@ from superarm import gaussian
 from superarm.agent.asked import Asked
 from superarm.arrays import Array, as_float64, take_rows
 from superarm.beliefs.changes import restricted
-from superarm.beliefs.mixed import MixedModel
+from superarm.beliefs.random_effects import MixedModel
 from superarm.contracts import Learner, Problem
 from superarm.oracles import TopK
 from superarm.service.dashboard.expected import responded

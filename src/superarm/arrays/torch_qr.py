@@ -1,0 +1,185 @@
+"""Triangular factors of tensors. R of the QR factorization is found by shifted CholeskyQR: matrix
+products, which a GPU is made for, where Householder's reflections would take many small steps.
+"""
+
+from typing import Any, TypeAlias
+
+import torch
+
+from superarm.arrays import as_float64, is_steep, log, nonzero_rows, with_column
+from superarm.arrays.qr_update import Added, refuse_rows, require_finite
+
+Tensor: TypeAlias = Any
+"""torch.Tensor, which is not typed where Torch is not installed."""
+
+ROUNDING = 2.0**-53
+FAMILIAR = 1e3
+"""The size of ‖V‖², and the ratio on the diagonal of R, below which an update by V loses at most
+three digits of 16."""
+STEEPEST = 1e5
+"""The ratio on the diagonal of R above which what cancels in a solve is computed to twice the
+digits."""
+LARGEST = 1e300
+"""What can be added up without leaving the range of float64."""
+
+
+def solve_rows(factor: Tensor, Phi: Tensor, transposed: bool = False) -> Tensor:
+    """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
+    d = Phi.shape[-1]
+    R = factor[..., :d, :d]
+    rows = as_float64(Phi)
+    if transposed:
+        columns = torch.linalg.solve_triangular(
+            R,
+            rows.mT,
+            upper=True,
+        )
+        return columns.mT
+    return divided(rows, R)
+
+
+def added_rows(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) -> Added:
+    """The triangular factor, with positive diagonal, of `factor` stacked on the rows [φ w] / noise,
+    where rows φ of zeros are padding.
+    """
+    *batch, _, d = Phi.shape
+    if factor.shape != (*batch, d + 1, d + 1):
+        refuse_rows(factor, Phi)
+    present = nonzero_rows(Phi)
+    added = _with_rows(factor, with_column(Phi, w, noise), present)
+    counted = as_float64(present)
+    logs = counted * log(noise)
+    return Added(added, counted.sum(-1), logs.sum(-1))
+
+
+def stacked_rows(factor: Tensor, rows: Tensor) -> Tensor:
+    """The triangular factor, with positive diagonal, of `factor` stacked on rows, of which those
+    that are zero are padding.
+    """
+    return _with_rows(factor, rows, nonzero_rows(rows))
+
+
+def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
+    """The triangular factor of `factor` stacked on the rows that are present.
+
+    With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. That loses ‖V‖² roundings, and as many as R is
+    steep: few, once rows X tell little that is new. Else [R; X] is made triangular anew.
+    """
+    kept = torch.where(present[..., None], rows, 0)
+    V = divided(kept, factor)
+    size = (V**2).sum((-1, -2))
+    little = (size < FAMILIAR).all()
+    steep = is_steep(factor, FAMILIAR).any()
+    if little & ~steep:
+        C = cholesky(identity_like(factor) + V.mT @ V)
+        updated = C @ factor
+    else:
+        stacked = torch.cat([factor, kept], -2)
+        updated = triangle(stacked)
+    return torch.where(
+        present.any(-1)[..., None, None],
+        updated,
+        factor,
+    )
+
+
+def triangle(A: Tensor) -> Tensor:
+    """R with RᵀR = AᵀA, upper triangular with positive diagonal: (*B, M, N) -> (*B, N, N).
+
+    AᵀA + sI = CᵀC can always be factored, and Q = A C⁻¹ has a condition number far below that of A:
+    one or two more passes without the shift make Q orthogonal to rounding (Fukaya et al., SIAM J.
+    Sci. Comput. 2020). Columns are first made of like length, as to Householder's reflections their
+    size does not matter. Whatever the passes did, A = QR holds; so R is right once Q is orthogonal.
+    If it never is, as where A has not full rank, we reflect.
+    """
+    M, N = A.shape[-2:]
+    scale = _power_of_two(A, -2)  # so that scaling does not round
+    scaled = A / scale
+    shifted = scaled.mT @ scaled
+    diagonal = torch.linalg.diagonal(shifted)
+    trace = diagonal.sum(-1, keepdim=True)
+    diagonal.add_(2 * (M + N + 1) * ROUNDING * trace)
+    R = cholesky(shifted)
+    Q = divided(scaled, R)
+    identity = identity_like(R)
+    for _ in range(2):
+        gram = Q.mT @ Q
+        off = torch.linalg.matrix_norm(gram - identity)
+        is_near = (off <= 0.5).all() & (scale < LARGEST).all()
+        near, steep = torch.stack(
+            [is_near, is_steep(R, STEEPEST).any()],
+        ).tolist()  # one wait for the device
+        if near and steep:
+            Q = _divided_twice(scaled, R)
+            gram = Q.mT @ Q
+        C = cholesky(gram)
+        R = C @ R
+        if near:  # a pass takes it from there to rounding
+            return R * scale
+        Q = divided(Q, C)
+    return _reflected(A)
+
+
+def identity_like(R: Tensor) -> Tensor:
+    """The identity matrix of the size of R: (*B, N, N) -> (N, N)."""
+    return torch.eye(
+        R.shape[-1],
+        dtype=R.dtype,
+        device=R.device,
+    )
+
+
+def cholesky(gram: Tensor) -> Tensor:
+    """C with CᵀC = gram; anything where there is none."""
+    return torch.linalg.cholesky_ex(gram).L.mT
+
+
+def divided(A: Tensor, C: Tensor) -> Tensor:
+    """A C⁻¹ for an upper triangle C."""
+    return torch.linalg.solve_triangular(
+        C,
+        A,
+        upper=True,
+        left=False,
+    )
+
+
+def _divided_twice(A: Tensor, R: Tensor) -> Tensor:
+    """A R⁻¹ refined once, by a residual A - QR to twice the digits.
+
+    Feedback that contradicts earlier feedback of the same item, with noise far below it, multiplies
+    what rounding leaves of known directions in unknown ones by (w - w')/σ; Householder's
+    reflections suffer from it too. Split into heads of 22 bits and tails, the product of the heads
+    is exact.
+    """
+    Q = divided(A, R)
+    Q_head = _head(Q, -1)
+    R_head = _head(R, -2)
+    of_heads = Q_head @ R_head
+    of_tails = Q_head @ (R - R_head) + (Q - Q_head) @ R
+    residual = (A - of_heads) - of_tails
+    return Q + divided(residual, R)
+
+
+def _head(x: Tensor, dim: int) -> Tensor:
+    """The leading 22 bits, relative to the largest entry along the dimension."""
+    unit = _power_of_two(x, dim) * 2.0**-22
+    return (x / unit).round() * unit
+
+
+def _power_of_two(x: Tensor, dim: int) -> Tensor:
+    """The power of two just below the largest entry along the dimension, or equal to it."""
+    largest = x.abs().amax(dim, keepdim=True)
+    exponent = torch.frexp(largest).exponent
+    return torch.exp2(
+        exponent.to(x.dtype) - 1,
+    )
+
+
+def _reflected(A: Tensor) -> Tensor:
+    """R of A by Householder's reflections, with positive diagonal."""
+    R = torch.linalg.qr(A, mode="r").R
+    diagonal = torch.linalg.diagonal(R)
+    require_finite(diagonal)
+    sign = torch.ones_like(diagonal).copysign(diagonal)
+    return R * sign[..., None]

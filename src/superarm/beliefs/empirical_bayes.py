@@ -1,0 +1,307 @@
+"""The linear model with λ and σ chosen by the marginal likelihood of what was observed.
+
+Beside the belief at its present scales it keeps the rows themselves, as the triangular factor of
+[φ w] without prior and noise. So it can start again at other scales with nothing lost. It does so
+after 1, 2, 4, 8, ... episodes.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from superarm import gaussian
+from superarm.arrays import (
+    Array,
+    added_rows,
+    column_stats,
+    full,
+    joined_stats,
+    log,
+    nonzero_rows,
+    stacked_rows,
+    take_rows,
+    where,
+    with_rows_counted,
+)
+from superarm.beliefs.changes import last_rows
+from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merged_stats, sizes
+from superarm.beliefs.hyperparameters import best_scales_of_rows, refit_where, require_squares
+from superarm.beliefs.linear import (
+    FactoredModel,
+    block_of,
+    faded,
+    is_block,
+    only_counted,
+    with_block,
+)
+from superarm.beliefs.marginal_likelihood import pooled, summary_of_rows
+from superarm.contracts import Feedback, Problem
+from superarm.gaussian import Block
+
+
+class Tuned(NamedTuple):
+    """A Gaussian belief, what it was made from, and its scales."""
+
+    factor: Array  # (*B, d+1, d+1) as in Gaussian, at the scales below
+    log_scale: Array  # (*B,)
+    data: Array  # (*B, d+1, d+1) the factor of all rows [φ w]
+    rows: Array  # (*B,) how many they are
+    columns: Array  # (*B, 4, d) what they and the catalogue hold
+    spread: Array  # (*B, d) prior stds of θ
+    lam: Array  # (*B,)
+    sigma: Array  # (*B,)
+    t: Array  # (*B,) int, episodes
+
+
+class Prior(NamedTuple):
+    """What the prior stds of θ follow, but for λ."""
+
+    sizes: Sizes
+    level: Array  # the prior std of what a constant column adds
+
+    def stds(self, lam: Array) -> Array:
+        """The prior stds of θ: (d,)."""
+        return self.sizes.stds(lam, self.level)
+
+
+def with_rows(data: Array, feedback: Feedback) -> Block:
+    """The factor of [φ w] with the rows of the feedback, and what is counted of these; those of
+    zero features are padding.
+    """
+    added = added_rows(data, feedback.rows, feedback.w, feedback.importance**-0.5)
+    return Block(added.factor, added.rows, -added.log_noise)
+
+
+def doubled(before: Array, after: Array) -> Array:
+    """Whether a count of episodes has reached one of 1, 2, 4, 8, ... on its way: (*B,) int both.
+
+    >>> import numpy as np
+    >>> from superarm.beliefs.empirical_bayes import doubled
+    >>> doubled(np.array([0, 3, 5, 5]), np.array([1, 4, 7, 9]))
+    array([ True,  True, False,  True])
+    """
+    # both lose their leading bit if it is the same
+    reached: Array = (before ^ after) > before
+    return reached
+
+
+@dataclass(frozen=True)
+class TunedModel(FactoredModel):
+    """Algorithm 1 at scales of its own choosing, but for those that are `known`.
+
+    With λ to be chosen, the prior std of each coefficient follows its column: see
+    `beliefs.columns`. A λ that is known is that of every coefficient.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.empirical_bayes import TunedModel
+    >>> rng = np.random.default_rng(0)
+    >>> problem = Problem(rng.standard_normal((500, 3)), TopK(5))
+    >>> w = problem.Phi @ [1.0, -1.0, 2.0] + 0.1 * rng.standard_normal(500)
+    >>> model = TunedModel(known={})
+    >>> feedback = Feedback.of(problem, np.arange(500), w)
+    >>> belief = model.learn(model.prior(problem), problem, feedback)
+    >>> float(belief.sigma.round(2))
+    0.1
+    """
+
+    known: Mapping[str, float]
+    forgetting: float = 1.0
+    wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0}
+    """The scales before any feedback. The first choice depends on their ratio, not on their size.
+    """
+    size: ClassVar[float | None] = None
+    """What weights are expected to vary by; None for what they do."""
+    widest: ClassVar[float] = math.inf
+    """The largest λ that is chosen."""
+
+    def prior(self, problem: Problem) -> Any:
+        """Nothing observed, and wide scales."""
+        batch = problem.batch
+        like = problem.Phi
+        scales = {**self.wide, **self.known}
+        lam = full(batch, scales["lam"], like)
+        nothing = full(batch, 0.0, like)
+        columns = column_stats(problem.Phi)
+        spread = self._sizes(columns).stds(lam, full(batch, LEVEL, like))
+        return Tuned(
+            *gaussian.prior(problem.d, spread, batch, like),
+            data=gaussian.no_rows(problem.d, batch, like),
+            rows=nothing,
+            columns=columns,
+            spread=spread,
+            lam=lam,
+            sigma=full(batch, scales["sigma"], like),
+            t=full(batch, 0, like),
+        )
+
+    def _sizes(self, columns: Array) -> Sizes:
+        """What coefficients are relative to; a λ that is known is that of all."""
+        return equal_sizes(columns) if "lam" in self.known else sizes(columns)
+
+    def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
+        """Algorithm 1 at the present scales, and at times the choice of new ones."""
+        keep = gaussian.kept(self.forgetting, feedback.episodes)
+        past = self.fade(belief, problem, keep)
+        return self._grown(past, feedback)
+
+    def _grown(self, past: Any, feedback: Feedback, *, factor: bool = False) -> Any:
+        """The belief with the feedback, and at times at new scales. Where these are due, `factor`
+        says whether to choose them needs the factor with the feedback; it is made anew after that.
+        """
+        present = nonzero_rows(feedback.rows)
+        t = past.t + feedback.episodes * present.any(-1)
+        due = doubled(past.t, t)
+        only_data = due.all() and not factor  # no use for a block, which is added to both
+        as_block = feedback.is_summed or (is_block(feedback) and not only_data)
+        if as_block:
+            of = block_of(feedback)
+            data = stacked_rows(past.data, of.data)
+        else:
+            of = with_rows(past.data, feedback)
+            data = of.data
+        require_squares(data)
+        if only_data:
+            after = only_counted(past, of, past.sigma)
+        elif as_block:
+            after = with_block(past, of, past.sigma)
+        else:
+            noise = past.sigma[..., None]
+            after = gaussian.condition(past, feedback.rows, feedback.w, noise, feedback.importance)
+        times = where(present, feedback.times, 0.0)
+        grown = past._replace(
+            factor=after.factor,
+            log_scale=after.log_scale,
+            data=data,
+            rows=past.rows + of.rows,
+            columns=with_rows_counted(past.columns, feedback.rows, times),
+            t=t,
+        )
+        return refit_where(due, grown, lambda entry, _: self._refitted(entry))
+
+    def absorb(self, belief: Any, problem: Problem, block: Block, columns: Array) -> Any:
+        """The belief after all rows of a block, whose columns hold this (4, d), as one episode; at
+        the best scales.
+        """
+        after = with_block(belief, block, belief.sigma)
+        grown = belief._replace(
+            **after._asdict(),
+            data=stacked_rows(belief.data, block.data),
+            rows=belief.rows + block.rows,
+            columns=joined_stats(belief.columns, columns),
+            t=belief.t + 1,
+        )
+        return self._refitted(grown)
+
+    def fade(self, belief: Any, problem: Problem, keep: float) -> Any:
+        """The belief, and what it was made from, to which the past counts `keep` times what it
+        did.
+        """
+        if keep == 1:
+            return belief
+        return belief._replace(
+            **faded(belief, belief.spread, keep)._asdict(),
+            data=keep**0.5 * belief.data,
+            rows=keep * belief.rows,
+        )
+
+    def _refitted(self, belief: Any) -> Any:
+        """A single belief made anew from its rows, at the best scales."""
+        return self.pooled(belief, [belief.data], [float(belief.rows)])
+
+    def pooled(self, belief: Any, data: Sequence[Array], rows: Sequence[float]) -> Any:
+        """A single belief made anew from its rows, at the best scales if each of the factors of
+        [φ w], of so many rows, has a θ of its own.
+        """
+        prior = self._prior_of(belief)
+        unit = np.ones(belief.data.shape[-1])
+        unit[:-1] = prior.stds(np.ones(()))
+        constant = prior.sizes.constant
+        flat = int(constant.argmax()) if constant.any() else None
+        summaries = [
+            summary_of_rows(one * unit, n, flat) for one, n in zip(data, rows, strict=True)
+        ]
+        found = best_scales_of_rows(pooled(summaries), self.size, **self.known)
+        if found is None:
+            return self._made(belief, belief.lam, belief.sigma, prior)
+        lam, sigma = found
+        if "lam" not in self.known:
+            lam = min(lam, self.widest)
+        return self._made(belief, np.asarray(lam), np.asarray(sigma), prior)
+
+    def _made(self, belief: Any, lam: Array, sigma: Array, prior: Prior) -> Any:
+        """A single belief made anew from its rows, at these scales."""
+        spread = prior.stds(lam)
+        start = gaussian.prior(len(spread), spread)
+        anew = gaussian.absorb(start, belief.data, belief.rows, float(sigma))
+        return belief._replace(
+            factor=anew.factor,
+            log_scale=anew.log_scale + _of_importance(belief),
+            spread=spread,
+            lam=lam,
+            sigma=sigma,
+        )
+
+    def _prior_of(self, belief: Any) -> Prior:
+        """What the prior stds of θ follow in a single belief."""
+        of = self._sizes(belief.columns)
+        return Prior(of, self._level(belief, of.constant))
+
+    def _level(self, belief: Any, constant: Array) -> Array:
+        """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
+        if not constant.any():
+            return full((), LEVEL)
+        squares = (belief.data**2).sum(-2)
+        if squares[-1] == 0:
+            return full((), LEVEL)
+        c = belief.columns[2, constant]
+        ones = squares[:-1][constant] / c**2
+        return np.asarray(LEVEL * (squares[-1] / ones[0]) ** 0.5)
+
+    def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
+        """All rows of both, at the scales of the largest marginal likelihood."""
+        rows = belief.rows + other.rows
+        extra = other.rows * log(belief.sigma * math.sqrt(2 * math.pi))
+        both = belief._replace(
+            data=stacked_rows(belief.data, other.data),
+            rows=rows,
+            columns=merged_stats(belief.columns, other.columns, column_stats(problem.Phi)),
+            log_scale=belief.log_scale - extra + _of_importance(other),
+            t=belief.t + other.t,
+        )
+        return refit_where(rows >= 0, both, lambda entry, _: self._refitted(entry))
+
+    def move(self, belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
+        """The belief with what the columns of new items hold; all that was learned stays."""
+        new = np.flatnonzero(source < 0)
+        if not len(new):
+            return belief
+        return self._with_items(belief, take_rows(to.Phi, new))
+
+    def append(self, belief: Any, to: Problem, n: int) -> Any:
+        """The belief with what the columns of the last n items hold."""
+        return self._with_items(belief, last_rows(to, n))
+
+    def _with_items(self, belief: Any, rows: Array) -> Any:
+        """The belief made anew with a prior that follows the columns of new items too."""
+        columns = joined_stats(belief.columns, column_stats(rows))
+        known = belief._replace(columns=columns)
+        return self._made(known, belief.lam, belief.sigma, self._prior_of(known))
+
+    def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
+        """The fields of a belief from a file; those of before columns were kept had one λ."""
+        if "columns" in fields:
+            return fields
+        spread = full((problem.d,), fields["lam"])
+        return {**fields, "columns": column_stats(problem.Phi), "spread": spread}
+
+
+def _of_importance(belief: Any) -> Array:
+    """½ Σ log v over the rows: what their importance adds to the logarithm of their density."""
+    prior = -log(belief.spread).sum(-1)
+    noise = belief.rows * log(belief.sigma * math.sqrt(2 * math.pi))
+    missing: Array = belief.log_scale - prior + noise
+    return missing

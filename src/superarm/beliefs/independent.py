@@ -1,0 +1,213 @@
+"""Models that keep parameters per item and ignore features: what the paper's baselines learn.
+
+paper     code          shape
+T(e)      Counts.n      (*B, L)    observations of item e
+t         Counts.t      (*B,)      episodes observed
+
+An observation of importance v counts as v observations of the same weight.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from superarm import gaussian
+from superarm.arrays import Array, Rng, add_at, as_like, beta, full, item_normal, where
+from superarm.beliefs.changes import extended, last_rows
+from superarm.contracts import Belief, Feedback, Problem, require_unit
+from superarm.errors import ParameterError, WeightsError
+
+
+def summed(belief: Belief, other: Belief, start: Belief) -> Belief:
+    """What two beliefs that only add up know together, each of which started from the same."""
+    fields = zip(belief, other, start, strict=True)
+    return type(belief)(*(a + b - c for a, b, c in fields))
+
+
+class Counts(NamedTuple):
+    """How often each item was observed, and what it added up to."""
+
+    n: Array  # (*B, L)
+    total: Array  # (*B, L)
+    t: Array  # (*B,)
+
+
+@dataclass(frozen=True)
+class CountsModel:
+    """Counts and sums per item.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.independent import CountsModel
+    >>> model = CountsModel()
+    >>> problem = Problem(np.eye(3), TopK(2))
+    >>> feedback = Feedback.of(problem, np.array([2, 0, -1]), np.array([0.5, 0.1, 0.0]))
+    >>> model.learn(model.prior(problem), problem, feedback).total
+    array([0.1, 0. , 0.5])
+    """
+
+    per_item: ClassVar[tuple[str, ...]] = ("n", "total")
+    uses_features: ClassVar[bool] = False
+    statistics: ClassVar[bool] = True
+
+    def prior(self, problem: Problem) -> Counts:
+        """Nothing observed."""
+        shape = (*problem.batch, problem.L)
+        return Counts(
+            full(shape, 0.0, problem.Phi),
+            full(shape, 0.0, problem.Phi),
+            full(problem.batch, 0.0, problem.Phi),
+        )
+
+    def learn(self, belief: Counts, problem: Problem, feedback: Feedback) -> Counts:
+        """One more episode."""
+        A = feedback.A
+        times = full(A.shape, 1.0, belief.n) * feedback.importance
+        return Counts(
+            add_at(belief.n, A, times),
+            add_at(belief.total, A, times * feedback.w),
+            belief.t + feedback.episodes * (A >= 0).any(-1),
+        )
+
+    def fade(self, belief: Counts, problem: Problem, keep: float) -> Counts:
+        """All that was counted, `keep` times: also the episodes, as in discounted UCB."""
+        gaussian.require_keep(keep)
+        left = keep * belief.n
+        known = left > gaussian.FAINTEST
+        return Counts(
+            where(known, left, 0.0),
+            where(known, keep * belief.total, 0.0),
+            keep * belief.t,
+        )
+
+    def append(self, belief: Counts, to: Problem, n: int) -> Counts:
+        """The last n items were never observed."""
+        unseen = self.prior(Problem(last_rows(to, n), to.oracle))
+        return extended(self, belief, unseen)
+
+    def merge(self, belief: Counts, other: Counts, problem: Problem) -> Counts:
+        """The counts and sums of both."""
+        return summed(belief, other, self.prior(problem))
+
+
+@dataclass(frozen=True)
+class NormalItemsModel(CountsModel):
+    """w̄(e) ~ N(0, λ²) independently, and noise of std σ."""
+
+    lam: float
+    sigma: float
+
+    def _precision(self, belief: Counts) -> Array:
+        """The precision of the posterior, in units of 1/σ²: n + σ²/λ²."""
+        return belief.n + (self.sigma / self.lam) ** 2
+
+    def mean(self, belief: Counts, problem: Problem) -> Array:
+        """The posterior mean of each item, total/(n + σ²/λ²): (*B, L)."""
+        return belief.total / self._precision(belief)
+
+    def std(self, belief: Counts, problem: Problem) -> Array:
+        """The posterior std of each item, σ/√(n + σ²/λ²): (*B, L)."""
+        return self.sigma / self._precision(belief) ** 0.5
+
+    def sample(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
+        """w̄_t(e) from the posterior: (*B, L)."""
+        spread = self.std(belief, problem) * item_normal(rng, belief.n)
+        weights: Array = self.mean(belief, problem) + spread
+        return weights
+
+
+class Beta(NamedTuple):
+    """w̄(e) ~ Beta(alpha, beta), independently."""
+
+    alpha: Array  # (*B, L)
+    beta: Array  # (*B, L)
+
+
+def _each(name: str, values: float | tuple[float, ...], problem: Problem) -> Array:
+    """One number for all items, or one per item, as an array (*B, L)."""
+    shape = (*problem.batch, problem.L)
+    if not isinstance(values, tuple):
+        return full(shape, values, problem.Phi)
+    if len(values) != problem.L:
+        raise ParameterError(
+            f"{name} has {len(values)} numbers, but there are {problem.L} items: "
+            "give one number, or one per item in their order"
+        )
+    each = as_like(problem.Phi, np.array(values))
+    return full(shape, each, problem.Phi)
+
+
+@dataclass(frozen=True)
+class CoinsModel:
+    """w̄(e) ~ Beta(alpha, beta) independently: each item is a coin.
+
+    A weight between 0 and 1 counts as that share of heads, and the rest as tails. So learning draws
+    nothing, and the order of observations does not matter. Weights that vary less than a coin's
+    make the posterior wider than it need be, never narrower.
+
+    Args:
+        alpha: of all items, or one per item (L,).
+        beta: likewise.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.independent import CoinsModel
+    >>> model = CoinsModel(1.0, 1.0)
+    >>> problem = Problem(np.eye(3), TopK(2))
+    >>> feedback = Feedback.of(problem, np.array([2, 0]), np.array([1.0, 0.0]))
+    >>> model.learn(model.prior(problem), problem, feedback)
+    Beta(alpha=array([1., 1., 2.]), beta=array([2., 1., 1.]))
+    """
+
+    alpha: float | tuple[float, ...]
+    beta: float | tuple[float, ...]
+    per_item: ClassVar[tuple[str, ...]] = ("alpha", "beta")
+    uses_features: ClassVar[bool] = False
+    statistics: ClassVar[bool] = True
+
+    def prior(self, problem: Problem) -> Beta:
+        """The Beta of each item before any feedback."""
+        return Beta(
+            _each("alpha", self.alpha, problem),
+            _each("beta", self.beta, problem),
+        )
+
+    def learn(self, belief: Beta, problem: Problem, feedback: Feedback) -> Beta:
+        """Heads, w of them, to alpha; tails, 1 - w, to beta."""
+        A = feedback.A
+        w = feedback.w
+        outside = (A >= 0) & ~((w >= 0) & (w <= 1))
+        if outside.any():
+            raise WeightsError(
+                f"item {A[outside][0]} has weight {w[outside][0]}, but a Beta belief needs weights "
+                "in [0, 1]: rescale them, or use CombGaussianTS"
+            )
+        require_unit(feedback, A >= 0)
+        heads = feedback.importance * w
+        tails = feedback.importance * (1 - w)
+        return Beta(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))
+
+    def fade(self, belief: Beta, problem: Problem, keep: float) -> Beta:
+        """Heads and tails `keep` times, beside those of the prior."""
+        gaussian.require_keep(keep)
+        if keep == 1:
+            return belief
+        start = self.prior(problem)
+        return Beta(
+            start.alpha + keep * (belief.alpha - start.alpha),
+            start.beta + keep * (belief.beta - start.beta),
+        )
+
+    def sample(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
+        """w̄_t(e) from the posterior: (*B, L)."""
+        return beta(rng, belief.alpha, belief.beta)
+
+    def append(self, belief: Beta, to: Problem, n: int) -> Beta:
+        """The last n items start from their prior."""
+        start = self.prior(to)
+        return extended(self, belief, Beta(start.alpha[..., -n:], start.beta[..., -n:]))
+
+    def merge(self, belief: Beta, other: Beta, problem: Problem) -> Beta:
+        """Heads and tails of both."""
+        return summed(belief, other, self.prior(problem))

@@ -1,0 +1,439 @@
+"""The mixed-effects model: what the features explain, and each item's own deviation from it.
+
+    w̄(e) = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
+
+The equations are in `beliefs.item_statistics`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from superarm import gaussian
+from superarm.arrays import (
+    Array,
+    Features,
+    Rng,
+    add_at,
+    as_like,
+    column_stats,
+    entry_of,
+    full,
+    is_counter,
+    is_tensor,
+    item_normal,
+    joined_stats,
+    log,
+    matvec,
+    nonzero_rows,
+    seeds,
+    stacked_rows,
+    take,
+    take_rows,
+    where,
+    with_column,
+    with_rows_counted,
+)
+from superarm.arrays.normals import fill_normal
+from superarm.beliefs.changes import extended, gathered, last_rows
+from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
+from superarm.beliefs.empirical_bayes import doubled
+from superarm.beliefs.hyperparameters import best_scales, refit_where, require_squares
+from superarm.beliefs.item_statistics import (
+    Means,
+    Mixed,
+    Outlook,
+    Rows,
+    by_item,
+    counted,
+    for_each,
+    learn_around_means,
+    learn_loose_rows,
+    learn_within,
+    look_at,
+    means_of,
+    repeats,
+    rows_before,
+    rows_between,
+    shares,
+    some_rows,
+    with_corner,
+    without,
+)
+from superarm.beliefs.marginal_likelihood import says_nothing, summary_of_items
+from superarm.contracts import Feedback, Problem
+
+FADED = 0.05
+"""The share of the past that may be forgotten at once."""
+
+
+def _normals(rng: Rng, like: Array, batch: Array) -> Array:
+    """N(0, 1) in the shape of `like`: on the CPU by a kernel, twice as fast as NumPy."""
+    if is_tensor(like) or is_counter(rng):
+        return item_normal(rng, like)
+    out = np.empty(like.shape)
+    every_seed = seeds(rng, batch).reshape(-1)
+    for row, seed in zip(out.reshape(len(every_seed), -1), every_seed, strict=True):
+        fill_normal(row, seed)
+    return out
+
+
+@dataclass(frozen=True)
+class MixedModel:
+    """A linear model and deviations per item, at scales of its own choosing where not `known`.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.random_effects import MixedModel
+    >>> model = MixedModel(known={"lam": 1.0, "sigma": 0.1, "tau": 1.0})
+    >>> problem = Problem(np.ones((2, 1)), TopK(1))
+    >>> feedback = Feedback.of(problem, np.array([0]), np.array([3.0]))
+    >>> model.mean(model.learn(model.prior(problem), problem, feedback), problem).round(2)
+    array([2.99, 1.49])
+    """
+
+    known: Mapping[str, float]
+    forgetting: float = 1.0
+    contexts: bool = False
+    """Whether the features of an item may differ from call to call."""
+    per_item: ClassVar[tuple[str, ...]] = ("n", "total", "past")
+    uses_features: ClassVar[bool] = True
+    statistics: ClassVar[bool] = True
+    wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
+    size: ClassVar[float | None] = None
+
+    def prior(self, problem: Problem) -> Mixed:
+        """Nothing observed, with wide scales where they are not known."""
+        batch = problem.batch
+        like = problem.Phi
+        d = problem.d
+        scales = {**self.wide, **self.known}
+        lam = full(batch, scales["lam"], like)
+        nothing = full(batch, 0.0, like)
+        unseen = full((*batch, problem.L), 0.0, like)
+        columns = column_stats(problem.Phi)
+        spread = self._spread(columns, lam, full(batch, LEVEL, like))
+        return Mixed(
+            *gaussian.prior(d, spread, batch, like),
+            n=unseen,
+            total=unseen,
+            past=full((*batch, d * self.contexts, problem.L), 0.0, like),
+            within=gaussian.no_rows(d, batch, like),
+            observed=nothing,
+            data=gaussian.no_rows(d, batch, like),
+            rows=nothing,
+            columns=columns,
+            spread=spread,
+            lam=lam,
+            sigma=full(batch, scales["sigma"], like),
+            tau=full(batch, scales["tau"], like),
+            t=full(batch, 0, like),
+        )
+
+    def _spread(self, columns: Array, lam: Array, level: Array) -> Array:
+        """The prior stds of θ: (*B, d)."""
+        return prior_stds(columns, lam, level, equal="lam" in self.known)
+
+    # --- what is believed ---------------------------------------------------------------------
+
+    def coefficients(self, belief: Mixed) -> Array:
+        """θ̄_t: (*B, d)."""
+        return gaussian.mean(belief)
+
+    def outlook(self, belief: Mixed, problem: Problem, theta: Array) -> Outlook:
+        """Mean and variance of w̄(e) given θ, of all items: (*B, L) each."""
+        linear = matvec(problem.Phi, theta)
+        before = linear
+        if self.contexts:
+            before = matvec(belief.past.mT, theta)
+        if is_tensor(linear):
+            if self.contexts:
+                before = before / where(belief.n > 0, belief.n, 1.0)
+            of = shares(belief, belief.n, belief.total)
+            return Outlook(linear + of.pull - (1 - of.keep) * before, of.variance)
+        L = linear.shape[-1]
+        out = Outlook(np.empty(linear.shape), np.empty(linear.shape))
+        look_at(
+            out.mean.reshape(-1, L),
+            out.variance.reshape(-1, L),
+            linear.reshape(-1, L),
+            before.reshape(-1, L),
+            belief.n.reshape(-1, L),
+            belief.total.reshape(-1, L),
+            belief.sigma.reshape(-1),
+            belief.tau.reshape(-1),
+            self.contexts,
+        )
+        return out
+
+    def mean(self, belief: Mixed, problem: Problem) -> Array:
+        """E w̄(e): (*B, L)."""
+        return self.outlook(belief, problem, gaussian.mean(belief)).mean
+
+    def deviation(self, belief: Mixed, problem: Problem) -> Array:
+        """E δ_e: (*B, L)."""
+        theta = gaussian.mean(belief)
+        deviation: Array = self.mean(belief, problem) - matvec(problem.Phi, theta)
+        return deviation
+
+    def std(self, belief: Mixed, problem: Problem, explore: float = 1.0) -> Array:
+        """√(var E[w̄(e) | θ] + explore² E[var(w̄(e) | θ)]): (*B, L); with 1 that of w̄(e)."""
+        of = shares(belief, belief.n, belief.total)
+        if self.contexts:
+            place = as_like(belief.n, np.arange(problem.L))
+            every = place + full(belief.n.shape, 0, belief.n)
+            rows = self.rows_of(belief, every, take_rows(problem.Phi, every)).rows
+            linear = gaussian.std(belief, rows)
+        else:
+            linear = of.keep * gaussian.std(belief, problem.Phi)
+        width: Array = (linear**2 + explore**2 * of.variance) ** 0.5
+        return width
+
+    def sample(self, belief: Mixed, problem: Problem, rng: Rng, explore: float = 1.0) -> Array:
+        """E[w̄(e) | θ_t] + explore·N(0, var(w̄(e) | θ_t)) with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
+        of = self.outlook(belief, problem, gaussian.sample(belief, rng))
+        if explore == 0 or not belief.tau.any():
+            return of.mean
+        drawn = _normals(rng, of.mean, belief.tau)
+        scores: Array = of.mean + explore * of.variance**0.5 * drawn
+        return scores
+
+    def open(self, belief: Mixed) -> Array:
+        """The variance of δ_e given θ: (*B, L)."""
+        return shares(belief, belief.n, belief.total).variance
+
+    def response(self, score: Array) -> Array:
+        """The weight a score stands for: the score itself."""
+        return score
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def learn(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
+        """Bayes' rule for θ and δ together."""
+        own = feedback.A >= 0
+        present = nonzero_rows(feedback.rows)
+        loose = present & ~own
+        t = belief.t + feedback.episodes * (own | loose).any(-1)
+        past = self._past(belief, problem, t)
+        known = self._absorbed(past, self._as_gaussian(past, feedback))
+        due = doubled(belief.t, t) & (len(self.known) < len(self.wide))
+        return self._where(due, known._replace(t=t), problem, self._refitted)
+
+    def _as_gaussian(self, belief: Mixed, feedback: Feedback) -> Feedback:
+        """What the feedback says, as observations with Gaussian noise."""
+        return feedback
+
+    def _absorbed(self, belief: Mixed, feedback: Feedback) -> Mixed:
+        """The belief with what the feedback says at the present scales."""
+        own = feedback.A >= 0
+        present = nonzero_rows(feedback.rows)
+        loose = present & ~own
+        require_squares(feedback.rows, where(present | own, feedback.w, 0.0))
+        v = full(feedback.w.shape, feedback.importance, belief.total)
+        feedback = feedback._replace(importance=v)
+        if own.any():
+            belief = self._learn_items(belief, feedback)
+        if loose.any():
+            belief = learn_loose_rows(belief, some_rows(feedback, loose))
+        times = where(present, full(present.shape, feedback.times, belief.total), 0.0)
+        return belief._replace(columns=with_rows_counted(belief.columns, feedback.rows, times))
+
+    def rows_of(self, belief: Mixed, A: Array, rows: Array) -> Rows:
+        """What observations of these items, with these features, say about θ."""
+        n = take(belief.n, A)
+        of = shares(belief, n, take(belief.total, A))
+        left = self._left(belief, A, rows, of.keep)
+        return Rows(left, of.pull, of.variance)
+
+    def _left(self, belief: Mixed, A: Array, rows: Array, keep: Array) -> Array:
+        """What the items' own past leaves to θ of their features: (*B, K, d)."""
+        if not self.contexts:
+            return keep[..., None] * rows
+        left: Array = rows - (1 - keep)[..., None] * rows_before(belief, A)
+        return left
+
+    def _learn_items(self, belief: Mixed, feedback: Feedback) -> Mixed:
+        """From items of the catalogue, which may repeat: the belief is that of one after the other.
+
+        On the CPU features that stay the same are counted so.
+        """
+        in_order = not self.contexts and not is_tensor(feedback.A)
+        if in_order or not repeats(feedback.A):
+            known = self._learn_each(belief, feedback)
+        else:
+            of = by_item(feedback)
+            known = learn_around_means(self._learn_each(belief, of.means), of)
+        return learn_within(known, feedback) if feedback.is_summed else known
+
+    def _learn_each(self, belief: Mixed, feedback: Feedback) -> Mixed:
+        """From items of the catalogue. One of importance v is as precise as v observations."""
+        A = feedback.A
+        own = A >= 0
+        rows = where(own[..., None], feedback.rows, 0.0)
+        w = where(own, feedback.w, 0.0)
+        of = counted(belief, A, w, full(A.shape, feedback.importance, w))
+        left = self._left(belief, A, rows, of.keep)
+        after = gaussian.condition(belief, left, w - of.pull, of.noise)
+        grown = belief._replace(
+            factor=after.factor,
+            log_scale=after.log_scale - of.log_v.sum(-1) / 2,
+            n=of.n,
+            total=of.total,
+            observed=belief.observed + own.sum(-1),
+        )
+        if not self.contexts:
+            corner = belief.within[..., -1, -1] ** 2 + (of.between * of.apart**2).sum(-1)
+            return grown._replace(within=with_corner(belief.within, corner**0.5))
+        off = with_column(rows - rows_before(belief, A), of.apart, 1.0)
+        v = where(own, feedback.importance, 0.0)
+        return grown._replace(
+            within=stacked_rows(belief.within, of.between[..., None] ** 0.5 * off),
+            past=add_at(belief.past, for_each(belief.past, A), (v[..., None] * rows).mT),
+        )
+
+    def _past(self, belief: Mixed, problem: Problem, t: Array) -> Mixed:
+        """The belief on its way to episode t: it fades in steps, as each makes it anew."""
+        if self.forgetting == 1:
+            return belief
+        span = max(1, round(FADED / (1 - self.forgetting)))
+        steps = t // span - belief.t // span
+
+        def fade(one: Mixed, b: tuple[int, ...]) -> Mixed:
+            keep = gaussian.kept(self.forgetting, span * int(steps[b]))
+            return self._faded(one, entry_of(problem.Phi, b), keep)
+
+        return refit_where(steps > 0, belief, fade)
+
+    def fade(self, belief: Mixed, problem: Problem, keep: float) -> Mixed:
+        """The belief made anew from all that was observed, which counts `keep` times what it
+        did.
+        """
+        gaussian.require_keep(keep)
+        if keep == 1:
+            return belief
+        return self._where(
+            belief.t >= 0, belief, problem, lambda one, Phi: self._faded(one, Phi, keep)
+        )
+
+    def _where(self, due: Array, belief: Mixed, problem: Problem, make: Any) -> Mixed:
+        return refit_where(due, belief, lambda one, b: make(one, entry_of(problem.Phi, b)))
+
+    def _faded(self, belief: Mixed, Phi: Features, keep: float) -> Mixed:
+        """A single belief to which all of the past counts `keep` times what it did."""
+        known = keep * belief.n > gaussian.FAINTEST
+        past = belief._replace(
+            n=where(known, keep * belief.n, 0.0),
+            total=where(known, keep * belief.total, 0.0),
+            past=where(known, keep * belief.past, 0.0),
+            observed=keep * belief.observed,
+            rows=keep * belief.rows,
+            within=keep**0.5 * belief.within,
+            data=keep**0.5 * belief.data,
+        )
+        return self._made(past, Phi, past.lam, past.sigma, past.tau)
+
+    def _refitted(self, belief: Mixed, Phi: Features) -> Mixed:
+        """A single belief made anew from counts, sums and loose rows, at the best scales."""
+        items = means_of(belief, Phi)
+        unit = full(belief.spread.shape, 1.0)
+        flat = None
+        if "lam" not in self.known:
+            unit = self._spread(belief.columns, full((), 1.0), self._level(belief, items))
+            level = is_level(belief.columns)
+            flat = int(level.argmax()) if level.any() else None
+        columns = np.append(unit, 1.0)
+        summary = summary_of_items(
+            items.n,
+            items.rows * columns,
+            belief.within * columns,
+            float(belief.observed),
+            flat=flat,
+            loose=belief.data * columns,
+            loose_rows=float(belief.rows),
+        )
+        scales: tuple[Array, ...] = (belief.lam, belief.sigma, belief.tau)
+        if not says_nothing(summary):
+            found = best_scales(summary, self.size, **self.known)
+            scales = tuple(map(np.asarray, found))
+        return self._made(belief, Phi, *scales)
+
+    def _made(self, belief: Mixed, Phi: Features, lam: Array, sigma: Array, tau: Array) -> Mixed:
+        """A single belief made anew from counts, sums and loose rows, at these scales."""
+        items = means_of(belief, Phi)
+        spread = self._spread(belief.columns, lam, self._level(belief, items))
+        start = gaussian.prior(len(spread), spread)
+        noise = (tau**2 + sigma**2 / items.n) ** 0.5
+        anew = gaussian.condition(start, items.rows[:, :-1], items.rows[:, -1], noise)
+        anew = gaussian.absorb(anew, belief.within, belief.observed - len(items.n), float(sigma))
+        anew = gaussian.absorb(anew, belief.data, belief.rows, float((sigma**2 + tau**2) ** 0.5))
+        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²), of
+        # which Π √v is left out
+        return belief._replace(
+            factor=anew.factor,
+            log_scale=anew.log_scale - log(items.n).sum() / 2,
+            spread=spread,
+            lam=lam,
+            sigma=sigma,
+            tau=tau,
+        )
+
+    def _level(self, belief: Mixed, items: Means) -> Array:
+        """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
+        squares = (items.n * items.rows[:, -1] ** 2).sum() + (belief.data[:, -1] ** 2).sum()
+        count = items.n.sum() + belief.rows
+        if squares == 0:
+            return full((), LEVEL)
+        return np.asarray(LEVEL * (squares / count) ** 0.5)
+
+    # --- what happens to a belief -------------------------------------------------------------
+
+    def merge(self, belief: Mixed, other: Mixed, problem: Problem) -> Mixed:
+        """What is known of the items and loose rows of both, and the belief they make."""
+        added = ("n", "total", "past", "observed", "rows", "t")
+        between = rows_between(belief, other)
+        both = belief._replace(
+            **{name: getattr(belief, name) + getattr(other, name) for name in added},
+            within=stacked_rows(stacked_rows(belief.within, other.within), between),
+            data=stacked_rows(belief.data, other.data),
+            columns=merged_stats(belief.columns, other.columns, column_stats(problem.Phi)),
+        )
+        return self._where(both.t >= 0, both, problem, self._refitted)
+
+    def move(self, belief: Mixed, problem: Problem, to: Problem, source: Array) -> Mixed:
+        """For another catalogue: what items that leave said about θ stays, as loose rows."""
+        gone = np.setdiff1d(np.arange(problem.L), source)
+        left: Mixed = gathered(self, without(belief, problem.Phi, gone), to, source)
+        new = np.flatnonzero(source < 0)
+        if not len(new):
+            return left
+        return self._with_items(left, to.Phi, take_rows(to.Phi, new))
+
+    def append(self, belief: Mixed, to: Problem, n: int) -> Mixed:
+        """For a catalogue whose last n items are new."""
+        rows = last_rows(to, n)
+        unseen = self.prior(Problem(rows, to.oracle))
+        return self._with_items(extended(self, belief, unseen), to.Phi, rows)
+
+    def _with_items(self, belief: Mixed, Phi: Features, rows: Array) -> Mixed:
+        """The belief made anew with a prior that follows the columns of new items too."""
+        columns = joined_stats(belief.columns, column_stats(rows))
+        known = belief._replace(columns=columns)
+        return self._made(known, Phi, belief.lam, belief.sigma, belief.tau)
+
+    def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
+        """The fields of a belief from a file; those of before columns were kept had one λ."""
+        if "columns" in fields:
+            return fields
+        n = np.asarray(fields["n"])
+        total = np.asarray(fields["total"])
+        within = fields["squares"] - (total**2 / np.where(n > 0, n, 1.0)).sum()
+        return {
+            **{name: value for name, value in fields.items() if name != "squares"},
+            "past": np.zeros((0, problem.L)),
+            "within": with_corner(gaussian.no_rows(problem.d, ()), np.sqrt(max(within, 0.0))),
+            "observed": n.sum(),
+            "columns": column_stats(problem.Phi),
+            "spread": full((problem.d,), fields["lam"]),
+        }

@@ -1,0 +1,92 @@
+"""How learners are drawn, in all figures of the library and on the page of the service: one color,
+dash and marker each.
+
+The colors differ by at least 11 in ΔE2000 from each other, also to people who cannot see red, green
+or blue, and have a contrast of about 3 to white and to the dark background of the page.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Style(NamedTuple):
+    """How a line is drawn."""
+
+    color: str
+    dash: tuple[float, ...]  # lengths of strokes and gaps, by turns; none for a whole line
+    marker: str  # as matplotlib names it
+
+
+WHOLE = ()
+DASHED = (6.0, 2.5)
+DOTTED = (1.5, 2.0)
+MIXED = (7.0, 2.0, 1.5, 2.0)
+
+LEARNERS = {
+    "CombLinTS": Style("#2f6bd8", WHOLE, "o"),
+    "CombLinUCB": Style("#ff5b00", WHOLE, "s"),
+    "CombMixTS": Style("#ce02a0", WHOLE, "D"),
+    "CombMixUCB": Style("#d66fb4", DASHED, "D"),
+    "CombTS": Style("#31aa4d", DASHED, "^"),
+    "CombUCB1": Style("#006a75", DASHED, "v"),
+    "CombGaussianTS": Style("#5f8b65", MIXED, "^"),
+    "Greedy": Style("#68645f", MIXED, "X"),
+    "RandomChoice": Style("#8b8b8b", DOTTED, "X"),
+    "LiteralCombLinTS": Style("#c50000", MIXED, "o"),
+    "CombLinTS, auto": Style("#3c96ff", MIXED, "s"),
+    "CombLinTS, logit": Style("#516c3c", MIXED, "v"),
+}
+"""The learners of the library and of its studies."""
+OTHERS = tuple(
+    Style(style.color, DOTTED if style.dash == DASHED else DASHED, style.marker)
+    for style in LEARNERS.values()
+    if style.marker != "X"
+)
+"""What other learners are drawn with."""
+
+
+def style_of(label: str) -> Style:
+    """How one learner is drawn: always the same, whatever else is in the figure.
+
+    Returns:
+        its color, dash and marker.
+
+    >>> from superarm.palette import style_of
+    >>> style_of("CombLinTS").color
+    '#2f6bd8'
+    >>> style_of("MyLearner") == style_of("MyLearner")
+    True
+    """
+    return LEARNERS.get(label) or OTHERS[_number(label) % len(OTHERS)]
+
+
+def styles_of(labels: Iterable[str]) -> dict[str, Style]:
+    """How learners are drawn beside each other: those that are not known get styles that no other
+    one has, as long as there are some, by their names and not by their order.
+
+    Returns:
+        the style of each learner, by its label.
+
+    >>> from superarm.palette import styles_of
+    >>> one = styles_of(["CombLinTS", "a", "b"])
+    >>> one == styles_of(["b", "a", "CombLinTS"]), one["a"] == one["b"]
+    (True, False)
+    """
+    wanted = set(labels)
+    found = {label: LEARNERS[label] for label in wanted if label in LEARNERS}
+    taken = {style.color for style in found.values()}
+    for label in sorted(wanted - found.keys()):
+        start = _number(label) % len(OTHERS)
+        turned = OTHERS[start:] + OTHERS[:start]
+        free = [style for style in turned if style.color not in taken]
+        found[label] = (free or turned)[0]
+        taken.add(found[label].color)
+    return found
+
+
+def _number(label: str) -> int:
+    """A number of a name, FNV-1a: the page computes the same."""
+    number = 2166136261
+    for byte in label.encode():
+        number = (number ^ byte) * 16777619 % 2**32
+    return number
