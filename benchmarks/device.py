@@ -100,7 +100,7 @@ def _episodes(problem: Problem, environment: Environment, rng: Rng, n: int, cloc
         theta = clock("sample", sample, belief, mind)
         scores = clock("score", matvec, problem.Phi, theta)
         A = clock("solve", problem.oracle, scores)
-        weights = clock("draw", environment.draw, nature)
+        weights = clock("draw", environment.sample, nature)
         belief = clock("update", _learned, belief, problem, A, take(weights, A))
 
 

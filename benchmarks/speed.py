@@ -74,7 +74,7 @@ def replicate(repeats: int) -> Iterator[Row]:
 
     def literal_loops() -> None:
         def draw(t: int) -> Array:
-            return world.draw(rng)
+            return world.sample(rng)
 
         for _ in comb_lin_ts(problem.Phi, problem.oracle, 10.0, 1.0, 150, draw, rng):
             pass
@@ -131,7 +131,7 @@ def mixed(repeats: int) -> Iterator[Row]:
     for _ in range(100):
         for agent in made.values():
             items = agent.choose()
-            agent.observe(items, world.draw(rng)[items])
+            agent.observe(items, world.sample(rng)[items])
     taken = interleaved({name: agent.choose for name, agent in made.items()}, 100 * repeats)
     ratio = taken["CombMixTS"] / taken["CombLinTS"]
     yield Row(
@@ -143,11 +143,11 @@ def mixed(repeats: int) -> Iterator[Row]:
     )
 
 
-# Widths, workers, large catalogues.
+# CachedStd, workers, large catalogues.
 
 
 def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iterator[Row]:
-    """Widths of all items against a matrix product, and kept widths against widths computed
+    """CachedStd of all items against a matrix product, and kept widths against widths computed
     anew.
     """
     rng = np.random.default_rng(0)
@@ -178,7 +178,7 @@ def ucb_widths(repeats: int, L: int = 20_000, d: int = 200, K: int = 20) -> Iter
     def kept() -> None:
         nonlocal now
         now = model.learn(now, problem, Feedback.of(problem, *next(turns)))
-        learner.weights(now, problem, rng)
+        learner.scores(now, problem, rng)
 
     def anew() -> None:
         items, w = turns_of[0]

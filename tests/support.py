@@ -92,7 +92,7 @@ class Stubborn:
     favourite: int
     model: ClassVar[CountsModel] = CountsModel()
 
-    def weights(self, belief, problem, rng):
+    def scores(self, belief, problem, rng):
         w = np.zeros(problem.L)
         w[self.favourite] = 1.0
         return w
@@ -119,7 +119,7 @@ class Bare:
     def learn(self, belief, problem, feedback):
         return Seen(add_at(belief.n, feedback.A, np.ones(feedback.A.shape)))
 
-    def weights(self, belief, problem, rng):
+    def scores(self, belief, problem, rng):
         return normal(rng, belief.n) - belief.n
 
 

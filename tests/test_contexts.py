@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superarm import Agent, CombLinTS, CombLinUCB, Greedy, Problem, TopK, gaussian
-from superarm.arrays import Product, matvec, solved_row_norms, take_rows
+from superarm.arrays import Product, matvec, posterior_row_norms, take_rows
 from superarm.contexts import Concatenated, Outer, hashed, packed, side_rows, unpacked
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ParameterError
@@ -37,7 +37,7 @@ def test_a_product_is_scored_as_the_features_it_stands_for(make):
     theta, A = rng.standard_normal(d), np.array([4, -1, 0, 29])
     np.testing.assert_allclose(matvec(product, theta), Phi @ theta, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(
-        solved_row_norms(belief.factor, product), gaussian.std(belief, Phi), rtol=1e-12
+        posterior_row_norms(belief.factor, product), gaussian.std(belief, Phi), rtol=1e-12
     )
     np.testing.assert_array_equal(take_rows(product, A), take_rows(Phi, A))
 
@@ -99,7 +99,7 @@ def test_parts_of_a_large_catalogue(monkeypatch):
     monkeypatch.setattr("superarm.decide.PART", 7)
     problem, learner = Problem(Outer(ITEMS)(USER), TopK(4)), CombLinTS(lam=1.0, sigma=1.0)
     A = decide(learner, learner.model.prior(problem), problem, np.random.default_rng(5))
-    w = learner.weights(learner.model.prior(problem), problem, np.random.default_rng(5))
+    w = learner.scores(learner.model.prior(problem), problem, np.random.default_rng(5))
     np.testing.assert_array_equal(A, TopK(4)(w))
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from superarm import CombLinTS, Oracle, Problem, RandomChoice, TopK, as_oracle
-from superarm.checks import check_features, check_weights, find_fault
+from superarm.checks import check_features, check_weights, set_fault
 from superarm.contracts import defines_both, method_of, require_learner
-from superarm.decide import checked
+from superarm.decide import validated
 from superarm.errors import (
     FeaturesError,
     InfeasibleError,
@@ -31,7 +31,7 @@ def test_problem_shapes():
 
 
 def test_checked_problem_takes_lists_and_functions():
-    problem = checked(Problem([[1, 0], [0, 1], [1, 1]], best_pair))
+    problem = validated(Problem([[1, 0], [0, 1], [1, 1]], best_pair))
     assert problem.Phi.dtype == np.float64
     assert isinstance(problem.oracle, Oracle)
 
@@ -86,7 +86,7 @@ def test_bad_weights(weights, message):
     ],
 )
 def test_find_fault(items, fault):
-    assert find_fault(np.array(items), 3) == fault
+    assert set_fault(np.array(items), 3) == fault
 
 
 def test_strided_features_are_made_contiguous_and_others_kept():
@@ -194,9 +194,9 @@ def test_masked():
     assert oracle(np.array([1.0, 9.0, 3.0, 2.0])).tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("missing", ["weights", "per_item", "uses_features", "prior", "learn"])
+@pytest.mark.parametrize("missing", ["scores", "per_item", "uses_features", "prior", "learn"])
 def test_what_a_learner_lacks_is_named(missing):
-    parts = dict.fromkeys(["weights", "per_item", "uses_features", "prior", "learn"])
+    parts = dict.fromkeys(["scores", "per_item", "uses_features", "prior", "learn"])
     del parts[missing]
     model = SimpleNamespace(**parts)
     with pytest.raises(

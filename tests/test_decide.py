@@ -21,10 +21,10 @@ from superarm import (
     gaussian,
 )
 from superarm import decide as decide_module
-from superarm.arrays import Product, Selection, repeated
+from superarm.arrays import ColumnSelection, Product, broadcast
 from superarm.contexts import Concatenated, Outer
 from superarm.contracts import features_stay
-from superarm.decide import decide, decide_each, in_context, in_contexts, warm_up
+from superarm.decide import decide, decide_each, warm_up, with_features, with_features_of_users
 from superarm.errors import FeaturesError, InfeasibleError, WeightsError
 from superarm.oracles.base import Masked
 from support import LEARNERS, Stubborn, peak_memory, update
@@ -41,7 +41,7 @@ def both(learner, problem, seed=0):
     belief = learner.model.prior(problem)
     belief = update(learner, belief, problem, np.arange(3), np.array([1.0, 0.0, 1.0]))
     one, other = np.random.default_rng(seed), np.random.default_rng(seed)
-    at_once = problem.oracle(learner.weights(belief, problem, other))
+    at_once = problem.oracle(learner.scores(belief, problem, other))
     return decide(learner, belief, problem, one), at_once, one.random(), other.random()
 
 
@@ -111,13 +111,13 @@ def test_memory_of_a_decision_over_a_memory_mapped_catalogue(tmp_path):
     assert np.shares_memory(agent.problem.Phi, features)
     peak = peak_memory(lambda: agent.observe(agent.choose(), np.ones(10)))
     assert peak < 4e6  # where all scores, in float64, would take 8 MB
-    assert agent.learner.weights(agent.belief, agent.problem, agent.rng).dtype == np.float32
+    assert agent.learner.scores(agent.belief, agent.problem, agent.rng).dtype == np.float32
 
 
 def test_a_subclass_may_weigh_items_otherwise(small_parts):
     class Favours(CombLinTS):
-        def weights(self, belief, problem, rng):
-            return super().weights(belief, problem, rng) + np.arange(problem.L)
+        def scores(self, belief, problem, rng):
+            return super().scores(belief, problem, rng) + np.arange(problem.L)
 
     problem = Problem(np.eye(100)[:, :4], TopK(2))
     learner = Favours(lam=1e-3, sigma=1.0)
@@ -130,16 +130,16 @@ def test_a_problem_in_context_has_the_features_of_the_call():
     linear, itemwise, mixed = CombLinTS(lam=1.0, sigma=1.0), CombTS(), CombMixTS()
     for learner in (linear, itemwise):
         np.testing.assert_array_equal(
-            in_context(learner, problem, 2 * np.eye(3)).Phi, 2 * np.eye(3)
+            with_features(learner, problem, 2 * np.eye(3)).Phi, 2 * np.eye(3)
         )
         with pytest.raises(FeaturesError, match=r"must have shape \(3, 3\)"):
-            in_context(learner, problem, np.eye(2))
-    assert in_context(mixed, problem, None) is problem
+            with_features(learner, problem, np.eye(2))
+    assert with_features(mixed, problem, None) is problem
     with pytest.raises(
         FeaturesError,
         match=r"CombMixTS learns how items deviate .*: the features must stay the same",
     ):
-        in_context(mixed, problem, np.eye(3))
+        with_features(mixed, problem, np.eye(3))
 
 
 # --- many users at once ---------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def of_users(kind, seed=0):
     alone = [(Concatenated if kind == "concatenated" else Outer)(Y)(user) for user in x]
     first = alone[0].right
     scale = np.stack([features.right.scale for features in alone])
-    together = Product(alone[0].left, Selection(first.k, first.source, scale))
+    together = Product(alone[0].left, ColumnSelection(first.k, first.source, scale))
     return together, alone
 
 
@@ -192,7 +192,7 @@ def test_each_user_is_decided_for_as_if_alone(learner, kind, monkeypatch):
         decide(learner, belief, problem._replace(Phi=features), np.random.default_rng(i))
         for i, features in enumerate(alone)
     ]
-    users = in_contexts(learner, problem, together)
+    users = with_features_of_users(learner, problem, together)
     for at_a_time in (2**21, 3 * ITEMS * WIDE):
         monkeypatch.setattr(decide_module, "USERS", at_a_time)
         generators = [np.random.default_rng(i) for i in range(USERS)]
@@ -234,7 +234,7 @@ def test_users_share_a_belief_but_no_draw():
     Phi = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
     problem = Problem(Phi, TopK(1))
     belief = update(learner, learner.model.prior(problem), problem, np.array([0]), np.array([0.3]))
-    users = in_contexts(learner, problem, repeated(Phi, n))
+    users = with_features_of_users(learner, problem, broadcast(Phi, n))
     together = decide_each(learner, belief, users, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     theta = rng.standard_normal((n, 2)) / np.sqrt([5.0, 1.0]) + [0.3 * 4 / 5, 0.0]
@@ -251,7 +251,7 @@ def test_features_of_users_that_are_not_finite(learner, bad):
     together, alone = of_users("dense float64")
     problem, belief = learned(learner, alone, TopK(2))
     together[4, 7, 1] = bad
-    users = in_contexts(learner, problem, together)
+    users = with_features_of_users(learner, problem, together)
     with pytest.raises(FeaturesError, match=f"feature 1 of item 7 is {bad}"):
         decide_each(learner, belief, users, np.random.default_rng(0))
 
@@ -261,19 +261,19 @@ def test_features_that_are_not_those_of_users():
     problem = Problem(np.eye(3), TopK(1))
     for features in (np.eye(3), np.ones((2, 4, 3)), np.ones((0, 3, 3)), np.ones((1, 2, 3, 3))):
         with pytest.raises(FeaturesError, match=r"must have shape \(n, 3, 3\)"):
-            in_contexts(learner, problem, features)
+            with_features_of_users(learner, problem, features)
     with pytest.raises(FeaturesError, match="must be numbers"):
-        in_contexts(learner, problem, [["a"]])
+        with_features_of_users(learner, problem, [["a"]])
     with pytest.raises(FeaturesError, match="must stay the same"):
-        in_contexts(CombMixTS(), problem, np.ones((2, 3, 3)))
-    assert in_contexts(learner, problem, np.ones((2, 3, 3), int)).Phi.dtype == np.float64
+        with_features_of_users(CombMixTS(), problem, np.ones((2, 3, 3)))
+    assert with_features_of_users(learner, problem, np.ones((2, 3, 3), int)).Phi.dtype == np.float64
 
 
 def test_a_learner_that_knows_no_batches_is_told_so():
     learner = Stubborn(favourite=1)
     problem = Problem(np.eye(3), TopK(1))
-    users = in_contexts(learner, problem, np.ones((5, 3, 3)))
-    with pytest.raises(WeightsError, match=r"Stubborn.weights must return .* \(5, 3\) for 5 users"):
+    users = with_features_of_users(learner, problem, np.ones((5, 3, 3)))
+    with pytest.raises(WeightsError, match=r"Stubborn.scores must return .* \(5, 3\) for 5 users"):
         decide_each(learner, learner.model.prior(problem), users, np.random.default_rng(0))
 
 
@@ -286,9 +286,9 @@ def test_widths_of_all_users_are_those_of_each(kind, steep):
     rows = np.random.default_rng(5).standard_normal((2, d))
     belief = gaussian.prior(d, 1.0)
     belief = gaussian.condition(belief, rows, np.ones(2), 1e-9 if steep else 0.3)
-    each = gaussian.Gaussian(*(repeated(np.asarray(x), USERS) for x in belief))
+    each = gaussian.Gaussian(*(broadcast(np.asarray(x), USERS) for x in belief))
     if kind in ("outer", "concatenated"):
-        together = Product(repeated(together.left, USERS), together.right)
+        together = Product(broadcast(together.left, USERS), together.right)
     found = gaussian.std(each, together)
     expected = [gaussian.std(belief, features) for features in alone]
     np.testing.assert_allclose(found, expected, rtol=1e-6 if steep else 1e-11)
@@ -302,10 +302,10 @@ def test_memory_of_decisions_for_many_users():
     x = rng.standard_normal((2_000, 2))
     one = outer(x[0])
     scale = np.repeat(x, 3, axis=1)
-    together = Product(one.left, Selection(3, one.right.source, scale))
+    together = Product(one.left, ColumnSelection(3, one.right.source, scale))
     problem = Problem(one, TopK(5))
     belief = learner.model.prior(problem)
-    users = in_contexts(learner, problem, together)
+    users = with_features_of_users(learner, problem, together)
     assert peak_memory(lambda: decide_each(learner, belief, users, rng)) < 64e6
 
 

@@ -20,7 +20,7 @@ from superarm import (
     contexts,
     episodes,
     errors,
-    fit_scales,
+    fit_hyperparameters,
     gaussian,
     offline,
     simulate,
@@ -186,8 +186,12 @@ RAISED = {
     ("offline.positions.ips_by_examination", "ParameterError"): lambda _: (
         positions.ips_by_examination(BOTH, np.ones((4, 2)), np.full((3, 3), 0.5), CERTAIN, [1, 0.5])
     ),
-    ("beliefs.hyperparameters.fit_scales", "FeaturesError"): lambda _: fit_scales([[np.nan]], [1.0]),
-    ("beliefs.hyperparameters.fit_scales", "WeightsError"): lambda _: fit_scales(np.ones((2, 1)), [1.0]),
+    ("beliefs.hyperparameters.fit_hyperparameters", "FeaturesError"): lambda _: fit_hyperparameters(
+        [[np.nan]], [1.0]
+    ),
+    ("beliefs.hyperparameters.fit_hyperparameters", "WeightsError"): lambda _: fit_hyperparameters(
+        np.ones((2, 1)), [1.0]
+    ),
     ("oracles.brute_force.brute_force", "ItemsError"): lambda _: brute_force([[0, 0]]),
     ("simulation.episodes.episodes", "ParameterError"): lambda _: play(n=0),
     ("simulation.replicate.simulate", "ParameterError"): lambda _: same_names(),

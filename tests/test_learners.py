@@ -83,7 +83,7 @@ def test_comblints_scores_a_draw_from_the_belief():
     )
     theta = gaussian.sample(belief, np.random.default_rng(5))
     np.testing.assert_allclose(
-        learner.weights(belief, problem, np.random.default_rng(5)), problem.Phi @ theta
+        learner.scores(belief, problem, np.random.default_rng(5)), problem.Phi @ theta
     )
 
 
@@ -92,7 +92,7 @@ def test_greedy_scores_the_mean():
     learner = Greedy(lam=1.0, sigma=1.0)
     belief = update(learner, learner.model.prior(problem), problem, np.array([1]), np.array([3.0]))
     np.testing.assert_allclose(
-        learner.weights(belief, problem, np.random.default_rng(0)), [0.0, 1.5]
+        learner.scores(belief, problem, np.random.default_rng(0)), [0.0, 1.5]
     )
 
 
@@ -103,15 +103,15 @@ def test_comb_gaussian_ts_is_comblints_with_one_feature_an_item():
     counts = update(itemwise, itemwise.model.prior(problem), problem, A, w)
     belief = update(linear, linear.model.prior(problem), problem, A, w)
     draws = (
-        itemwise.weights(counts, problem, np.random.default_rng(1)),
-        linear.weights(belief, problem, np.random.default_rng(1)),
+        itemwise.scores(counts, problem, np.random.default_rng(1)),
+        linear.scores(belief, problem, np.random.default_rng(1)),
     )
     np.testing.assert_allclose(*draws, rtol=1e-12)
 
 
 def test_comb_ucb1_radius():
     belief = Counts(n=np.array([2.0, 8.0]), total=np.array([1.0, 2.0]), t=np.array(7.0))
-    w = CombUCB1(scale=3.0).weights(
+    w = CombUCB1(scale=3.0).scores(
         belief, Problem(np.zeros((2, 1)), TopK(1)), np.random.default_rng(0)
     )
     np.testing.assert_allclose(
@@ -234,11 +234,11 @@ def test_logit_scores_are_probabilities():
         belief = update(
             learner, learner.model.prior(problem), problem, np.array([0]), np.array([1.0])
         )
-        w = learner.weights(belief, problem, np.random.default_rng(0))
+        w = learner.scores(belief, problem, np.random.default_rng(0))
         assert ((w > 0) & (w < 1)).all()
     mode = gaussian.mean(belief)[0]
     assert w[0] == pytest.approx(1 / (1 + np.exp(-mode)))
-    upper = CombLinUCB(lam=2.0, link="logit", c=1.0).weights(
+    upper = CombLinUCB(lam=2.0, link="logit", c=1.0).scores(
         belief, problem, np.random.default_rng(0)
     )
     width = gaussian.std(belief, problem.Phi)[0]
@@ -297,7 +297,7 @@ def chosen_in(learner, Phi, mean, draw, n):
     belief = learner.model.prior(problem)
     chosen = []
     for _ in range(n):
-        A = learner.weights(belief, problem, rng).argmax(-1)[:, None]
+        A = learner.scores(belief, problem, rng).argmax(-1)[:, None]
         w = draw(world, np.take_along_axis(mean, A, axis=-1))
         belief = update(learner, belief, problem, A, w)
         chosen.append(A[:, 0])

@@ -26,7 +26,7 @@ MODULES = (
 )
 """Those of which a user may import everything that is public."""
 SOME = {
-    "beliefs.hyperparameters": ["Scales"],
+    "beliefs.hyperparameters": ["Hyperparameters"],
     "contexts": ["Concatenated", "Outer", "hashed"],
     "figures": ["plot_explanation", "plot_regret"],
     "gaussian": ["Gaussian", "condition", "mean", "prior", "sample", "std"],

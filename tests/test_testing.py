@@ -136,7 +136,7 @@ class BrokenLearner:
         x = np.zeros((*problem.batch, problem.L))
         return [x] if self.fault == "list" else State(x)
 
-    def weights(self, belief, problem, rng):
+    def scores(self, belief, problem, rng):
         if self.fault == "shape":
             return belief.x[..., :-1]
         if self.fault == "infinite":
@@ -266,7 +266,7 @@ def test_check_learner_tries_oracles_that_say_nothing_of_themselves():
 
         model: ClassVar[CountsModel] = CountsModel()
 
-        def weights(self, belief, problem, rng):
+        def scores(self, belief, problem, rng):
             assert problem.oracle.exchanges
             return normal(rng, belief.n)
 

@@ -6,7 +6,7 @@ superarm explores and learns with CombLinTS and CombLinUCB of Wen, Kveton & Ashk
 
 from superarm.agent import Agent, Decision
 from superarm.agent.ahead import warm_up
-from superarm.beliefs.hyperparameters import fit_scales
+from superarm.beliefs.hyperparameters import fit_hyperparameters
 from superarm.cluster import sharded
 from superarm.cluster.logs import Learned, learn_from
 from superarm.cluster.population import Population
@@ -66,9 +66,9 @@ from superarm.simulation import (
     CascadeEnvironment,
     ContextualEnvironment,
     DriftingEnvironment,
+    Episode,
     GaussianEnvironment,
     PositionEnvironment,
-    Step,
     Trace,
     episodes,
     mean_se,
@@ -96,6 +96,7 @@ __all__ = [
     "Decision",
     "DriftingEnvironment",
     "Environment",
+    "Episode",
     "Feedback",
     "GaussianEnvironment",
     "Greedy",
@@ -121,7 +122,6 @@ __all__ = [
     "Slate",
     "SpanningTree",
     "Statistics",
-    "Step",
     "SuperarmError",
     "TopK",
     "Tour",
@@ -132,7 +132,7 @@ __all__ = [
     "as_oracle",
     "brute_force",
     "episodes",
-    "fit_scales",
+    "fit_hyperparameters",
     "learn_from",
     "mean_se",
     "minimize",

@@ -168,8 +168,8 @@ class Feedback(NamedTuple):
         w: what they showed, (*B, K).
         importance: how often each observation counts, a number or (*B, K).
         episodes: how many decisions it is on, where an item may occur once in each.
-        times: how many observations each weight is the mean of, (*B, K).
-        within: Σ (w - w̄)² of those around their mean, (*B, K).
+        n_observations: how many observations each weight is the mean of, (*B, K).
+        residual_ss: Σ (w - w̄)² of those around their mean, (*B, K).
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -184,8 +184,8 @@ class Feedback(NamedTuple):
     w: Array  # (*B, K)
     importance: Array | float = 1.0  # how often each observation counts: a number, or (*B, K)
     episodes: int = 1  # how many decisions it is on, where an item may occur once in each
-    times: Array | float = 1.0  # how many observations each weight is the mean of, (*B, K)
-    within: Array | float = 0.0  # Σ (w - w̄)² of those around their mean, (*B, K)
+    n_observations: Array | float = 1.0  # how many observations each weight is the mean of, (*B, K)
+    residual_ss: Array | float = 0.0  # Σ (w - w̄)² of those around their mean, (*B, K)
 
     @classmethod
     def of(
@@ -204,12 +204,12 @@ class Feedback(NamedTuple):
         if not isinstance(w, Statistics):
             return cls(A, rows, w, importance)
         mean, n, within = reduced(w)
-        return cls(A, rows, mean, n, times=n, within=within)
+        return cls(A, rows, mean, n, n_observations=n, residual_ss=within)
 
     @property
     def is_summed(self) -> bool:
         """Whether weights are means of many observations, as `Statistics` are."""
-        return type(self.times) is not float and not is_real(self.times)
+        return type(self.n_observations) is not float and not is_real(self.n_observations)
 
 
 def require_unit(feedback: Feedback, present: Array) -> None:
@@ -217,8 +217,8 @@ def require_unit(feedback: Feedback, present: Array) -> None:
     if not feedback.is_summed:
         return
     w = feedback.w
-    squares = feedback.within + feedback.times * w**2
-    beyond = present & (squares > (1 + SLACK) * feedback.times * w)
+    squares = feedback.residual_ss + feedback.n_observations * w**2
+    beyond = present & (squares > (1 + SLACK) * feedback.n_observations * w)
     if beyond.any():
         raise WeightsError(
             "these statistics are of weights beyond [0, 1], as squares is above sum: rescale them"
@@ -240,18 +240,18 @@ class Model(Protocol):
     - `deviation(belief, problem)`: what an item adds to what its features say, (*B, L), for
       `Agent.explain` where there are fields `per_item`.
     - `sample(belief, problem, rng)`: scores drawn from the posterior, (*B, L).
-    - `response(score)`: the weight that a score stands for.
+    - `inverse_link(linear_predictor)`: the weight that φ·θ stands for.
     - `merge(belief, other, problem)`: both at once, each from the prior, for `Agent.merge`.
-    - `fade(belief, problem, keep)`: the belief to which all of the past counts `keep` times what it
-      did, in (0, 1], and the prior as much as ever.
+    - `forget(belief, problem, keep)`: the belief to which all of the past counts `keep` times what
+      it did, in (0, 1], and the prior as much as ever.
     - `move(belief, problem, to, source)`: the belief for another catalogue, where gathering the
       `per_item` fields is not enough.
     - `append(belief, to, n)`: the belief for a catalogue whose last n items are new, without a look
       at the others.
     - `completed(fields, problem)`: the fields of a belief from an older file.
 
-    An attribute `statistics` that is true says that `learn` reads the fields `times` and `within`
-    of feedback; without it `Statistics` are refused.
+    An attribute `statistics` that is true says that `learn` reads the fields `n_observations` and
+    `residual_ss` of feedback; without it `Statistics` are refused.
     """
 
     @property
@@ -302,7 +302,7 @@ class Learner(Protocol):
     `superarm.testing.check_learner` checks the contract.
 
     A learner that weighs each item by its feature row alone may also define, in the same class as
-    `weights`, a method `row_weights(belief, rng)` that returns a function from feature rows to the
+    `scores`, a method `row_scores(belief, rng)` that returns a function from feature rows to the
     same weights. It then chooses from millions of items without holding all of their weights.
 
     One with parameters per item may define `moved(source)`, which returns the learner for another
@@ -313,11 +313,11 @@ class Learner(Protocol):
     def model(self) -> Model:
         """What it believes, chosen once when the learner is made."""
 
-    def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """The weights (*B, L) to hand to the oracle in this episode.
+    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
+        """The scores (*B, L) to hand to the oracle in this episode.
 
         Returns:
-            one weight per item, (*B, L), of which the oracle maximizes the sum.
+            one score per item, (*B, L), of which the oracle maximizes the sum.
         """
 
 
@@ -326,7 +326,7 @@ def require_learner(learner: Any) -> None:
     if isinstance(learner, type) or not hasattr(learner, "model"):
         raise ParameterError(f"a learner is needed, as CombLinTS(), got {learner!r:.100}")
     needed = [(learner.model, name) for name in ("per_item", "uses_features", "prior", "learn")]
-    for part, name in [(learner, "weights"), *needed]:
+    for part, name in [(learner, "scores"), *needed]:
         if not hasattr(part, name):
             raise ParameterError(
                 f"{type(part).__name__} has no {name}: superarm.contracts says what a learner and "
@@ -353,7 +353,7 @@ class Environment(Protocol):
     def features(self) -> Features | None:
         """A context that is shown to the learner instead of the problem's features, or None."""
 
-    def draw(self, rng: Rng) -> Array:
+    def sample(self, rng: Rng) -> Array:
         """The weights w_t ~ P of one episode (*B, L).
 
         Returns:

@@ -14,15 +14,15 @@ from superarm.arrays import (
     Product,
     Rng,
     all_finite,
+    broadcast,
     is_product,
     is_sparse,
     is_tensor,
-    only_one,
-    repeated,
     to_numpy,
+    unbroadcast,
 )
 from superarm.arrays.pools import one_blas_thread
-from superarm.checks import as_features, as_numbers, unmasked
+from superarm.checks import as_features, as_numbers, require_unmasked
 from superarm.contracts import Feedback, Learner, Oracle, Problem, defines_both, features_stay
 from superarm.errors import FeaturesError, SuperarmError, WeightsError
 from superarm.oracles.base import BaseOracle, Masked, as_oracle
@@ -40,7 +40,7 @@ PLAIN_SCORES = 4
 """The same where a score is a function of the item's features alone."""
 
 
-def checked(problem: Problem) -> Problem:
+def validated(problem: Problem) -> Problem:
     """The problem with its features validated, and its oracle wrapped if it is a plain function."""
     return Problem(as_features(problem.Phi), as_oracle(problem.oracle))
 
@@ -61,12 +61,12 @@ def decide(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
         if found is not None:
             return found
 
-    return problem.oracle(learner.weights(belief, problem, rng))
+    return problem.oracle(learner.scores(belief, problem, rng))
 
 
 def is_large(learner: Learner, problem: Problem) -> bool:
     """Whether there are so many items that they are weighed in parts, if the learner can."""
-    return problem.L > LARGE and defines_both(learner, "weights", "row_weights")
+    return problem.L > LARGE and defines_both(learner, "scores", "row_scores")
 
 
 def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
@@ -76,17 +76,17 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
         learner: any learner whose `weights` take batches.
         belief: a single one, whose fields per item are those of all users.
         problem: features of shape (n, L, d), or a `Product` with contexts of n users, as from
-            `in_contexts`. Dense ones are checked here, where they are read. A `Masked` oracle has a
-            mask (L,) for all, or (n, L).
+            `with_features_of_users`. Dense ones are checked here, where they are read. A `Masked`
+            oracle has a mask (L,) for all, or (n, L).
         rng: one generator, or n: decision i then is what it would be alone, up to rounding.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
-    >>> from superarm.decide import decide_each, in_contexts
+    >>> from superarm.decide import decide_each, with_features_of_users
     >>> learner = CombLinTS(lam=1.0, sigma=1.0)
     >>> problem = Problem(np.eye(4), TopK(2))
     >>> belief = learner.model.prior(problem)
-    >>> users = in_contexts(learner, problem, [2 * np.eye(4), np.eye(4), np.eye(4)])
+    >>> users = with_features_of_users(learner, problem, [2 * np.eye(4), np.eye(4), np.eye(4)])
     >>> decide_each(learner, belief, users, np.random.default_rng(0)).shape
     (3, 2)
     """
@@ -115,10 +115,10 @@ def _let_memory_be_reused() -> None:
 def _decide_some(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
     """The sets for as many users as are looked at together."""
     n = problem.batch[0]
-    weights = learner.weights(for_each(belief, n), problem, rng)
+    weights = learner.scores(broadcast_belief(belief, n), problem, rng)
     if weights.shape != (n, problem.L):
         raise WeightsError(
-            f"{type(learner).__name__}.weights must return weights of shape {(n, problem.L)} for "
+            f"{type(learner).__name__}.scores must return scores of shape {(n, problem.L)} for "
             f"{n} users, got {weights.shape}"
         )
     if not (_show_in_weights(learner.model) and all_finite(weights)):
@@ -126,16 +126,16 @@ def _decide_some(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> A
     return problem.oracle(weights)
 
 
-def for_each(belief: Any, n: int) -> Any:
+def broadcast_belief(belief: Any, n: int) -> Any:
     """One belief as that of each of n users, who share it: no field is copied."""
-    return type(belief)(*(repeated(np.asarray(field), n) for field in belief))
+    return type(belief)(*(broadcast(np.asarray(field), n) for field in belief))
 
 
 def _show_in_weights(model: Any) -> bool:
     """Whether features that are not finite make weights that are not: so it is, unless the model
     ignores features or its response is bounded.
     """
-    response = getattr(model, "response", None)
+    response = getattr(model, "inverse_link", None)
     if response is None or not model.uses_features:
         return False
     return not all_finite(response(np.array([np.inf])))
@@ -147,8 +147,8 @@ def _users_per_part(learner: Learner, Phi: Features) -> int:
     """
     L, d = Phi.shape[-2:]
     each = L * d
-    if is_product(Phi) or only_one(Phi) is not None:
-        by_rows = defines_both(learner, "weights", "row_weights")
+    if is_product(Phi) or unbroadcast(Phi) is not None:
+        by_rows = defines_both(learner, "scores", "row_scores")
         each = L * (PLAIN_SCORES if by_rows else SCORES)
     return max(1, USERS // each)
 
@@ -160,7 +160,7 @@ def _features_of(Phi: Features, users: slice) -> Features:
     part = Phi[users]
     if not is_product(part) or part.left.ndim > 2 or is_sparse(part.left):
         return part
-    return Product(repeated(part.left, part.shape[0]), part.right)
+    return Product(broadcast(part.left, part.shape[0]), part.right)
 
 
 def _oracle_of(oracle: Oracle, users: slice) -> Oracle:
@@ -196,7 +196,7 @@ def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> A
         return None
     if oracle.part(slice(0, 1)) is None:
         return None
-    weights = learner.row_weights(belief, rng)
+    weights = learner.row_scores(belief, rng)
     return oracle.merged(_candidates(oracle, weights, problem.Phi, available))
 
 
@@ -245,14 +245,14 @@ def _some_set(learner: Learner, belief: Any, problem: Problem) -> Array:
     return chosen if len(chosen) else np.array([0])
 
 
-def in_context(learner: Learner, problem: Problem, features: Any) -> Problem:
+def with_features(learner: Learner, problem: Problem, features: Any) -> Problem:
     """The problem with the features of one call; as it is if they are None.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
-    >>> from superarm.decide import in_context
+    >>> from superarm.decide import with_features
     >>> problem = Problem(np.eye(4), TopK(2))
-    >>> today = in_context(CombLinTS(), problem, 2 * np.eye(4))
+    >>> today = with_features(CombLinTS(), problem, 2 * np.eye(4))
     >>> bool((today.Phi == 2 * problem.Phi).all())
     True
     """
@@ -264,16 +264,16 @@ def in_context(learner: Learner, problem: Problem, features: Any) -> Problem:
     return problem._replace(Phi=as_features(features, problem.Phi.shape))
 
 
-def in_contexts(learner: Learner, problem: Problem, features: Any) -> Problem:
+def with_features_of_users(learner: Learner, problem: Problem, features: Any) -> Problem:
     """The problem with the features of n users, (n, L, d) or a `Product` of as many contexts.
 
     Whether dense features are finite is checked by `decide_each`, in the one pass that reads them.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
-    >>> from superarm.decide import in_contexts
+    >>> from superarm.decide import with_features_of_users
     >>> problem = Problem(np.eye(4), TopK(2))
-    >>> in_contexts(CombLinTS(), problem, np.ones((3, 4, 4))).batch
+    >>> with_features_of_users(CombLinTS(), problem, np.ones((3, 4, 4))).batch
     (3,)
     """
     _require_contexts(learner)
@@ -289,7 +289,7 @@ def in_contexts(learner: Learner, problem: Problem, features: Any) -> Problem:
 def _as_floats(features: Any) -> Array:
     """Features as an array of float32 or float64, used as it is where it is one."""
     try:
-        given = to_numpy(unmasked(features))
+        given = to_numpy(require_unmasked(features))
         return given if given.dtype in (np.float32, np.float64) else as_numbers(given)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error

@@ -23,26 +23,26 @@ from superarm.arrays import (
     Array,
     Features,
     Rng,
-    added_rows,
     full,
     log,
     log_det,
     normal,
+    posterior_row_norms,
+    qr_append,
     qr_downdate,
+    qr_stack,
     refuse_rows,
     solve,
-    solved_row_norms,
-    stacked_rows,
 )
 from superarm.checks import is_real, require_positive
 from superarm.errors import ParameterError
 
-FAINTEST = 1e-100
+MIN_KEEP = 1e-100
 """The least that the past may count at once; what has faded further counts nothing."""
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 
 
-class Factored(Protocol):
+class HasFactor(Protocol):
     """Any belief about θ: `Gaussian`, or one that keeps more beside."""
 
     @property
@@ -103,7 +103,7 @@ def prior(
     return Gaussian(transposed.mT, -log(stds).sum(-1))
 
 
-def mean(belief: Factored) -> Array:
+def mean(belief: HasFactor) -> Array:
     """θ̄ = R⁻¹z.
 
     Returns:
@@ -112,7 +112,7 @@ def mean(belief: Factored) -> Array:
     return solve(belief.factor, belief.factor[..., :-1, -1])
 
 
-def std(belief: Factored, Phi: Features) -> Array:
+def std(belief: HasFactor, Phi: Features) -> Array:
     """√(φ_eᵀ Σ φ_e) = ‖R⁻ᵀφ_e‖ of all items at once: (*B, L).
 
     Returns:
@@ -126,7 +126,7 @@ def std(belief: Factored, Phi: Features) -> Array:
     *batch, D = belief.factor.shape[:-1]
     if Phi.shape[-1] != D - 1 or Phi.shape[:-2] != tuple(batch):
         refuse_rows(belief.factor, Phi)
-    return solved_row_norms(belief.factor, Phi)
+    return posterior_row_norms(belief.factor, Phi)
 
 
 def _check_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
@@ -151,7 +151,7 @@ def _repeats(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return len(shape) == len(other) and all(n in (1, m) for n, m in pairs)
 
 
-def sample(belief: Factored, rng: Rng) -> Array:
+def sample(belief: HasFactor, rng: Rng) -> Array:
     """θ = R⁻¹(z + ε) with ε ~ N(0, I), so θ ~ N(θ̄, Σ).
 
     Returns:
@@ -162,7 +162,7 @@ def sample(belief: Factored, rng: Rng) -> Array:
 
 
 def condition(
-    belief: Factored,
+    belief: HasFactor,
     phi: Array,
     w: Array,
     sigma: Array | float,
@@ -198,11 +198,11 @@ def condition(
         _check_scale("sigma", sigma, w.shape)
     if not (type(importance) is float and 0 < importance < math.inf):
         _check_scale("importance", importance, w.shape)
-    added = added_rows(belief.factor, phi, w, sigma / importance**0.5)
+    added = qr_append(belief.factor, phi, w, sigma / importance**0.5)
     return Gaussian(added.factor, belief.log_scale - added.log_noise - added.rows * LOG_ROOT_2PI)
 
 
-class Block(NamedTuple):
+class RowFactor(NamedTuple):
     """Rows [φ w], times √v if they have importance v: all that any belief about θ learns of them,
     at whatever noise.
     """
@@ -212,7 +212,7 @@ class Block(NamedTuple):
     log_v: Array  # (*B,) ½ Σ log v
 
 
-def block(phi: Array, w: Array, importance: Array | float = 1.0) -> Block:
+def block(phi: Array, w: Array, importance: Array | float = 1.0) -> RowFactor:
     """The block of rows phi (*B, K, d) with weights w (*B, K); zero rows are padding.
 
     >>> import numpy as np
@@ -227,8 +227,8 @@ def block(phi: Array, w: Array, importance: Array | float = 1.0) -> Block:
     """
     _check_scale("importance", importance, w.shape)
     nothing = no_rows(phi.shape[-1], phi.shape[:-2], phi)
-    added = added_rows(nothing, phi, w, importance**-0.5)
-    return Block(added.factor, added.rows, -added.log_noise)
+    added = qr_append(nothing, phi, w, importance**-0.5)
+    return RowFactor(added.factor, added.rows, -added.log_noise)
 
 
 def no_rows(d: int, batch: tuple[int, ...] = (), like: Features | None = None) -> Array:
@@ -236,18 +236,18 @@ def no_rows(d: int, batch: tuple[int, ...] = (), like: Features | None = None) -
     return full((*batch, d + 1, d + 1), 0.0, like)
 
 
-def absorb(belief: Factored, data: Array, rows: Array | float, sigma: Array | float) -> Gaussian:
+def absorb(belief: HasFactor, data: Array, rows: Array | float, sigma: Array | float) -> Gaussian:
     """`condition` on many rows at once, given the triangular factor of [φ w] (*B, d+1, d+1) and how
     many they are.
     """
     batch = belief.log_scale.shape
     _check_scale("sigma", sigma, batch)
     noise = sigma if is_real(sigma) else full(batch, sigma, data)[..., None, None]
-    factor = stacked_rows(belief.factor, data / noise)
+    factor = qr_stack(belief.factor, data / noise)
     return Gaussian(factor, belief.log_scale - rows * log(sigma * math.sqrt(2 * math.pi)))
 
 
-def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
+def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
     """Let the past count `keep` times what it did, and the prior `start` as much as ever.
 
     Σ⁻¹ ← γ Σ⁻¹ + (1-γ) Σ₀⁻¹, so that all feedback of s episodes ago has importance γˢ. Left alone,
@@ -269,7 +269,7 @@ def forget(belief: Factored, start: Factored, keep: float) -> Gaussian:
     (array([0.]), array([2.]))
     """
     require_keep(keep)
-    factor = stacked_rows(math.sqrt(keep) * belief.factor, math.sqrt(1 - keep) * start.factor)
+    factor = qr_stack(math.sqrt(keep) * belief.factor, math.sqrt(1 - keep) * start.factor)
     return Gaussian(factor, keep * belief.log_scale + (1 - keep) * start.log_scale)
 
 
@@ -279,12 +279,12 @@ def require_keep(keep: Any) -> None:
         raise ParameterError(f"keep must lie in (0, 1], where 1 forgets nothing, got {keep!r}")
 
 
-def kept(forgetting: float, episodes: int) -> float:
+def keep_after(forgetting: float, episodes: int) -> float:
     """What is left of the past after some episodes, γⁿ, but never so little that it rounds to 0."""
-    return max(forgetting**episodes, FAINTEST)
+    return max(forgetting**episodes, MIN_KEEP)
 
 
-def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:
+def merge(belief: HasFactor, other: HasFactor, start: HasFactor) -> Gaussian:
     """What two beliefs learned apart from each other, each from the prior `start`.
 
     Σ⁻¹ = Σ_a⁻¹ + Σ_b⁻¹ - Σ₀⁻¹
@@ -302,12 +302,12 @@ def merge(belief: Factored, other: Factored, start: Factored) -> Gaussian:
     >>> bool(np.allclose(gaussian.merge(here, there, prior).factor, both.factor, rtol=1e-12))
     True
     """
-    factor = stacked_rows(belief.factor, other.factor)
+    factor = qr_stack(belief.factor, other.factor)
     log_scale = belief.log_scale + other.log_scale - start.log_scale
     return Gaussian(qr_downdate(factor, start.factor), log_scale)
 
 
-def log_evidence(belief: Factored) -> Array:
+def log_evidence(belief: HasFactor) -> Array:
     """The log marginal likelihood of everything observed: (*B,). Zero rows are padding and do not
     count.
 

@@ -19,14 +19,20 @@ import numpy as np
 
 from superarm import bounds, gaussian
 from superarm.arrays import Array, Features, Rng, item_normal, log, matvec, take, where
-from superarm.beliefs.cached_std import WidthsModel
-from superarm.beliefs.empirical_bayes import TunedModel
+from superarm.beliefs.cached_std import CachedStdModel
+from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
 from superarm.beliefs.exploration_bonus import growth, index, optimistic
-from superarm.beliefs.independent import Beta, CoinsModel, Counts, CountsModel, NormalItemsModel
-from superarm.beliefs.item_statistics import Mixed
+from superarm.beliefs.independent import (
+    BetaBernoulliModel,
+    BetaPosterior,
+    Counts,
+    CountsModel,
+    NormalModel,
+)
+from superarm.beliefs.item_statistics import RandomEffects
 from superarm.beliefs.linear import LinearModel
 from superarm.beliefs.options import LinearFamily, Scale, linear_model, mixed_model
-from superarm.beliefs.random_effects import MixedModel
+from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.checks import is_real, positive_each, require_count, require_positive
 from superarm.contracts import Problem
 from superarm.errors import ParameterError
@@ -81,14 +87,14 @@ class CombLinTS(_Linear):
     >>> clicks = CombLinTS(lam=1.0, link="logit", forgetting=0.999)
     """
 
-    def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
-        return self.model.response(self.model.sample(belief, problem, rng))
+        return self.model.inverse_link(self.model.sample(belief, problem, rng))
 
-    def row_weights(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
+    def row_scores(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
         """θ_t ~ N(θ̄_t, Σ_t), as the function of feature rows Φ that returns Φθ_t."""
         theta = gaussian.sample(belief, rng)
-        return lambda Phi: self.model.response(matvec(Phi, theta))
+        return lambda Phi: self.model.inverse_link(matvec(Phi, theta))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,18 +128,18 @@ class CombLinUCB(_Linear):
         """The linear model; widths are worth keeping where Σ changes by feedback alone."""
         model = super().model
         if isinstance(model, LinearModel) and self.forgetting == 1:
-            return WidthsModel(model.lam, model.sigma)
+            return CachedStdModel(model.lam, model.sigma)
         return model
 
-    def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e); with scales of its own choosing c grows with t, as what is
         believed at first of items that were never seen may be wrong.
         """
         width = self.c * self.model.std(belief, problem)
-        if isinstance(self.model, TunedModel):
+        if isinstance(self.model, EmpiricalBayesModel):
             width = width * growth(width, belief.sigma, belief.t)
         sense = getattr(problem.oracle, "sense", 1)  # for costs, the lower bound is optimistic
-        return self.model.response(self.model.mean(belief, problem) + sense * width)
+        return self.model.inverse_link(self.model.mean(belief, problem) + sense * width)
 
     @classmethod
     def from_theorem(
@@ -185,17 +191,17 @@ class Greedy(_Linear):
     >>> learner = Greedy(lam=10.0, sigma=1.0)
     """
 
-    def weights(self, belief: Any, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """Φθ̄_t."""
-        return self.row_weights(belief, rng)(problem.Phi)
+        return self.row_scores(belief, rng)(problem.Phi)
 
-    def row_weights(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
+    def row_scores(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
         """The function of feature rows Φ that returns Φθ̄_t."""
         theta = gaussian.mean(belief)
         unknown = (theta == 0).all(-1)
         if unknown.any():
             theta = where(unknown[..., None], gaussian.sample(belief, rng), theta)
-        return lambda Phi: self.model.response(matvec(Phi, theta))
+        return lambda Phi: self.model.inverse_link(matvec(Phi, theta))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +222,7 @@ class _Mixed:
             raise ParameterError(f"explore must lie in [0, 1], or be None, got {self.explore!r}")
 
     @cached_property
-    def model(self) -> MixedModel:
+    def model(self) -> RandomEffectsModel:
         """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²); of log-odds for clicks."""
         return mixed_model(
             {"lam": self.lam, "sigma": self.sigma, "tau": self.tau},
@@ -249,14 +255,14 @@ class CombMixTS(_Mixed):
     >>> clicks = CombMixTS(link="logit", contexts=True)
     """
 
-    def weights(self, belief: Mixed, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  E[w̄(e) | θ_t] and a bonus for what is open about δ_e."""
         if self.explore is not None:
-            return self.model.response(self.model.sample(belief, problem, rng, self.explore))
+            return self.model.inverse_link(self.model.sample(belief, problem, rng, self.explore))
         of = self.model.outlook(belief, problem, gaussian.sample(belief, rng))
-        mean = self.model.response(of.mean)
+        mean = self.model.inverse_link(of.mean)
         bonus = index(of.variance, belief.sigma, belief.t)
-        upper = self.model.response(of.mean + bonus)
+        upper = self.model.inverse_link(of.mean + bonus)
         return optimistic(mean, upper - mean, problem.oracle)
 
 
@@ -285,17 +291,17 @@ class CombMixUCB(_Mixed):
         super().__post_init__()
         require_positive(c=self.c)
 
-    def weights(self, belief: Mixed, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)]), or with the bonus."""
         score = self.model.mean(belief, problem)
-        mean = self.model.response(score)
+        mean = self.model.inverse_link(score)
         if self.explore is not None:
             width = self.c * self.model.std(belief, problem, self.explore)
         else:
             of_theta = self.model.std(belief, problem, 0.0)
             of_items = index(self.model.open(belief), belief.sigma, belief.t)
             width = ((self.c * of_theta) ** 2 + of_items**2) ** 0.5
-        upper = self.model.response(score + width)
+        upper = self.model.inverse_link(score + width)
         return optimistic(mean, upper - mean, problem.oracle)
 
 
@@ -335,13 +341,13 @@ class CombTS:
         return f"CombTS(alpha={reprlib.repr(self.alpha)}, beta={reprlib.repr(self.beta)})"
 
     @cached_property
-    def model(self) -> CoinsModel:
+    def model(self) -> BetaBernoulliModel:
         """Beta(alpha, beta) for each item."""
         alpha = positive_each("alpha", self.alpha)
         beta = positive_each("beta", self.beta)
-        return CoinsModel(alpha, beta)
+        return BetaBernoulliModel(alpha, beta)
 
-    def weights(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: BetaPosterior, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ Beta."""
         return self.model.sample(belief, problem, rng)
 
@@ -381,11 +387,11 @@ class CombGaussianTS:
         require_positive(lam=self.lam, sigma=self.sigma)
 
     @cached_property
-    def model(self) -> NormalItemsModel:
+    def model(self) -> NormalModel:
         """N(0, λ²) for each item."""
-        return NormalItemsModel(self.lam, self.sigma)
+        return NormalModel(self.lam, self.sigma)
 
-    def weights(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ N(total/(n + σ²/λ²), σ²/(n + σ²/λ²))."""
         return self.model.sample(belief, problem, rng)
 
@@ -413,7 +419,7 @@ class CombUCB1:
     def __post_init__(self) -> None:
         require_positive(scale=self.scale)
 
-    def weights(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """The indicator of unobserved items while a feasible set brings a new one, then the upper
         confidence bounds.
         """
@@ -439,6 +445,6 @@ class RandomChoice:
 
     model: ClassVar[CountsModel] = CountsModel()
 
-    def weights(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """Independent N(0, 1)."""
         return item_normal(rng, belief.n)

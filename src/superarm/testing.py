@@ -15,7 +15,7 @@ import numpy as np
 
 from superarm.agent import Agent
 from superarm.arrays import Array, take
-from superarm.checks import find_fault
+from superarm.checks import set_fault
 from superarm.contracts import Feedback, Learner, Model, Oracle, Problem, require_learner
 from superarm.errors import InfeasibleError, ParameterError, SuperarmError
 from superarm.offline import Log, replay
@@ -122,7 +122,7 @@ def _check_answer(oracle: Oracle, w: Array, randomized: bool) -> Array | None:
     assert oracle.K is None or len(A) <= oracle.K, f"at most K={oracle.K} items, got {A}"
     items = A[A >= 0]
     assert (A[: len(items)] >= 0).all() and (A >= -1).all(), f"-1 pads at the end, got {A}"
-    assert (fault := find_fault(items, len(w))) is None, f"{fault}: got {A}"
+    assert (fault := set_fault(items, len(w))) is None, f"{fault}: got {A}"
     assert (w[items] > -np.inf).all(), f"chose an item that is not available: {A} for {w}"
     if not randomized:
         np.testing.assert_array_equal(
@@ -253,8 +253,8 @@ def _check_learning(learner: Learner, problem: Problem, rng: np.random.Generator
     model = learner.model
     belief = model.prior(problem)
     for _ in range(3):
-        w = learner.weights(belief, problem, np.random.default_rng(1))
-        again = learner.weights(belief, problem, np.random.default_rng(1))
+        w = learner.scores(belief, problem, np.random.default_rng(1))
+        again = learner.scores(belief, problem, np.random.default_rng(1))
         assert w.shape == (problem.L,), f"weights must have shape {(problem.L,)}, got {w.shape}"
         assert (w < np.inf).all(), f"weights must be below +inf, got {w}"
         np.testing.assert_array_equal(w, again, err_msg="equal generators must give equal weights")

@@ -67,7 +67,7 @@ def test_choose_and_observe_are_the_learners_functions():
     agent, learner = make(), CombLinTS(lam=1.0, sigma=0.3)
     problem = Problem(FEATURES, TopK(K))
     items = agent.choose()
-    scores = learner.weights(learner.model.prior(problem), problem, np.random.default_rng(7))
+    scores = learner.scores(learner.model.prior(problem), problem, np.random.default_rng(7))
     np.testing.assert_array_equal(items, TopK(K)(scores))
     agent.observe(items, [1.0, 2.0, 3.0])
     expected = update(
@@ -614,7 +614,7 @@ def test_a_learner_with_only_what_it_must_have_is_saved(tmp_path):
 def test_a_learner_that_is_no_dataclass_cannot_be_saved(tmp_path):
     class Plain:
         model = Bare()
-        weights = model.weights
+        scores = model.scores
 
     agent = Agent(Plain(), features=FEATURES, oracle=TopK(K), seed=7)
     agent.observe(agent.choose(), [0.0, 1.0, 1.0])

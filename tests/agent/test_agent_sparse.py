@@ -30,7 +30,7 @@ def test_every_learner_weighs_sparse_items_as_dense_ones(learner, tmp_path):
     rng = np.random.default_rng(2)
     for _ in range(15):
         w, expected = (
-            learner.weights(agent.belief, agent.problem, np.random.default_rng(5))
+            learner.scores(agent.belief, agent.problem, np.random.default_rng(5))
             for agent in agents
         )
         np.testing.assert_allclose(w, expected, rtol=1e-12, atol=1e-12)

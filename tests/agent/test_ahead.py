@@ -20,7 +20,7 @@ from superarm import (
 )
 from superarm.agent.ahead import compile_all, compiled_oracles
 from superarm.arrays.compiled import compiled
-from superarm.arrays.namespace import are_many
+from superarm.arrays.namespace import is_worth_kernel
 from superarm.errors import InfeasibleError, ParameterError
 
 
@@ -83,7 +83,7 @@ def test_learners_are_compiled_for_many_users_too(monkeypatch):
     decided = []
 
     def decide_each(learner, belief, problem, rng):
-        decided.append(are_many(problem.Phi, problem.Phi[:, 0]))
+        decided.append(is_worth_kernel(problem.Phi, problem.Phi[:, 0]))
 
     monkeypatch.setattr(superarm.decide, "decide_each", decide_each)
     list(compile_all(["CombLinTS with scales", "CombTS"]))

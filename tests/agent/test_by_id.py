@@ -223,7 +223,7 @@ def test_a_worse_oracle_is_the_same_among_few_items():
     """What makes it worse goes by the positions of the items, so they must be those of all."""
     agent = Agent(Greedy(), features=FRAME, oracle=with_gap(TopK(1), 0.9), seed=0)
     agent.learn(FRAME, np.arange(L) % 7)
-    scores = agent.learner.weights(agent.belief, agent.problem, None)
+    scores = agent.learner.scores(agent.belief, agent.problem, None)
     for first in range(9):
         few = NAMES[first::9]
         mask = Masked(with_gap(TopK(1), 0.9), np.isin(NAMES, few))

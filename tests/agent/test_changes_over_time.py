@@ -108,7 +108,7 @@ def test_the_half_life_is_saved(clock, tmp_path):
 def test_half_lives_that_are_none(bad):
     with pytest.raises(ParameterError, match="half_life must be a positive"):
         make_with(half_life=bad)
-    with pytest.raises(ParameterError, match=r"Bare has no method fade"):
+    with pytest.raises(ParameterError, match=r"Bare has no method forget"):
         Agent(Bare(), features=FEATURES, oracle=TopK(K), half_life=HOUR)
 
 

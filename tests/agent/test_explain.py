@@ -23,7 +23,7 @@ def test_deviations_of_the_mixed_model():
     play(agent, 20)
     found = agent.explain(np.arange(L), draws=10)
     draws = np.stack(
-        [agent.learner.weights(agent.belief, agent.problem, agent.rng) for _ in range(20_000)]
+        [agent.learner.scores(agent.belief, agent.problem, agent.rng) for _ in range(20_000)]
     )
     assert (np.abs(draws.mean(0) - found.score) < 5 * found.std / np.sqrt(20_000)).all()
     np.testing.assert_allclose(draws.std(0), found.std, rtol=0.04)

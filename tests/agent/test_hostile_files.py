@@ -272,11 +272,11 @@ def other_arrays(honest, rng):
         {"observed__decision": np.full(10**5, 255, np.uint8)},
         {"observed__time": np.zeros(n, np.uint8)},
         {"observed__time": np.zeros(n)},
-        {"observed__places": archive.packed(["x"] * 30)},
-        {"observed__places": archive.packed(["f" * 30_000] * 30)},
+        {"observed__places": archive.pack_texts(["x"] * 30)},
+        {"observed__places": archive.pack_texts(["f" * 30_000] * 30)},
         {"observed__places": None},
-        {"observed__before": archive.packed(["a", "b"])},
-        {"observed__before": archive.packed(["zzz"])},
+        {"observed__before": archive.pack_texts(["a", "b"])},
+        {"observed__before": archive.pack_texts(["zzz"])},
         {"observed__before": np.zeros(0, np.uint8)},
     ]
     chosen = changes[rng.integers(len(changes))]

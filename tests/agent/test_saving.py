@@ -131,7 +131,7 @@ def test_every_earlier_file_is_tested():
 def test_files_of_earlier_versions_learn_on(tmp_path, name):
     """They forget what noise taught them and choose what is best, and can be saved again."""
     agent = load_earlier(name)
-    truth = agent.learner.model.response(FEATURES @ [1.0, -1.0, 0.5, 0.0])
+    truth = agent.learner.model.inverse_link(FEATURES @ [1.0, -1.0, 0.5, 0.0])
     chosen = []
     for _ in range(300):
         items = agent.choose()

@@ -42,20 +42,20 @@ CASES = [
     ("matvec", (ROWS, ROWS[..., 0, :])),
     ("matvec", (SINGLE, ROWS[..., 0, :])),
     ("nonzero_rows", (ROWS * (WEIGHTS > 0)[..., None],)),
-    ("probe_direction", (ROWS,)),
-    ("probe_direction", (SINGLE * 0,)),
-    ("is_steep", (STEEP, 8.9)),
-    ("is_steep", (STEEP, 9.0)),
+    ("fingerprint_probe", (ROWS,)),
+    ("fingerprint_probe", (SINGLE * 0,)),
+    ("is_ill_conditioned", (STEEP, 8.9)),
+    ("is_ill_conditioned", (STEEP, 9.0)),
     ("log_det", (upper(2, 3),)),
 ]
 ON_BACKENDS = [
     ("take", (WEIGHTS, np.array([[[0, 5, -1]] * 3] * 2))),
     ("probe", (ROWS, ROWS[..., 0, :])),
     ("probe", (SINGLE, ROWS[..., 0, :])),
-    ("product_norms", (ROWS, ROWS[..., :2, :])),
-    ("product_norms", (SINGLE, ROWS[..., :2, :])),
-    ("solved_row_norms", (upper(2, 3), ROWS)),
-    ("solved_row_norms", (upper(2, 3), SINGLE)),
+    ("product_row_norms", (ROWS, ROWS[..., :2, :])),
+    ("product_row_norms", (SINGLE, ROWS[..., :2, :])),
+    ("posterior_row_norms", (upper(2, 3), ROWS)),
+    ("posterior_row_norms", (upper(2, 3), SINGLE)),
     ("diagonal", (WEIGHTS,)),
     ("qr_downdate", (upper(2, 3), 0.1 * upper(2, 3))),
 ]
@@ -126,7 +126,7 @@ def test_shrinkage_is_what_rows_take_from_the_covariance(batch):
     rng = np.random.default_rng(1)
     factor, X = upper(*batch), rng.standard_normal((*batch, 3, 4))
     R = factor[..., :4, :4]
-    U = arrays.shrinkage(factor, X)
+    U = arrays.covariance_downdate(factor, X)
     before = np.linalg.inv(R.mT @ R)
     after = np.linalg.inv(R.mT @ R + X.mT @ X)
     np.testing.assert_allclose(before - U.mT @ U, after, atol=1e-12)
@@ -135,7 +135,7 @@ def test_shrinkage_is_what_rows_take_from_the_covariance(batch):
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 def test_a_downdate_undoes_an_update(batch):
     factor, rows = upper(*batch), 0.3 * upper(*batch)
-    updated = arrays.stacked_rows(factor, rows)
+    updated = arrays.qr_stack(factor, rows)
     np.testing.assert_allclose(arrays.qr_downdate(updated, rows), factor, atol=1e-12)
 
 

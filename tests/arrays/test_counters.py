@@ -75,12 +75,12 @@ def test_parts_of_a_catalogue_weigh_their_items_as_the_whole_does(learner):
     belief = learner.model.prior(problem)
     feedback = Feedback.of(problem, np.arange(40), rng.random(40))
     belief = learner.model.learn(belief, problem, feedback)
-    whole = learner.weights(belief, problem, Counter(8))
+    whole = learner.scores(belief, problem, Counter(8))
     for start, stop in ((0, 30), (30, 31), (31, 90)):
         items = np.arange(start, stop)
         part = problem._replace(Phi=Phi[items])
         some = restricted(learner.model, belief, items)
-        weights = learner.weights(some, part, Counter(8, items=start))
+        weights = learner.scores(some, part, Counter(8, items=start))
         np.testing.assert_allclose(weights, whole[items], rtol=1e-13, atol=1e-15)
 
 
@@ -89,8 +89,8 @@ def test_many_decisions_have_a_counter_each():
     Phi = np.random.default_rng(0).standard_normal((2, 20, 3))
     problem = Problem(Phi, TopK(3))
     belief = learner.model.prior(problem)
-    both = learner.weights(belief, problem, [Counter(1), Counter(2)])
+    both = learner.scores(belief, problem, [Counter(1), Counter(2)])
     for i, seed in enumerate((1, 2)):
         one = type(belief)(*(x[i] for x in belief))
-        alone = learner.weights(one, Problem(Phi[i], TopK(3)), Counter(seed))
+        alone = learner.scores(one, Problem(Phi[i], TopK(3)), Counter(seed))
         np.testing.assert_allclose(both[i], alone, rtol=1e-13)

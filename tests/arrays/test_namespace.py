@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from superarm.arrays import matvec
-from superarm.arrays.namespace import MANY, are_many, dots
+from superarm.arrays.namespace import MANY, batched_matvec, is_worth_kernel
 
 
 def many(d, dtype=np.float64):
@@ -18,7 +18,7 @@ def many(d, dtype=np.float64):
 def test_each_matrix_times_its_vector(d, dtype):
     M, v = many(d, dtype)
     exact = (M.astype(np.longdouble) * v.astype(dtype)[:, None]).sum(-1)
-    assert are_many(M, v)
+    assert is_worth_kernel(M, v)
     found = matvec(M, v)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, exact, rtol=0, atol=100 * np.finfo(dtype).eps)
@@ -26,11 +26,11 @@ def test_each_matrix_times_its_vector(d, dtype):
 
 def test_other_layouts_and_shapes_are_not_its_own():
     M, v = many(20)
-    expected = dots(M, v)
+    expected = batched_matvec(M, v)
     in_fortran_order = np.asfortranarray(M)
-    assert not are_many(in_fortran_order, v)
-    assert not are_many(M[:1], v[:1])
-    assert not are_many(M, v[0])
+    assert not is_worth_kernel(in_fortran_order, v)
+    assert not is_worth_kernel(M[:1], v[:1])
+    assert not is_worth_kernel(M, v[0])
     np.testing.assert_allclose(matvec(in_fortran_order, v), expected, atol=1e-13)
     np.testing.assert_array_equal(matvec(M, np.asfortranarray(v)), expected)
 

@@ -67,7 +67,7 @@ def test_shared_rows_are_taken_without_a_copy_for_each():
     rng = np.random.default_rng(0)
     Phi = rng.standard_normal((1000, 20))
     A = rng.integers(0, 1000, (300, 10))
-    repeated = arrays.repeated(Phi, 300)
+    repeated = arrays.broadcast(Phi, 300)
     rows = arrays.take_rows(repeated, A)
     np.testing.assert_array_equal(rows, Phi[A])
     assert peak_memory(lambda: arrays.take_rows(repeated, A)) < 2 * rows.nbytes

@@ -52,7 +52,7 @@ def test_rows_below_a_factor_make_the_triangle_of_both(n, d, scales, missing, se
     start = triangle_of(rng.standard_normal((d + 3, d + 1)))
     before = start.copy()
     rows = np.column_stack([Phi, w]) / np.reshape(noise, (-1, 1))
-    found = arrays.added_rows(start, Phi, w, noise)
+    found = arrays.qr_append(start, Phi, w, noise)
     assert_same(found.factor, triangle_of(np.vstack([start, rows[present]])))
     assert found.rows == present.sum()
     logs = np.log(np.broadcast_to(noise, n)[present])
@@ -68,7 +68,7 @@ def test_stacked_rows_are_the_cholesky_factor_of_the_sum(batch, K):
     rows = rng.standard_normal((*batch, K, 20))
     rows[rng.random((*batch, K)) < 0.3] = 0.0
     before = factor.copy()
-    updated = arrays.stacked_rows(factor, rows)
+    updated = arrays.qr_stack(factor, rows)
     gram = factor.mT @ factor + rows.mT @ rows
     np.testing.assert_allclose(updated, np.linalg.cholesky(gram).mT, atol=1e-11)
     np.testing.assert_array_equal(factor, before)
@@ -81,11 +81,11 @@ def test_entries_of_a_batch_are_what_they_are_alone(batch, K, d):
     w = rng.standard_normal((*batch, K))
     noise = rng.uniform(0.5, 2.0, (*batch, K))
     start = np.broadcast_to(np.eye(d + 1), (*batch, d + 1, d + 1))
-    found = arrays.added_rows(start, Phi, w, noise)
+    found = arrays.qr_append(start, Phi, w, noise)
     for b in np.ndindex(batch):
         rows = np.column_stack([Phi[b], w[b]]) / noise[b][:, None]
         assert_same(found.factor[b], triangle_of(np.vstack([start[b], rows])))
-        alone = arrays.added_rows(start[b], Phi[b], w[b], noise[b])
+        alone = arrays.qr_append(start[b], Phi[b], w[b], noise[b])
         for x, y in zip(alone, found, strict=True):
             np.testing.assert_array_equal(x, y[b])
 
@@ -95,9 +95,9 @@ def test_scales_of_a_batch_may_be_one_for_all_or_for_each():
     Phi = rng.standard_normal((3, 5, 2))
     w = rng.standard_normal((3, 5))
     start = np.zeros((3, 3, 3))
-    expected = arrays.added_rows(start, Phi, w, np.full((3, 5), 2.0))
+    expected = arrays.qr_append(start, Phi, w, np.full((3, 5), 2.0))
     for noise in (2.0, np.full((3, 1), 2.0), np.full((1, 5), 2.0)):
-        found = arrays.added_rows(start, Phi, w, noise)
+        found = arrays.qr_append(start, Phi, w, noise)
         for x, y in zip(found, expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-14)
 
@@ -105,10 +105,10 @@ def test_scales_of_a_batch_may_be_one_for_all_or_for_each():
 def test_zero_columns_stay_and_padding_changes_nothing():
     Phi, w, _ = made(300, 4)
     Phi[:, 2] = 0.0
-    found = arrays.added_rows(np.zeros((5, 5)), Phi, w, 1.0)
+    found = arrays.qr_append(np.zeros((5, 5)), Phi, w, 1.0)
     assert (found.factor[:, 2] == 0.0).all()
     start = triangle_of(made(9, 5)[0])
-    nothing = arrays.added_rows(start, 0 * Phi, w, 1.0)
+    nothing = arrays.qr_append(start, 0 * Phi, w, 1.0)
     np.testing.assert_array_equal(nothing.factor, start)
     assert nothing.rows == nothing.log_noise == 0.0
 
@@ -120,7 +120,7 @@ def test_numbers_whose_squares_leave_the_range_are_left_to_lapack(size, K):
     w = np.random.default_rng(1).standard_normal((3, K))
     large = Phi.copy()
     large[1, :, 1] *= size  # of one of three entries
-    found = arrays.added_rows(np.zeros((3, 4, 4)), large, w, 2.0)
+    found = arrays.qr_append(np.zeros((3, 4, 4)), large, w, 2.0)
     for b in range(3):
         unit = np.array([1.0, size if b == 1 else 1.0, 1.0, 1.0])
         rows = np.column_stack([Phi[b], w[b]]) / 2.0
@@ -136,15 +136,15 @@ def test_what_is_not_finite_is_refused(value, K):
     Phi, w, _ = made(K, 3)
     Phi[:, 1] = value
     with pytest.raises(NumericalError, match="not finite"):
-        arrays.added_rows(np.zeros((4, 4)), Phi, w, 1e-3)
+        arrays.qr_append(np.zeros((4, 4)), Phi, w, 1e-3)
     with pytest.raises(NumericalError, match="float64"):
-        arrays.stacked_rows(np.eye(2), np.array([[np.inf, 0.0]]))
+        arrays.qr_stack(np.eye(2), np.array([[np.inf, 0.0]]))
 
 
 def test_more_columns_than_blocks_are_made_for():
     d = WIDEST + 1
     Phi, w, present = made(2 * d, d)
-    found = arrays.added_rows(np.zeros((d + 1, d + 1)), Phi, w, 1.0)
+    found = arrays.qr_append(np.zeros((d + 1, d + 1)), Phi, w, 1.0)
     assert_same(found.factor, triangle_of(np.column_stack([Phi, w])[present]))
     assert found.rows == present.sum()
 
@@ -153,12 +153,12 @@ def test_any_kind_of_rows_is_taken():
     Phi, w, _ = made(5000, 20)
     Phi = Phi.astype(np.float32).astype(np.float64)
     start = np.zeros((21, 21))
-    expected = arrays.added_rows(start, Phi, w, 1.0)
+    expected = arrays.qr_append(start, Phi, w, 1.0)
     locked = Phi.copy()
     locked.flags.writeable = False
     twice = np.repeat(Phi, 2, axis=0)[::2]
     for given_rows in (locked, Phi.astype(np.float32), np.asfortranarray(Phi), twice):
-        found = arrays.added_rows(start, given_rows, w, 1.0)
+        found = arrays.qr_append(start, given_rows, w, 1.0)
         assert_same(found.factor, expected.factor)
         assert found.rows == expected.rows
 
@@ -174,7 +174,7 @@ def test_nothing_is_lost_beside_80_digits():
         exact = mpmath.cholesky(rows.T * rows).T
     expected = np.array(exact.tolist(), dtype=float)
     for given_rows in (Phi, np.asfortranarray(Phi)):
-        found = arrays.added_rows(np.zeros((4, 4)), given_rows, w, 1.0).factor
+        found = arrays.qr_append(np.zeros((4, 4)), given_rows, w, 1.0).factor
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(np.diagonal(found), np.diagonal(expected), rtol=1e-8)
 
@@ -192,6 +192,6 @@ def test_nothing_is_lost_beside_80_digits():
 )
 def test_shapes_that_do_not_fit_are_refused_before_any_kernel_runs(factor, Phi, w, noise):
     with pytest.raises(FeaturesError, match=r"asks for feature rows|do not go with"):
-        arrays.added_rows(factor, Phi, w, noise)
+        arrays.qr_append(factor, Phi, w, noise)
     with pytest.raises(FeaturesError, match="do not go with"):
-        arrays.stacked_rows(factor, Phi)
+        arrays.qr_stack(factor, Phi)

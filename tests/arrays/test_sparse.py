@@ -36,15 +36,19 @@ def test_sparse_rows_give_what_dense_rows_give(density, dtype, monkeypatch):
         arrays.take_rows(Phi, A.reshape(2, 2)), arrays.take_rows(Phi, A).reshape(2, 2, D)
     )
     np.testing.assert_allclose(
-        arrays.solved_row_norms(factor, Phi), arrays.solved_row_norms(factor, filled), **tolerance
+        arrays.posterior_row_norms(factor, Phi),
+        arrays.posterior_row_norms(factor, filled),
+        **tolerance,
     )
     U = rng.standard_normal((3, D))
     np.testing.assert_allclose(
-        arrays.product_norms(Phi, U), arrays.product_norms(filled, U), **tolerance
+        arrays.product_row_norms(Phi, U), arrays.product_row_norms(filled, U), **tolerance
     )
-    np.testing.assert_allclose(arrays.column_stats(Phi), arrays.column_stats(filled), rtol=1e-12)
-    direction = arrays.probe_direction(Phi)
-    np.testing.assert_array_equal(direction, arrays.probe_direction(filled))
+    np.testing.assert_allclose(
+        arrays.summarize_columns(Phi), arrays.summarize_columns(filled), rtol=1e-12
+    )
+    direction = arrays.fingerprint_probe(Phi)
+    np.testing.assert_array_equal(direction, arrays.fingerprint_probe(filled))
     np.testing.assert_allclose(
         arrays.probe(Phi, direction), arrays.probe(filled, direction), rtol=1e-12, atol=1e-12
     )
@@ -92,7 +96,7 @@ def test_duplicates_are_summed_without_overflow_and_zeros_are_zeros():
             )
         Phi = as_features(given)
         np.testing.assert_array_equal(Phi.toarray(), [[0, 200], [1, 0], [0, 0]])
-        assert arrays.column_stats(Phi).tolist() == [[1, 1], [1, 40000], [0, 0], [1, 200]]
+        assert arrays.summarize_columns(Phi).tolist() == [[1, 1], [1, 40000], [0, 0], [1, 200]]
     assert given.nnz == 4  # what was given stays as it was
 
 

@@ -34,29 +34,29 @@ def test_solves_and_norms_are_numpys(batch):
     b, Phi, rows = (rng.standard_normal((*batch, *shape)) for shape in ((4,), (6, 4), (3, 4)))
     F, U, V = (
         torch.tensor(factor),
-        arrays.shrinkage(*tensors(factor, rows)),
-        arrays.shrinkage(factor, rows),
+        arrays.covariance_downdate(*tensors(factor, rows)),
+        arrays.covariance_downdate(factor, rows),
     )
     assert_alike(U.mT @ U, V.swapaxes(-1, -2) @ V)
     for function, arguments in (
         (arrays.solve, (factor, b)),
         (arrays.solve_rows, (factor, Phi)),
-        (arrays.solved_row_norms, (factor, Phi)),
+        (arrays.posterior_row_norms, (factor, Phi)),
         (arrays.matvec, (Phi, b)),
         (arrays.row_norms, (Phi,)),
         (arrays.log_det, (factor,)),
         (arrays.nonzero_rows, (Phi * (Phi[..., :1] > 0),)),
         (arrays.with_column, (Phi, Phi[..., 0], np.float64(0.3))),
-        (arrays.probe_direction, (Phi,)),
+        (arrays.fingerprint_probe, (Phi,)),
         (arrays.probe, (Phi, b)),
-        (arrays.product_norms, (Phi, rows)),
+        (arrays.product_row_norms, (Phi, rows)),
         (arrays.log, (abs(Phi),)),
         (arrays.sigmoid, (Phi,)),
         (arrays.log_sigmoid, (50 * Phi,)),
         (arrays.as_float64, (Phi.astype(np.float32),)),
     ):
         assert_alike(function(*tensors(*arguments)), function(*arguments))
-    assert_alike(arrays.is_steep(F, 2.0), arrays.is_steep(factor, 2.0))
+    assert_alike(arrays.is_ill_conditioned(F, 2.0), arrays.is_ill_conditioned(factor, 2.0))
 
 
 def test_numbers_become_float64():

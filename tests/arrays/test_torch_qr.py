@@ -20,7 +20,7 @@ def test_stacked_rows_are_numpys(batch, K):
     rows = rng.standard_normal((*batch, K, 20))
     rows[rng.random((*batch, K)) < 0.3] = 0.0
     F, X = tensors(factor, rows)
-    assert_alike(arrays.stacked_rows(F, X), arrays.stacked_rows(factor, rows), atol=1e-11)
+    assert_alike(arrays.qr_stack(F, X), arrays.qr_stack(factor, rows), atol=1e-11)
     np.testing.assert_array_equal(F.numpy(), factor)
 
 
@@ -31,8 +31,8 @@ def test_added_rows_are_numpys(batch):
     Phi[rng.random((*batch, 40)) < 0.3] = 0.0
     noise = rng.uniform(0.1, 3.0, (*batch, 40))
     for start in (np.zeros((*batch, 6, 6)), np.zeros((*batch, 6, 6)) + np.eye(6)):
-        found = arrays.added_rows(*tensors(start, Phi, w, noise))
-        expected = arrays.added_rows(start, Phi, w, noise)
+        found = arrays.qr_append(*tensors(start, Phi, w, noise))
+        expected = arrays.qr_append(start, Phi, w, noise)
         for x, y in zip(found, expected, strict=True):
             assert_alike(x, y, atol=1e-11)
 
@@ -43,7 +43,7 @@ def test_nothing_present_changes_nothing_to_the_bit():
     )
     rows = torch.ones(2, 3, 5).double()
     rows[1] = 0.0
-    updated = arrays.stacked_rows(factor, rows)
+    updated = arrays.qr_stack(factor, rows)
     np.testing.assert_array_equal(updated[1].numpy(), factor[1].numpy())
     assert (updated[0] != factor[0]).any()
 
@@ -52,8 +52,8 @@ def test_stacked_rows_without_full_rank_are_numpys():
     """As where a factor of rows alone starts from nothing."""
     rows = np.random.default_rng(0).standard_normal((3, 6))
     factor = np.zeros((6, 6))
-    updated = arrays.stacked_rows(*tensors(factor, rows))
-    assert_alike(updated[:3], arrays.stacked_rows(factor, rows)[:3])
+    updated = arrays.qr_stack(*tensors(factor, rows))
+    assert_alike(updated[:3], arrays.qr_stack(factor, rows)[:3])
     np.testing.assert_allclose((updated.mT @ updated).numpy(), rows.T @ rows, atol=1e-12)
 
 
@@ -61,7 +61,7 @@ def test_stacked_rows_without_full_rank_are_numpys():
 def test_stacked_rows_refuse_what_float64_cannot_hold(row):
     rows = torch.tensor([row] * 20, dtype=torch.float64)
     with pytest.raises(NumericalError, match="float64"):
-        arrays.stacked_rows(torch.eye(2, dtype=torch.float64), rows)
+        arrays.qr_stack(torch.eye(2, dtype=torch.float64), rows)
 
 
 def posterior(belief):
@@ -139,12 +139,12 @@ def test_rows_that_tell_little_new_take_one_pass(monkeypatch):
     rng = np.random.default_rng(0)
     d, K = 8, 5
     rows = rng.standard_normal((4, 600, K, d + 1))
-    factor = arrays.stacked_rows(gaussian.prior(d, 10.0, (4,)).factor, rows[:, 0])
+    factor = arrays.qr_stack(gaussian.prior(d, 10.0, (4,)).factor, rows[:, 0])
     for t in range(1, 100):
-        factor = arrays.stacked_rows(factor, rows[:, t])
+        factor = arrays.qr_stack(factor, rows[:, t])
     (tensor,) = tensors(factor.copy())
     monkeypatch.setattr(torch_qr, "triangle", lambda A: pytest.fail("the whole was made anew"))
     for t in range(100, 600):
-        factor = arrays.stacked_rows(factor, rows[:, t])
-        tensor = arrays.stacked_rows(tensor, torch.tensor(rows[:, t]))
+        factor = arrays.qr_stack(factor, rows[:, t])
+        tensor = arrays.qr_stack(tensor, torch.tensor(rows[:, t]))
     np.testing.assert_allclose(tensor.numpy(), factor, rtol=1e-11, atol=1e-11)

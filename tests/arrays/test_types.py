@@ -47,7 +47,7 @@ def test_products_give_what_their_rows_give(batch):
     for function, before, after in (
         (arrays.matvec, (), (theta,)),
         (arrays.take_rows, (), (A,)),
-        (arrays.solved_row_norms, (factor,), ()),
+        (arrays.posterior_row_norms, (factor,), ()),
     ):
         found, expected = (function(*before, x, *after) for x in (product, Phi))
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
@@ -58,7 +58,7 @@ def test_products_give_what_their_rows_give(batch):
 def test_a_selection_is_the_matrix_it_stands_for(batch):
     rng = np.random.default_rng(2)
     source = np.array([1, 0, 2, 1, 1])  # nothing is chosen of column 3
-    B = arrays.Selection(4, source, rng.standard_normal((*batch, 5)))
+    B = arrays.ColumnSelection(4, source, rng.standard_normal((*batch, 5)))
     formed = np.asarray(B)
     assert B.shape == formed.shape == (*batch, 4, 5)
     assert B.ndim == formed.ndim

@@ -137,8 +137,8 @@ def test_weights_of_some_items_alone_are_those_among_all(learner, kind):
     available = np.isin(np.arange(L), items)
     every = problem._replace(oracle=Masked(problem.oracle, available))
     of_some = restricted(learner.model, belief, items)
-    found = learner.weights(of_some, some, np.random.default_rng(0))
-    expected = learner.weights(belief, every, np.random.default_rng(0))[items]
+    found = learner.scores(of_some, some, np.random.default_rng(0))
+    expected = learner.scores(belief, every, np.random.default_rng(0))[items]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -153,7 +153,7 @@ def test_draws_per_item_are_of_the_same_distribution(learner):
     some = Problem(FEATURES[items], problem.oracle)
     of_some = restricted(learner.model, belief, items)
     one, other = np.random.default_rng(0), np.random.default_rng(1)
-    found = np.array([learner.weights(of_some, some, one) for _ in range(4000)])
-    expected = np.array([learner.weights(belief, problem, other)[items] for _ in range(4000)])
+    found = np.array([learner.scores(of_some, some, one) for _ in range(4000)])
+    expected = np.array([learner.scores(belief, problem, other)[items] for _ in range(4000)])
     error = np.sqrt((found.var(0) + expected.var(0)) / 4000)
     assert (np.abs(found.mean(0) - expected.mean(0)) < 4 * error).all()

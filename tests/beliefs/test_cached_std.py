@@ -13,7 +13,7 @@ from superarm import (
     episodes,
     gaussian,
 )
-from superarm.beliefs.cached_std import LEAST, OLDEST, Widths, widths
+from superarm.beliefs.cached_std import LEAST, OLDEST, CachedStd, widths
 from support import learn_rows, peak_memory, update
 
 
@@ -38,7 +38,7 @@ def relative_error(belief, Phi):
 def test_kept_widths_are_those_computed_anew(seed, K, lam, sigma):
     problem, _, steps = play(K, 40, lam=lam, sigma=sigma, seed=seed)
     for step in steps:
-        assert isinstance(step.belief, Widths)
+        assert isinstance(step.belief, CachedStd)
         assert relative_error(step.belief, problem.Phi) <= 1e-10
 
 

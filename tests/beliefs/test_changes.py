@@ -19,7 +19,7 @@ from superarm import (
     gaussian,
 )
 from superarm.beliefs.changes import moved
-from superarm.beliefs.random_effects import Mixed
+from superarm.beliefs.random_effects import RandomEffects
 from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
 from support import FEATURES, Bare, D, K, L, Stubborn, learn_rows, make, play, state, update
 
@@ -82,7 +82,7 @@ def test_merging_is_learning_from_the_union(learner):
     agent.merge(other)
     assert_alike(agent.belief, union.belief)
     weights = (
-        learner.weights(a.belief, a.problem, np.random.default_rng(2)) for a in (agent, union)
+        learner.scores(a.belief, a.problem, np.random.default_rng(2)) for a in (agent, union)
     )
     np.testing.assert_allclose(*weights, rtol=1e-7)
     assert state(other) == before
@@ -323,7 +323,7 @@ def test_moving_needs_no_help_from_the_learner():
 def test_mixed_beliefs_without_observations_move_freely():
     agent = make(CombMixTS())
     agent.remove_items([0])
-    assert isinstance(agent.belief, Mixed)
+    assert isinstance(agent.belief, RandomEffects)
     assert agent.belief.rows == 0
     assert agent.learner.model.merge(agent.belief, agent.belief, agent.problem).t == 0
 

@@ -10,7 +10,7 @@ from superarm import (
     episodes,
     gaussian,
 )
-from superarm.beliefs.hyperparameters import fit_scales
+from superarm.beliefs.hyperparameters import fit_hyperparameters
 from superarm.studies.calibration import designs
 from support import TIMES, update
 
@@ -53,7 +53,7 @@ def test_scales_are_those_of_fit_scales():
     rows = np.concatenate([problem.Phi[s.A] for s in steps])
     w = np.concatenate([s.w for s in steps])
     every_row = np.concatenate([problem.Phi, rows])
-    scales = fit_scales(rows / np.sqrt((every_row**2).mean(0)), w)
+    scales = fit_hyperparameters(rows / np.sqrt((every_row**2).mean(0)), w)
     assert float(steps[-1].belief.sigma) == pytest.approx(scales.sigma, rel=5e-3)
     assert float(steps[-1].belief.lam) == pytest.approx(scales.lam, rel=5e-3)
     assert scales.sigma == pytest.approx(0.2, rel=0.2)

@@ -17,7 +17,7 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.beliefs.empirical_bayes import doubled
+from superarm.beliefs.empirical_bayes import crossed_power_of_two
 from superarm.errors import ParameterError
 
 L, D, K = 6, 3, 2
@@ -75,7 +75,7 @@ def assert_alike(belief, other, rtol=1e-12, but=CACHE):
 @pytest.mark.parametrize("learner", EVERY, ids=repr)
 def test_to_keep_all_is_to_change_nothing(learner):
     belief = learned(learner)
-    for a, b in zip(learner.model.fade(belief, PROBLEM, 1.0), belief, strict=True):
+    for a, b in zip(learner.model.forget(belief, PROBLEM, 1.0), belief, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -84,9 +84,9 @@ def test_to_keep_all_is_to_change_nothing(learner):
 @given(a=st.floats(1e-3, 1), b=st.floats(1e-3, 1))
 def test_fading_twice_is_fading_by_the_product(learner, a, b):
     belief = learned(learner)
-    fade = learner.model.fade
-    twice = fade(fade(belief, PROBLEM, a), PROBLEM, b)
-    assert_alike(twice, fade(belief, PROBLEM, a * b), rtol=1e-10)
+    forget = learner.model.forget
+    twice = forget(forget(belief, PROBLEM, a), PROBLEM, b)
+    assert_alike(twice, forget(belief, PROBLEM, a * b), rtol=1e-10)
 
 
 @pytest.mark.parametrize("learner", GAUSSIAN, ids=repr)
@@ -96,7 +96,7 @@ def test_faded_feedback_is_feedback_of_less_importance(learner, keep):
     model = learner.model
     (feedback,) = seen(1, 1)
     prior = model.prior(PROBLEM)
-    faded = model.fade(model.learn(prior, PROBLEM, feedback), PROBLEM, keep)
+    faded = model.forget(model.learn(prior, PROBLEM, feedback), PROBLEM, keep)
     less = model.learn(prior, PROBLEM, feedback._replace(importance=keep))
     if isinstance(learner, CombLinTS) and learner.lam == "auto":  # at scales that are its own
         less = model._made(less, faded.lam, faded.sigma, model._prior_of(less))
@@ -109,7 +109,7 @@ def test_what_is_left_alone_goes_back_to_the_prior(learner):
     """To the prior at the scales that were found."""
     model = learner.model
     belief = learned(learner)
-    gone = model.fade(belief, PROBLEM, 1e-30)
+    gone = model.forget(belief, PROBLEM, 1e-30)
     if hasattr(belief, "factor"):
         stds = getattr(gone, "spread", 2.0)
         start = gaussian.prior(D, stds)
@@ -123,12 +123,12 @@ def test_what_is_left_alone_goes_back_to_the_prior(learner):
 @pytest.mark.parametrize("keep", [0.0, 1.5, -1.0, np.nan, "half"])
 def test_shares_that_are_none(learner, keep):
     with pytest.raises(ParameterError, match=r"keep must lie in \(0, 1\]"):
-        learner.model.fade(learner.model.prior(PROBLEM), PROBLEM, keep)
+        learner.model.forget(learner.model.prior(PROBLEM), PROBLEM, keep)
 
 
 def test_kept_widths_are_those_of_the_faded_belief():
     model = CombLinUCB(lam=2.0, sigma=0.5, c=1.0).model
-    belief = model.fade(learned(CombLinUCB(lam=2.0, sigma=0.5, c=1.0)), PROBLEM, 0.3)
+    belief = model.forget(learned(CombLinUCB(lam=2.0, sigma=0.5, c=1.0)), PROBLEM, 0.3)
     expected = gaussian.std(belief, PROBLEM.Phi)
     np.testing.assert_allclose(model.std(belief, PROBLEM), expected, rtol=1e-12)
 
@@ -157,7 +157,7 @@ def test_an_update_with_many_decisions_forgets_as_many_episodes(learner):
         **({"sigma": 0.5} if learner.link == "identity" else {}),
         **({"tau": 0.3} if hasattr(learner, "tau") else {}),
     )
-    past = model.fade(belief, PROBLEM, learner.forgetting**5)
+    past = model.forget(belief, PROBLEM, learner.forgetting**5)
     expected = without.model.learn(past, PROBLEM, together)
     assert_alike(model.learn(belief, PROBLEM, together), expected, rtol=1e-10)
 
@@ -181,8 +181,8 @@ def test_items_not_seen_for_very_long_are_as_never_seen():
     assert (belief.n[1:] == 0).all()
     assert belief.n[0] == pytest.approx(2.0)
     counts = CombUCB1().model
-    faded = counts.fade(learned(CombUCB1()), PROBLEM, 1e-99)
-    assert counts.fade(faded, PROBLEM, 1e-99).n.tolist() == [0.0] * L
+    faded = counts.forget(learned(CombUCB1()), PROBLEM, 1e-99)
+    assert counts.forget(faded, PROBLEM, 1e-99).n.tolist() == [0.0] * L
 
 
 def test_counts_of_episodes_that_pass_a_power_of_two():
@@ -191,7 +191,7 @@ def test_counts_of_episodes_that_pass_a_power_of_two():
     before, more = np.meshgrid(np.arange(70), np.arange(40))
     after = before + more
     passed = (powers > before[..., None]) & (powers <= after[..., None])
-    np.testing.assert_array_equal(doubled(before, after), passed.any(-1))
+    np.testing.assert_array_equal(crossed_power_of_two(before, after), passed.any(-1))
 
 
 def test_scales_are_chosen_anew_once_episodes_have_doubled():

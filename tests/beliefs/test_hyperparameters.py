@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from superarm import Feedback, Problem, TopK, fit_scales
-from superarm.beliefs.empirical_bayes import TunedModel
+from superarm import Feedback, Problem, TopK, fit_hyperparameters
+from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
 from superarm.beliefs.hyperparameters import (
     maximize,
     require_squares,
@@ -26,7 +26,7 @@ def data(seed, n, d, lam, sigma, tau=0.0, repeats=1):
 @pytest.mark.parametrize(("lam", "sigma"), [(1.0, 1.0), (10.0, 1.0), (0.05, 0.3), (100.0, 0.01)])
 def test_lambda_and_sigma_from_5000_rows(seed, lam, sigma):
     rows, w, _, theta = data(seed, 5000, 20, lam, sigma)
-    scales = fit_scales(rows, w)
+    scales = fit_hyperparameters(rows, w)
     assert scales.sigma == pytest.approx(sigma, rel=0.05)
     assert scales.lam == pytest.approx(np.linalg.norm(theta) / np.sqrt(20), rel=0.15)
     assert scales.tau == 0.0
@@ -40,7 +40,7 @@ def test_tau_where_items_repeat_five_times(seed, tau):
     rows, w, items, theta = data(seed, 5000, 20, 1.0, 0.3, tau, repeats=5)
     labels = np.array([f"item {i}" for i in items])
     order = np.random.default_rng(seed).permutation(5000)
-    scales = fit_scales(rows[order], w[order], labels[order])
+    scales = fit_hyperparameters(rows[order], w[order], labels[order])
     assert scales.tau == pytest.approx(tau, rel=0.2)
     assert scales.sigma == pytest.approx(0.3, rel=0.05)
     assert scales.lam == pytest.approx(np.linalg.norm(theta) / np.sqrt(20), rel=0.15)
@@ -62,7 +62,7 @@ def test_the_evidence_is_the_marginal_likelihood_and_is_largest():
         + (0.8 * rng.standard_normal(40))[items]
         + 0.5 * rng.standard_normal(len(items))
     )
-    scales = fit_scales(rows, w, items)
+    scales = fit_hyperparameters(rows, w, items)
     best = log_evidence(rows, w, items, scales.lam, scales.sigma, scales.tau)
     assert scales.log_evidence == pytest.approx(best, rel=1e-9)
     for name in ("lam", "sigma", "tau"):
@@ -77,7 +77,7 @@ def test_directions_never_seen_and_noise_far_below_the_weights():
     rows = np.hstack([rng.standard_normal((300, 3)), np.zeros((300, 4))])
     theta = rng.standard_normal(7)
     for sigma in (1e-3, 1e-6, 1e-9):
-        scales = fit_scales(rows, rows @ theta + sigma * rng.standard_normal(300))
+        scales = fit_hyperparameters(rows, rows @ theta + sigma * rng.standard_normal(300))
         assert scales.sigma == pytest.approx(sigma, rel=0.15)
 
 
@@ -102,7 +102,7 @@ def test_a_triangular_factor_says_as_much_as_the_rows():
     within[0, -1] = np.sqrt(((w - mean[items]) ** 2).sum())
     means = np.column_stack([rows[::4], mean])
     of_items = maximize(summary_of_items(n, means, within, 400.0))
-    assert of_items[:3] == pytest.approx(fit_scales(rows, w, items)[:3], rel=1e-4)
+    assert of_items[:3] == pytest.approx(fit_hyperparameters(rows, w, items)[:3], rel=1e-4)
 
 
 def test_what_a_candidate_is_computed_from_does_not_grow_with_the_rows():
@@ -116,7 +116,7 @@ def test_what_a_candidate_is_computed_from_does_not_grow_with_the_rows():
 
 def test_the_errors_say_when_the_data_is_silent():
     rows, w, items, _ = data(4, 3, 5, 1.0, 1.0)
-    scales = fit_scales(rows, w, items)
+    scales = fit_hyperparameters(rows, w, items)
     assert min(scales.sigma_error, scales.tau_error) > 0.5
     assert "between" in str(scales)
 
@@ -126,7 +126,7 @@ def test_errors_cover_the_truth():
     inside = []
     for seed in range(100):
         rows, w, items, _ = data(seed, 600, 3, 1.0, 0.5, 0.4, repeats=3)
-        scales = fit_scales(rows, w, items)
+        scales = fit_hyperparameters(rows, w, items)
         inside.append(
             (
                 abs(np.log(scales.sigma / 0.5)) < 2 * scales.sigma_error,
@@ -139,7 +139,7 @@ def test_errors_cover_the_truth():
 @pytest.mark.parametrize("unit", [1e-130, 1e-9, 1e9, 1e130])
 def test_the_unit_of_the_weights_does_not_matter(unit):
     rows, w, items, _ = data(6, 500, 3, 1.0, 0.5, 0.4, repeats=5)
-    plain, scaled = fit_scales(rows, w, items), fit_scales(rows, w * unit, items)
+    plain, scaled = fit_hyperparameters(rows, w, items), fit_hyperparameters(rows, w * unit, items)
     np.testing.assert_allclose(np.divide(scaled[:3], plain[:3]), unit, rtol=1e-4)
     np.testing.assert_allclose(scaled[3:6], plain[3:6], rtol=1e-3)
     assert scaled.log_evidence == pytest.approx(plain.log_evidence - 500 * np.log(unit), rel=1e-6)
@@ -150,7 +150,7 @@ def test_a_large_constant_hides_nothing(level):
     rng = np.random.default_rng(0)
     rows = np.column_stack([np.ones(2000), rng.standard_normal(2000)])
     w = level + rows[:, 1] + rng.standard_normal(2000)
-    assert fit_scales(rows, w).sigma == pytest.approx(1.0, rel=0.05)
+    assert fit_hyperparameters(rows, w).sigma == pytest.approx(1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("level", [0.0, 1e4, 1e6])
@@ -158,40 +158,40 @@ def test_a_large_constant_hides_nothing(level):
 def test_scales_of_degenerate_designs(n, level):
     for seed in range(8):
         for name, rows, w in designs(np.random.default_rng(seed), n, level):
-            assert 0.1 < fit_scales(rows, w).sigma < 0.9, (seed, name)
+            assert 0.1 < fit_hyperparameters(rows, w).sigma < 0.9, (seed, name)
             items = np.arange(n) // 4
             repeated = rows[::4][items]
             own = np.random.default_rng(seed).standard_normal(n)
             w_repeated = w[::4][items] + 0.3 * own
-            assert 0.1 < fit_scales(repeated, w_repeated, items).sigma < 0.9, (seed, name)
+            assert 0.1 < fit_hyperparameters(repeated, w_repeated, items).sigma < 0.9, (seed, name)
 
 
 def test_refusals():
     with pytest.raises(FeaturesError, match="at least one feature"):
-        fit_scales(np.zeros((5, 0)), np.ones(5))
+        fit_hyperparameters(np.zeros((5, 0)), np.ones(5))
     with pytest.raises(ItemsError, match="all of one kind"):
-        fit_scales(np.ones((2, 1)), np.ones(2), [None, "a"])
+        fit_hyperparameters(np.ones((2, 1)), np.ones(2), [None, "a"])
     rows, w, items, _ = data(5, 10, 2, 1.0, 1.0)
     with pytest.raises(
         WeightsError, match="all weights are zero, or weights or features too large"
     ):
-        fit_scales(rows, 0 * w)
+        fit_hyperparameters(rows, 0 * w)
     with pytest.raises(
         WeightsError, match="all weights are zero, or weights or features too large"
     ):
-        fit_scales(rows, w * 1e200)
+        fit_hyperparameters(rows, w * 1e200)
     with pytest.raises(
         WeightsError, match=r"rows \(10, 2\) need as many finite weights, got shape \(9,\)"
     ):
-        fit_scales(rows, w[:9])
+        fit_hyperparameters(rows, w[:9])
     with pytest.raises(WeightsError, match="as many finite weights"):
-        fit_scales(rows, np.append(w[:9], np.nan))
+        fit_hyperparameters(rows, np.append(w[:9], np.nan))
     with pytest.raises(WeightsError, match="weights must be numbers"):
-        fit_scales(rows, ["a"] * 10)
+        fit_hyperparameters(rows, ["a"] * 10)
     with pytest.raises(ItemsError, match=r"one label for each of 10 rows, got shape \(3,\)"):
-        fit_scales(rows, w, items[:3])
+        fit_hyperparameters(rows, w, items[:3])
     with pytest.raises(FeaturesError, match="features must be finite"):
-        fit_scales(rows * np.inf, w)
+        fit_hyperparameters(rows * np.inf, w)
 
 
 @pytest.mark.parametrize("batch", [(), (3,)])
@@ -200,7 +200,7 @@ def test_beliefs_in_tensors_find_the_scales_of_those_in_arrays(batch):
     rng = np.random.default_rng(0)
     Phi, w = rng.standard_normal((*batch, 40, 3)), rng.standard_normal((*batch, 40))
     A = np.broadcast_to(np.arange(40), w.shape)
-    model = TunedModel(known={})
+    model = EmpiricalBayesModel(known={})
     found = []
     for kind in (np.array, torch.tensor):
         problem = Problem(kind(Phi), TopK(2))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from superarm import CombTS, Feedback, Problem, TopK
-from superarm.beliefs.independent import CoinsModel, CountsModel
+from superarm.beliefs.independent import BetaBernoulliModel, CountsModel
 from superarm.errors import ParameterError, WeightsError
 
 PROBLEM = Problem(np.zeros((4, 1)), TopK(2))
@@ -10,7 +10,7 @@ PROBLEM = Problem(np.zeros((4, 1)), TopK(2))
 
 def toss(belief, A, w):
     problem = Problem(np.zeros((len(belief.alpha), 1)), TopK(2))
-    return CoinsModel(1.0, 1.0).learn(belief, problem, Feedback.of(problem, A, w))
+    return BetaBernoulliModel(1.0, 1.0).learn(belief, problem, Feedback.of(problem, A, w))
 
 
 def count(belief, A, w):
@@ -18,7 +18,7 @@ def count(belief, A, w):
 
 
 def test_toss_counts_zeros_and_ones_as_they_are():
-    belief = CoinsModel(2.0, 3.0).prior(PROBLEM)
+    belief = BetaBernoulliModel(2.0, 3.0).prior(PROBLEM)
     belief = toss(belief, np.array([3, 1, -1]), np.array([1.0, 0.0, np.nan]))
     assert belief.alpha.tolist() == [2, 2, 2, 3]
     assert belief.beta.tolist() == [3, 4, 3, 3]
@@ -26,7 +26,7 @@ def test_toss_counts_zeros_and_ones_as_they_are():
 
 @pytest.mark.parametrize("w", [0.1, 0.5, 0.93])
 def test_a_weight_between_counts_as_that_share_of_heads(w):
-    belief = toss(CoinsModel(1.0, 2.0).prior(PROBLEM), np.array([2, 0]), np.array([w, 1.0]))
+    belief = toss(BetaBernoulliModel(1.0, 2.0).prior(PROBLEM), np.array([2, 0]), np.array([w, 1.0]))
     np.testing.assert_allclose(belief.alpha, [2, 1, 1 + w, 1])
     np.testing.assert_allclose(belief.beta, [2, 2, 3 - w, 2])
 
@@ -34,7 +34,7 @@ def test_a_weight_between_counts_as_that_share_of_heads(w):
 def test_learning_does_not_depend_on_the_order():
     rng = np.random.default_rng(0)
     w = rng.random((30, 4))
-    forward = backward = CoinsModel(1.0, 1.0).prior(PROBLEM)
+    forward = backward = BetaBernoulliModel(1.0, 1.0).prior(PROBLEM)
     for t in range(30):
         forward = toss(forward, np.arange(4), w[t])
         backward = toss(backward, np.arange(4), w[29 - t])
@@ -59,7 +59,7 @@ def test_the_names_of_items_do_not_matter():
         belief = learner.model.prior(problem)
         total = np.zeros(replicates)
         for _ in range(60):
-            A = np.argmax(learner.weights(belief, problem, rng), axis=-1)[:, None]
+            A = np.argmax(learner.scores(belief, problem, rng), axis=-1)[:, None]
             belief = learner.model.learn(belief, problem, Feedback.of(problem, A, swapped[A]))
             total += swapped[A[:, 0]]
         returns.append(total)
@@ -74,7 +74,9 @@ def test_importance_counts_observations():
     w = np.array([0.25, 1.0])
     v = np.array([4.0, 2.0])
     feedback = Feedback.of(PROBLEM, A, w, v)
-    belief = CoinsModel(1.0, 1.0).learn(CoinsModel(1.0, 1.0).prior(PROBLEM), PROBLEM, feedback)
+    belief = BetaBernoulliModel(1.0, 1.0).learn(
+        BetaBernoulliModel(1.0, 1.0).prior(PROBLEM), PROBLEM, feedback
+    )
     assert belief.alpha.tolist() == [1, 2, 1, 3]
     assert belief.beta.tolist() == [1, 4, 1, 1]
     counts = CountsModel().learn(CountsModel().prior(PROBLEM), PROBLEM, feedback)
@@ -97,7 +99,7 @@ def test_priors_of_their_own():
 @pytest.mark.parametrize("w", [-0.1, 1.1, np.nan])
 def test_toss_refuses_weights_outside_0_1(w):
     with pytest.raises(WeightsError, match=r"item 2 has weight .*use CombGaussianTS"):
-        toss(CoinsModel(1.0, 1.0).prior(PROBLEM), np.array([0, 2]), np.array([0.5, w]))
+        toss(BetaBernoulliModel(1.0, 1.0).prior(PROBLEM), np.array([0, 2]), np.array([0.5, w]))
 
 
 def test_count():

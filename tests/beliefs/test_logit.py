@@ -15,7 +15,11 @@ from superarm import (
     mean_se,
     simulate,
 )
-from superarm.beliefs.logit import MixedLogitModel, TunedLogitModel, condition_logit
+from superarm.beliefs.logit import (
+    EmpiricalBayesLogitModel,
+    RandomEffectsLogitModel,
+    condition_logit,
+)
 from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.studies.clicks import Clicks
 from support import TIMES
@@ -213,7 +217,7 @@ def test_regret_on_clicks_is_below_the_linear_learners():
 @pytest.mark.parametrize("contexts", [False, True])
 def test_the_log_odds_of_one_item_are_those_of_the_integral(n, clicked, contexts):
     """One click after the other: within 15 % of a standard deviation, and stds within 20 %."""
-    model = MixedLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.8}, contexts=contexts)
+    model = RandomEffectsLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.8}, contexts=contexts)
     problem = Problem(np.array([[1.0], [0.5]]), TopK(1))
     belief = model.prior(problem)
     w = np.random.default_rng(0).permutation(np.arange(n) < clicked).astype(float)
@@ -235,7 +239,7 @@ def test_mixed_log_odds_hardly_depend_on_blocks_or_order():
     rng = np.random.default_rng(1)
     Phi = np.column_stack([np.ones(300), rng.standard_normal((300, 2))])
     problem = Problem(Phi, TopK(1))
-    model = MixedLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.5})
+    model = RandomEffectsLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.5})
     clicked = (rng.random((2, 300)) < 0.2).astype(float)
 
     def learned(order, parts):
@@ -257,7 +261,7 @@ def test_mixed_log_odds_choose_their_scales():
     rng = np.random.default_rng(2)
     Phi = np.column_stack([np.ones(200), rng.standard_normal((200, 3))])
     problem = Problem(Phi, TopK(1))
-    model = MixedLogitModel({"sigma": 1.0})
+    model = RandomEffectsLogitModel({"sigma": 1.0})
     p = expit(Phi @ [-1.0, 0.8, -0.8, 0.8] + rng.standard_normal(200))
     belief = model.prior(problem)
     for _ in range(16):
@@ -286,7 +290,7 @@ def test_intervals_of_rare_clicks(level):
     theta[:, 0] = level
     w = (rng.random((replicates, 2000)) < expit((Phi @ theta[..., None])[..., 0])).astype(float)
     problem = Problem(Phi, TopK(1))
-    model = TunedLogitModel()
+    model = EmpiricalBayesLogitModel()
     belief = model.prior(problem)
     for start in range(0, 2000, 10):
         block = np.s_[:, start : start + 10]
@@ -307,7 +311,7 @@ def test_shares_of_many_views_are_learned_as_their_clicks_are(rate):
     views = 200
     shares = rng.binomial(views, expit(odds)) / views
     problem = Problem(Phi, TopK(5))
-    model = TunedLogitModel()
+    model = EmpiricalBayesLogitModel()
     belief = model.prior(problem)
     for part in np.split(np.arange(40), 8):
         feedback = Feedback.of(problem, part, shares[part], np.full(5, float(views)))
@@ -326,7 +330,7 @@ def test_rare_clicks_of_many_rows_are_refreshed_as_those_of_few(monkeypatch):
     problem = Problem(Phi, TopK(1))
     clicked = rng.random(600) < expit(Phi @ [-4.5, 1.0, -0.5])
     feedback = Feedback.of(problem, np.arange(600), clicked.astype(float))
-    model = TunedLogitModel()
+    model = EmpiricalBayesLogitModel()
     prior = model.prior(problem)
     found = model.learn(prior, problem, feedback)
     monkeypatch.setattr("superarm.beliefs.linear.MANY", 1000)

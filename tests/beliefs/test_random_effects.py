@@ -19,7 +19,7 @@ from superarm import (
 )
 from superarm.arrays import seeds
 from superarm.arrays.normals import fill_normal
-from superarm.beliefs.hyperparameters import fit_scales
+from superarm.beliefs.hyperparameters import fit_hyperparameters
 from superarm.beliefs.random_effects import shares, without
 from support import learn_rows, update
 
@@ -103,7 +103,7 @@ def test_samples_have_the_moments_of_brute_force():
         *(np.broadcast_to(x, (n, *np.shape(x))) for x in steps[-1].belief)
     )
     batch = problem._replace(Phi=np.broadcast_to(problem.Phi, (n, L, D)))
-    w = learner.weights(many, batch, np.random.default_rng(0))
+    w = learner.scores(many, batch, np.random.default_rng(0))
     variance = np.diagonal(Sigma)
     assert (np.abs(w.mean(0) - mean) < 4 * np.sqrt(variance / n)).all()
     error = np.sqrt((Sigma**2 + np.outer(variance, variance)) / n)
@@ -128,7 +128,7 @@ def test_explore_scales_the_deviations_draw(explore):
     if explore:
         expected = expected + explore * np.sqrt(spread2) * drawn(rng, len(expected))
     np.testing.assert_allclose(
-        learner.weights(belief, problem, np.random.default_rng(3)), expected, rtol=1e-12
+        learner.scores(belief, problem, np.random.default_rng(3)), expected, rtol=1e-12
     )
 
 
@@ -147,7 +147,7 @@ def test_ucb_is_mean_and_width_of_the_joint_posterior():
     mean, Sigma = of_items(
         problem.Phi, *joint(problem.Phi, [(s.A, s.w) for s in steps], 1.0, 0.5, 0.6)[:2]
     )
-    w = learner.weights(steps[-1].belief, problem, np.random.default_rng(0))
+    w = learner.scores(steps[-1].belief, problem, np.random.default_rng(0))
     np.testing.assert_allclose(w, mean + 1.7 * np.sqrt(np.diagonal(Sigma)), rtol=1e-8)
 
 
@@ -178,7 +178,7 @@ def test_a_warm_start_sets_the_scales():
     for learner in (CombMixTS(), CombLinTS()):
         belief = learn_rows(learner, learner.model.prior(problem), problem, rows, w)
         assert float(belief.sigma) < 1e-3
-        scales = fit_scales(rows, w)
+        scales = fit_hyperparameters(rows, w)
         np.testing.assert_allclose(
             gaussian.mean(belief), np.linalg.lstsq(rows, w)[0], atol=0.1 * scales.lam
         )
@@ -211,7 +211,7 @@ def test_scales_are_near_those_of_fit_scales():
     problem, steps = played(CombMixTS(), 64, K=4)
     belief = steps[-1].belief
     items = np.concatenate([s.A for s in steps])
-    scales = fit_scales(problem.Phi[items], np.concatenate([s.w for s in steps]), items)
+    scales = fit_hyperparameters(problem.Phi[items], np.concatenate([s.w for s in steps]), items)
     assert float(belief.sigma) == pytest.approx(scales.sigma, rel=0.01)
     assert abs(np.log(belief.tau / scales.tau)) < scales.tau_error
 

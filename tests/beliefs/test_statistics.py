@@ -94,7 +94,9 @@ def test_statistics_of_logged_rows_say_what_the_rows_do(seed, learner):
     found = statistics(w, group, 50)
     mean = found.sum / found.n
     within = np.bincount(group, (w - mean[group]) ** 2)
-    summed = Feedback(np.full(50, -1), rows, mean, found.n, times=found.n, within=within)
+    summed = Feedback(
+        np.full(50, -1), rows, mean, found.n, n_observations=found.n, residual_ss=within
+    )
     one = learner.model.learn(start, problem, single)
     assert_same(learner, problem, one, learner.model.learn(start, problem, summed))
 

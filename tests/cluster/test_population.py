@@ -17,7 +17,7 @@ from superarm import (
     Quota,
     Statistics,
     TopK,
-    fit_scales,
+    fit_hyperparameters,
     gaussian,
 )
 from superarm.cluster.population.packed_triangles import absorb_rows, packed_size, unpacked
@@ -135,7 +135,7 @@ def test_scales_are_those_of_all_users_together():
     assert population.sigma == pytest.approx(0.3, rel=0.1)
     size = np.sqrt((FEATURES**2).mean(0))  # λ is relative to the columns
     assert population.lam == pytest.approx(0.7 * np.sqrt((size**2).mean()), rel=0.15)
-    pooled = fit_scales(FEATURES[A].reshape(-1, D), w.ravel())
+    pooled = fit_hyperparameters(FEATURES[A].reshape(-1, D), w.ravel())
     assert pooled.sigma > 0.9  # as if all had one θ
 
 

@@ -32,8 +32,8 @@ KILLS = int(os.environ.get("SUPERARM_SHARD_KILLS", "2"))
 class Jittered(CombLinTS):
     """A learner of one's own, which draws for each user."""
 
-    def weights(self, belief, problem, rng):
-        weights = super().weights(belief, problem, rng)
+    def scores(self, belief, problem, rng):
+        weights = super().scores(belief, problem, rng)
         return weights + 0.1 * item_normal(rng, weights)
 
 

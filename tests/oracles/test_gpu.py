@@ -13,7 +13,7 @@ from superarm import (
     minimize,
     with_gap,
 )
-from superarm.decide import checked
+from superarm.decide import validated
 from superarm.errors import InfeasibleError, WeightsError
 from superarm.oracles.base import BaseOracle, Masked
 
@@ -108,7 +108,7 @@ def test_levels_of_a_grid_are_its_antidiagonals():
 def test_an_oracle_without_kernels_solves_on_the_cpu_and_says_so():
     oracle = PartitionMatroid([0, 0, 1], {0: 1, 1: 1})
     w = np.random.default_rng(0).standard_normal((4, 3))
-    problem = checked(Problem(torch.zeros(4, 3, 2), oracle))
+    problem = validated(Problem(torch.zeros(4, 3, 2), oracle))
     assert (problem.oracle.K, problem.oracle.gap) == (2, 0.0)
     with pytest.warns(UserWarning, match="PartitionMatroid.* solves on the CPU") as said:
         A = problem.oracle(torch.tensor(w))
@@ -141,4 +141,4 @@ def test_oracles_of_somebody_else_take_tensors():
 
 def test_oracles_with_kernels_stay_as_they_are():
     for oracle in ORACLES:
-        assert checked(Problem(torch.zeros(4, items_of(oracle), 2), oracle)).oracle is oracle
+        assert validated(Problem(torch.zeros(4, items_of(oracle), 2), oracle)).oracle is oracle

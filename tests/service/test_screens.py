@@ -7,7 +7,7 @@ from scipy import sparse
 from superarm import CombLinTS, CombLinUCB, Quota, TopK
 from superarm.agent.asked import asked
 from superarm.agent.state import started
-from superarm.arrays import repeated
+from superarm.arrays import broadcast
 from superarm.arrays.streams import Streams
 from superarm.contexts import Outer
 from superarm.service.screens import FEWEST, Screens, fits
@@ -26,7 +26,7 @@ def state_of(Phi, learner=None, oracle=None):
 
 
 def call_of(state, n):
-    return asked(state, repeated(state.problem.Phi, n), None, None)
+    return asked(state, broadcast(state.problem.Phi, n), None, None)
 
 
 @pytest.mark.parametrize("learner", [CombLinTS(), CombLinTS(lam=2.0, sigma=0.5, forgetting=0.99)])
@@ -83,5 +83,5 @@ def test_sparse_features_and_contexts(Phi):
 
 def test_items_that_are_not_available(Phi):
     state = state_of(Phi)
-    call = asked(state, repeated(Phi, 2), np.arange(L) % 2 == 0, None)
+    call = asked(state, broadcast(Phi, 2), np.arange(L) % 2 == 0, None)
     assert not fits(state, call)

@@ -34,7 +34,7 @@ USERS = {
 def test_the_value_is_the_clicks_to_expect(world):
     rng = np.random.default_rng(0)
     n = 20_000
-    clicks = np.stack([world.clicks(A, world.draw(rng), rng) for _ in range(n)])
+    clicks = np.stack([world.clicks(A, world.sample(rng), rng) for _ in range(n)])
     se = np.sqrt(clicks.sum(1).var() / n)
     assert abs(clicks.sum(1).mean() - world.value(A, world.mean)) < 4 * se
 
@@ -157,7 +157,7 @@ class Halfway:
     def at(self, t, choose):
         return self
 
-    def draw(self, rng):
+    def sample(self, rng):
         return ALPHA
 
     def clicks(self, A, weights, rng):

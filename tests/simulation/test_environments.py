@@ -17,7 +17,7 @@ from superarm.errors import FeaturesError, ParameterError, WeightsError
 
 def moments(world, n=20_000):
     rng = np.random.default_rng(0)
-    draws = np.stack([world.draw(rng) for _ in range(n)])
+    draws = np.stack([world.sample(rng) for _ in range(n)])
     return draws.mean(0), draws.var(0), n
 
 
@@ -114,7 +114,7 @@ def test_the_weights_of_a_context_are_those_of_its_features():
 def test_clicks_in_a_context_have_linear_log_odds():
     now = ContextualEnvironment(USERS, THETA, link="logit", features_of=Outer(ITEMS)).at(3)
     np.testing.assert_allclose(np.log(now.mean / (1 - now.mean)), FORMED[2] @ THETA)
-    assert set(now.draw(np.random.default_rng(0))) == {0.0, 1.0}
+    assert set(now.sample(np.random.default_rng(0))) == {0.0, 1.0}
 
 
 @pytest.mark.parametrize(

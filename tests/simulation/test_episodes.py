@@ -158,7 +158,7 @@ def test_the_callers_blas_threads_are_left_alone():
 
 def test_environments_and_instances_are_checked():
     class Wrong(BernoulliEnvironment):
-        def draw(self, rng):
+        def sample(self, rng):
             return np.zeros(7)
 
     problem = Problem(np.eye(3), TopK(1))
@@ -258,7 +258,7 @@ def test_a_learner_chooses_and_learns_with_the_features_of_the_episode():
     belief = learner.model.prior(problem)
     for step in episodes(learner, problem, World(), rng=np.random.default_rng(0), n=6):
         today = problem._replace(Phi=step.t * np.eye(4))
-        np.testing.assert_array_equal(step.A, problem.oracle(learner.weights(belief, today, None)))
+        np.testing.assert_array_equal(step.A, problem.oracle(learner.scores(belief, today, None)))
         belief = update(learner, belief, today, step.A, step.w)
         np.testing.assert_array_equal(belief.factor, step.belief.factor)
 
@@ -429,7 +429,7 @@ def test_what_is_no_world_or_environment_is_refused():
         def at(self, t, choose):
             return self
 
-        def draw(self, rng):
+        def sample(self, rng):
             return self.mean
 
     for world in (BernoulliEnvironment, object(), lambda t: None):
@@ -452,7 +452,7 @@ def test_a_world_that_changes_its_own_means_is_measured_by_those_of_the_episode(
             self.mean[:] = np.arange(3) == t % 3
             return self
 
-        def draw(self, rng):
+        def sample(self, rng):
             return self.mean.copy()
 
     def instance(rng):

@@ -217,7 +217,7 @@ class Halves:
     def at(self, t, choose):
         return self
 
-    def draw(self, rng):
+    def sample(self, rng):
         return self.mean * rng.choice([0.5, 1.5], self.mean.shape)
 
 

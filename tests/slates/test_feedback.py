@@ -101,7 +101,7 @@ def learned(read, alpha, n=20_000, seed=1, link="identity"):
     rows = Feedback(*(np.reshape(x, (-1, *np.shape(x)[2:])) for x in read(problem, slate, clicks)))
     scales = {"sigma": 1.0} if link == "identity" else {}
     model = CombLinTS(lam=10.0, link=link, **scales).model
-    return model.response(model.mean(model.learn(model.prior(problem), problem, rows), problem))
+    return model.inverse_link(model.mean(model.learn(model.prior(problem), problem, rows), problem))
 
 
 def in_batch(problem, n):

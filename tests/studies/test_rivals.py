@@ -57,7 +57,7 @@ def test_window():
         last = gaussian.condition(last, problem.Phi[A], w, 0.5)
     expected = problem.Phi @ gaussian.sample(last, np.random.default_rng(1))
     np.testing.assert_allclose(
-        learner.weights(belief, problem, np.random.default_rng(1)), expected, rtol=1e-9
+        learner.scores(belief, problem, np.random.default_rng(1)), expected, rtol=1e-9
     )
     with pytest.raises(ParameterError, match="needs an oracle that knows its K"):
         learner.model.prior(problem._replace(oracle=as_oracle(lambda w: [0])))

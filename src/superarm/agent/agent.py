@@ -14,7 +14,7 @@ from superarm.agent.explain import Explanation, explain
 from superarm.agent.fields import MOST_SEEDS
 from superarm.agent.kept import Kept
 from superarm.agent.record import record, records
-from superarm.agent.state import started, with_features, with_items, without_items
+from superarm.agent.state import started, with_changed_features, with_items, without_items
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Learner, require_learner
 from superarm.decide import warm_up
@@ -329,7 +329,7 @@ class Agent(Kept):
             FeaturesError: if the features do not fit those there are.
         """
         with self._updating:
-            self._state = with_features(self._whole(), features, items)
+            self._state = with_changed_features(self._whole(), features, items)
 
     # --- several agents, files --------------------------------------------------------------------
 

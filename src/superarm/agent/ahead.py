@@ -175,5 +175,5 @@ def _decide_for_many(learner: Learner) -> None:
     L = d = 2**4
     Phi = np.random.default_rng(0).standard_normal((MANY // (L * d), L, d))
     problem = Problem(Phi[0], TopK(2))
-    users = decide.in_contexts(learner, problem, Phi)
+    users = decide.with_features_of_users(learner, problem, Phi)
     decide.decide_each(learner, learner.model.prior(problem), users, np.random.default_rng(0))

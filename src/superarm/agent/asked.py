@@ -16,7 +16,7 @@ from superarm.beliefs.changes import restricted
 from superarm.checks.tables import as_mask
 from superarm.contexts import InContext, aligned, as_table, rows_taken
 from superarm.contracts import Learner, Problem
-from superarm.decide import decide, decide_each, in_context, in_contexts, is_large
+from superarm.decide import decide, decide_each, is_large, with_features, with_features_of_users
 from superarm.errors import FeaturesError, MaskError
 from superarm.oracles.base import Masked
 
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
             with drawing:
                 return decide(self.learner, self.belief, self.problem, rng)
         with drawing:
-            weights = self.learner.weights(self.belief, self.problem, rng)
+            weights = self.learner.scores(self.belief, self.problem, rng)
         return self.problem.oracle(weights)
 
     def of_user(self, i: int) -> "Asked":
@@ -149,11 +149,11 @@ def problem_of(state: State, features: Any) -> Problem:
         return state.problem
     if isinstance(features, list | tuple) and any(map(_is_table, features)):
         features = _stacked([_values(state, one) for one in features])
-        return in_contexts(state.learner, state.problem, features)
+        return with_features_of_users(state.learner, state.problem, features)
     values = _values(state, features)
     if _axes(values) == 3:
-        return in_contexts(state.learner, state.problem, values)
-    return in_context(state.learner, state.problem, values)
+        return with_features_of_users(state.learner, state.problem, values)
+    return with_features(state.learner, state.problem, values)
 
 
 def _axes(values: Any) -> int:

@@ -10,7 +10,7 @@ from superarm.checks import is_real
 from superarm.contexts import alike
 from superarm.contracts import features_stay, method_of
 from superarm.errors import FeaturesError, ItemsError, ParameterError
-from superarm.gaussian import FAINTEST
+from superarm.gaussian import MIN_KEEP
 
 
 def merged(own: State, other: State) -> State:
@@ -48,7 +48,7 @@ def started_from(own: State, other: State, discount: float) -> State:
         )
     require_same_features(own, other)
     model = own.learner.model
-    past = method_of(model, "fade")(other.belief, other.problem, discount)
+    past = method_of(model, "forget")(other.belief, other.problem, discount)
     source = np.array([other.catalogue.get(item) for item in own.catalogue.ids.tolist()])
     belief = moved(model, past, other.problem, own.problem, source)
     require_scores(own, belief)
@@ -62,10 +62,10 @@ NOTICED = 1 / 64
 def aged(state: State, elapsed: timedelta, half_life: timedelta) -> State:
     """What was learned, after a time in which it fades; the same state if that was short."""
     forward = max(elapsed, timedelta())  # a clock may be set back
-    keep = max(0.5 ** (forward / half_life), FAINTEST)
+    keep = max(0.5 ** (forward / half_life), MIN_KEEP)
     if keep > 1 - NOTICED:
         return state
-    fade = method_of(state.learner.model, "fade")
+    fade = method_of(state.learner.model, "forget")
     return state._replace(belief=fade(state.belief, state.problem, keep))
 
 
@@ -77,4 +77,4 @@ def require_half_life(half_life: timedelta | None, state: State) -> None:
         raise ParameterError(
             f"half_life must be a positive datetime.timedelta, got {half_life!r:.100}"
         )
-    method_of(state.learner.model, "fade")
+    method_of(state.learner.model, "forget")

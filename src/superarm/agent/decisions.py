@@ -22,7 +22,7 @@ from superarm.arrays import Array, Features, is_sparse
 from superarm.checks.tables import Names
 from superarm.contexts import InContext, kind_of
 from superarm.errors import DecisionError, ItemsError
-from superarm.files.archive import packed, unpacked
+from superarm.files.archive import pack_texts, unpack_texts
 
 VERSION = 2
 REMEMBERED = 2**17
@@ -361,7 +361,7 @@ class Ledger:
         seen = self.observed.values()
         times = [x.time for x in seen]
         places = [f"{x.places:x}" for x in seen]
-        texts = map(packed, (self.observed, times, places, [self.before]))
+        texts = map(pack_texts, (self.observed, times, places, [self.before]))
         return {f"observed.{name}": text for name, text in zip(FILED, texts, strict=True)}
 
     @classmethod
@@ -371,7 +371,7 @@ class Ledger:
         if "observed.decision" not in arrays:
             return ledger
         _check_filed(arrays)
-        texts = [unpacked(arrays[f"observed.{name}"]) for name in FILED]
+        texts = [unpack_texts(arrays[f"observed.{name}"]) for name in FILED]
         (ledger.before,) = texts.pop()
         for key, time, bits in zip(*texts, strict=True):
             ledger.observed[key] = Observed(time, int(bits, 16))

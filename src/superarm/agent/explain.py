@@ -7,7 +7,7 @@ import numpy as np
 
 from superarm.arrays import Array, Rng, as_float64, take_rows
 from superarm.beliefs.changes import restricted
-from superarm.checks import find_fault, require_count
+from superarm.checks import require_count, set_fault
 from superarm.checks.tables import Names
 from superarm.contracts import Learner, Problem, method_of
 from superarm.decide import decide
@@ -122,7 +122,7 @@ def propensities(
     """
     require_count(draws=draws)
     items = np.asarray(A, dtype=None if len(A) else np.int64)
-    if fault := find_fault(items[items != -1], problem.L):
+    if fault := set_fault(items[items != -1], problem.L):
         raise ItemsError(fault)
     times = times_chosen(learner, belief, problem, draws=draws, rng=rng, seconds=seconds)
     p = (times + 1) / (draws + 1)

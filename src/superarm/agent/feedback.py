@@ -63,7 +63,9 @@ def _summed(statistics: Statistics, importance: Any, n: int) -> Shown:
 
 def _feedback(state: State, A: Array, rows: Array, of: Shown) -> Feedback:
     """What items with these feature rows showed; statistics only if the model learns from them."""
-    feedback = Feedback(A, rows, of.w, of.importance, times=of.times, within=of.within)
+    feedback = Feedback(
+        A, rows, of.w, of.importance, n_observations=of.times, residual_ss=of.within
+    )
     if feedback.is_summed and not getattr(state.learner.model, "statistics", False):
         raise ParameterError(
             f"{type(state.learner).__name__} cannot learn from statistics: its model has no "
@@ -113,10 +115,8 @@ def together(parts: Sequence[Feedback]) -> Feedback:
     """All feedback as one."""
     summed = {}
     if any(part.is_summed for part in parts):
-        times = [part.times for part in parts]
-        within = [part.within for part in parts]
-        summed["times"] = _each(times, parts)
-        summed["within"] = _each(within, parts)
+        summed["n_observations"] = _each([part.n_observations for part in parts], parts)
+        summed["residual_ss"] = _each([part.residual_ss for part in parts], parts)
     return Feedback(
         np.concatenate([part.A for part in parts]),
         np.concatenate([part.rows for part in parts]),

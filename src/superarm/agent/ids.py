@@ -11,7 +11,7 @@ import numpy as np
 
 from superarm.agent.fields import LONGEST_TEXT, as_item
 from superarm.arrays import Array
-from superarm.checks import is_whole, unmasked
+from superarm.checks import is_whole, require_unmasked
 from superarm.errors import ItemsError
 from superarm.files import archive
 
@@ -116,7 +116,7 @@ def _is_table(items: Any) -> bool:
 
 def _unmasked(items: Any, of: str) -> Any:
     try:
-        return unmasked(items)
+        return require_unmasked(items)
     except ValueError as error:
         raise ItemsError(f"{of} must be known ({error})") from error
 
@@ -143,16 +143,16 @@ def packed(ids: Array) -> dict[str, Array]:
         return {"items": ids}
     listed: Iterable[Any] = ids.tolist()
     if all(isinstance(item, str) for item in listed):
-        return {"items": archive.packed(listed)}
-    return {"items.json": archive.packed(json.dumps(to_json(item)) for item in listed)}
+        return {"items": archive.pack_texts(listed)}
+    return {"items.json": archive.pack_texts(json.dumps(to_json(item)) for item in listed)}
 
 
 def unpacked(arrays: Mapping[str, Array], L: int | None = None) -> Any:
     """The ids of the L items in a file; None if it has none."""
     if "items.json" in arrays:
-        texts = archive.unpacked(arrays["items.json"], L)
+        texts = archive.unpack_texts(arrays["items.json"], L)
         return [as_item(json.loads(text)) for text in texts]
     ids = arrays.get("items")
     if ids is None or ids.dtype != np.uint8:
         return ids
-    return archive.unpacked(ids, L)
+    return archive.unpack_texts(ids, L)

@@ -117,7 +117,7 @@ def load(
         require_learner(learner)
     meta, arrays = archive.read(path, "agent")
     given = None if features is None else _aligned(path, meta, arrays, features)
-    with archive.blaming(path, _UNFIT):
+    with archive.as_file_error(path, _UNFIT):
         content = _content(path, meta, arrays, learner, given)
     made = partial(
         make,
@@ -129,7 +129,7 @@ def load(
     )
     options = {"oracle": oracle, "seed": None if seed == "saved" else seed}
     agent = _made(made, path, options | {"record_key": record_key})
-    with archive.blaming(path, _UNFIT):
+    with archive.as_file_error(path, _UNFIT):
         belief = belief_in(content.learner.model, agent.belief, arrays, agent.problem)
         agent.restore(belief, content.names, content.ledger, content.aged_at)
         if seed == "saved":
@@ -183,7 +183,7 @@ def _aligned(
     features: Any,
 ) -> Features:
     """Features that are given, in the order of the file's items: by id, or the very same."""
-    with archive.blaming(path, _UNFIT):
+    with archive.as_file_error(path, _UNFIT):
         L, d, saved = _known_features(meta, arrays)
         catalogue = Catalogue(ids.unpacked(arrays, L), L, _names(meta.get("names"), d))
         of_context = _names(meta.get("context_names"))
@@ -227,7 +227,7 @@ def _made(make: Callable[..., "Agent"], path: archive.PathLike, options: dict[st
     try:
         return make(**options)
     except Exception:
-        with archive.blaming(path, _UNFIT):
+        with archive.as_file_error(path, _UNFIT):
             make(oracle=TopK(1))
         raise
 
@@ -248,15 +248,15 @@ def learner_in(path: archive.PathLike, name: Any, parameters: Any, given: Any) -
     """The learner that a file was saved with; one that is given must be the same."""
     if not isinstance(name, str) or not isinstance(parameters, dict):
         raise TypeError("it names no learner")
-    shown = archive.printable(name, 60)
+    shown = archive.escape_control(name, 60)
     if given is None:
         if name not in learners.__all__:
             raise FileError(f"{path} needs the learner {shown}: pass it as learner=")
         return getattr(learners, name)(**parameters)
     if type(given).__name__ != name or given != type(given)(**parameters):
+        settings = archive.escape_control(parameters, 300)
         raise FileError(
-            f"{path} was saved with the learner {shown} of {archive.printable(parameters, 300)}, "
-            f"not with {given}"
+            f"{path} was saved with the learner {shown} of {settings}, not with {given}"
         )
     return given
 
@@ -340,7 +340,7 @@ def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
         more = ", ..." if len(items) > SHOWN else ""
         parts.append(f"{len(items)} items: {shown}{more}")
     if "observed.decision" in arrays:
-        observed = archive.unpacked(arrays["observed.decision"])
+        observed = archive.unpack_texts(arrays["observed.decision"])
         parts.append(f"{len(observed)} observed decisions remembered")
     if {"belief.factor", "belief.log_scale"} <= arrays.keys():
         d = len(arrays["belief.factor"]) - 1

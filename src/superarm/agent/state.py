@@ -216,7 +216,7 @@ def without_items(state: State, items: Any, oracle: Any) -> State:
     return _moved(state, Phi, catalogue.part(left), left, oracle)
 
 
-def with_features(state: State, features: Any, items: Any) -> State:
+def with_changed_features(state: State, features: Any, items: Any) -> State:
     """Other features for some of the items."""
     Phi = state.problem.Phi
     rows, ids = side_rows(Phi, features, state.catalogue.names)

@@ -19,18 +19,18 @@ import math
 import numpy as np
 
 from superarm.arrays.qr_update import (
-    Added as Added,
-    added_rows as added_rows,
+    UpdatedFactor as UpdatedFactor,
+    qr_append as qr_append,
     refuse_rows as refuse_rows,
-    stacked_rows as stacked_rows,
+    qr_stack as qr_stack,
 )
 from superarm.arrays.column_statistics import (
-    column_stats as column_stats,
-    joined_stats as joined_stats,
-    typical_sizes as typical_sizes,
-    with_rows_counted as with_rows_counted,
+    summarize_columns as summarize_columns,
+    merge_column_statistics as merge_column_statistics,
+    column_scales as column_scales,
+    add_rows as add_rows,
 )
-from superarm.arrays.namespace import are_many, dots
+from superarm.arrays.namespace import is_worth_kernel, batched_matvec
 from superarm.arrays.counters import Counter as Counter
 from superarm.arrays.draws import (
     beta as beta,
@@ -47,21 +47,21 @@ from superarm.arrays.types import (
     Features as Features,
     Product as Product,
     Rng as Rng,
-    Selection as Selection,
+    ColumnSelection as ColumnSelection,
     is_product as is_product,
     is_selection as is_selection,
     is_sparse as is_sparse,
     is_tensor as is_tensor,
     namespace,
-    only_one as only_one,
-    repeated as repeated,
+    unbroadcast as unbroadcast,
+    broadcast as broadcast,
     sparse_arrays as sparse_arrays,
 )
 from superarm.arrays.posterior_std import (
     by_parts,
-    is_steep as is_steep,
-    product_norms as product_norms,
-    solved_row_norms as solved_row_norms,
+    is_ill_conditioned as is_ill_conditioned,
+    product_row_norms as product_row_norms,
+    posterior_row_norms as posterior_row_norms,
 )
 from superarm.arrays.numpy import (
     add_at as add_at,
@@ -131,7 +131,7 @@ def log(x: Array | float) -> Array:
     return xp.log(xp.asarray(x, dtype=xp.float64))
 
 
-def matvec(M: Features | Selection, v: Array) -> Array:
+def matvec(M: Features | ColumnSelection, v: Array) -> Array:
     """Matrix times vector, batched, in float32 if the matrix is: (*B, L, d), (*B, d) -> (*B, L).
 
     Example:
@@ -152,11 +152,11 @@ def matvec(M: Features | Selection, v: Array) -> Array:
     if is_sparse(M):
         of_rows: Array = M @ v.T
         return of_rows.T
-    one = only_one(M)
+    one = unbroadcast(M)
     if one is not None:
         return v @ one.T
-    if are_many(M, v):
-        return dots(M, np.ascontiguousarray(v))
+    if is_worth_kernel(M, v):
+        return batched_matvec(M, np.ascontiguousarray(v))
     product: Array = M @ v[..., None]
     return product[..., 0]
 
@@ -183,7 +183,7 @@ def _clearly_nonzero(M: Array) -> bool:
 
 
 def with_column(M: Array, v: Array, scale: Array | float) -> Array:
-    """[M v] / scale, as rows for `stacked_rows`, which refuses what overflows:
+    """[M v] / scale, as rows for `qr_stack`, which refuses what overflows:
     (*B, K, d), (*B, K) -> (*B, K, d+1).
     """
     rows = namespace(M).concat(
@@ -243,13 +243,13 @@ def probe(Phi: Array, direction: Array) -> Array:
 def _extremes(Phi: Array) -> tuple[Array, Array]:
     """The least and the largest entry of each column: (*B, L, d) -> (*B, d) twice."""
     if is_sparse(Phi):
-        _, _, least, most = column_stats(Phi)
+        _, _, least, most = summarize_columns(Phi)
         return least, most
     xp = namespace(Phi)
     return xp.min(Phi, axis=-2), xp.max(Phi, axis=-2)
 
 
-def probe_direction(Phi: Array) -> Array:
+def fingerprint_probe(Phi: Array) -> Array:
     """A direction with a share of every column, of no simple relation to one another:
     (*B, L, d) -> (*B, d).
     """
@@ -297,7 +297,7 @@ def log_det(R: Array) -> Array:
     )
 
 
-def shrinkage(factor: Array, rows: Array) -> Array:
+def covariance_downdate(factor: Array, rows: Array) -> Array:
     """U with Σ - UᵀU the covariance (RᵀR)⁻¹ = Σ after rows are added to R:
     (*B, D, D), (*B, K, d) -> (*B, K, d).
 

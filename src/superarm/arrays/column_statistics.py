@@ -14,12 +14,12 @@ from superarm.arrays.compiled import compiled, for_kernels
 from superarm.arrays.types import (
     Array,
     Features,
-    Selection,
+    ColumnSelection,
     is_product,
     is_selection,
     is_sparse,
     namespace,
-    only_one,
+    unbroadcast,
     or_torch,
     sparse_arrays,
 )
@@ -31,37 +31,37 @@ FOLD = 512
 """Numbers to a row from which NumPy takes the extremes of columns at full speed."""
 
 
-def column_stats(Phi: Features) -> Array:
+def summarize_columns(Phi: Features) -> Array:
     """Per column: how many entries are not zero, the sum of their squares, and the least and the
     largest of all entries, in float64: (*B, L, d) -> (*B, 4, d).
 
     Example:
         >>> import numpy as np
-        >>> column_stats(np.array([[1.0, 0.0], [1.0, -2.0], [1.0, 3.0]]))
+        >>> summarize_columns(np.array([[1.0, 0.0], [1.0, -2.0], [1.0, 3.0]]))
         array([[ 3.,  2.],
                [ 3., 13.],
                [ 1., -2.],
                [ 1.,  3.]])
     """
     if is_sparse(Phi):
-        of_entries: Array = sparse_arrays().column_stats(Phi)
+        of_entries: Array = sparse_arrays().summarize_columns(Phi)
         return of_entries
     if is_product(Phi) and is_selection(Phi.right):
-        return _of_selection(column_stats(Phi.left), Phi.right)
-    one = None if is_product(Phi) or 0 in Phi.shape else only_one(Phi)
+        return _of_selection(summarize_columns(Phi.left), Phi.right)
+    one = None if is_product(Phi) or 0 in Phi.shape else unbroadcast(Phi)
     if one is not None:
         shape = (*Phi.shape[:-2], 4, Phi.shape[-1])
-        return np.full(shape, column_stats(one))
+        return np.full(shape, summarize_columns(one))
     L = Phi.shape[-2]
     step = rows_per_part(Phi)
     stats = []
     for start in range(0, L, step):
         rows = _formed(Phi, start, start + step)
         stats.append(stats_of_rows(rows))
-    return functools.reduce(joined_stats, stats)
+    return functools.reduce(merge_column_statistics, stats)
 
 
-def _of_selection(stats: Array, B: Selection) -> Array:
+def _of_selection(stats: Array, B: ColumnSelection) -> Array:
     """The statistics of Y B from those of Y: (*B, 4, k) -> (*B, 4, d)."""
     count, squares, least, most = np.moveaxis(stats[..., B.source], -2, 0)
     ends = (least * B.scale, most * B.scale)
@@ -83,14 +83,14 @@ def _formed(Phi: Features, start: int, stop: int) -> Array:
     return rows
 
 
-def joined_stats(stats: Array, more: Array) -> Array:
+def merge_column_statistics(stats: Array, more: Array) -> Array:
     """The statistics of the rows behind both: (*B, 4, d) both.
 
     Example:
         >>> import numpy as np
         >>> Phi = np.array([[1.0, 0.0], [1.0, -2.0], [1.0, 3.0]])
-        >>> both = joined_stats(column_stats(Phi[:1]), column_stats(Phi[1:]))
-        >>> bool((both == column_stats(Phi)).all())
+        >>> both = merge_column_statistics(summarize_columns(Phi[:1]), summarize_columns(Phi[1:]))
+        >>> bool((both == summarize_columns(Phi)).all())
         True
     """
     xp = namespace(stats)
@@ -104,15 +104,15 @@ def joined_stats(stats: Array, more: Array) -> Array:
 
 
 @or_torch
-def with_rows_counted(stats: Array, rows: Array, times: Array) -> Array:
+def add_rows(stats: Array, rows: Array, times: Array) -> Array:
     """The statistics with a few more rows, each of which was there so many times; 0 is padding:
     (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
 
     Example:
         >>> import numpy as np
-        >>> stats = column_stats(np.array([[1.0], [3.0]]))
+        >>> stats = summarize_columns(np.array([[1.0], [3.0]]))
         >>> rows = np.array([[-2.0], [0.0]])
-        >>> with_rows_counted(stats, rows, np.array([1.0, 0.0])).ravel()
+        >>> add_rows(stats, rows, np.array([1.0, 0.0])).ravel()
         array([ 3., 14., -2.,  3.])
     """
     out = stats.copy()
@@ -178,14 +178,14 @@ def _count_single(stats: Array, rows: Array) -> int:
 
 
 @or_torch
-def typical_sizes(stats: Array) -> tuple[Array, Array]:
+def column_scales(stats: Array) -> tuple[Array, Array]:
     """The size of a typical entry of each column, and whether it is the first that is constant and
     not zero: (*B, 4, d) -> (*B, d) twice.
 
     That size is the root mean square of the entries that are not zero; 1 if there are none.
 
     Example:
-        >>> sizes, is_first = typical_sizes(column_stats(np.array([[3.0, 1.0], [0.0, 1.0]])))
+        >>> sizes, is_first = column_scales(summarize_columns(np.array([[3.0, 1.0], [0.0, 1.0]])))
         >>> sizes, is_first
         (array([3., 1.]), array([False,  True]))
     """

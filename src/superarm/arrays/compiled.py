@@ -60,7 +60,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     return _compiled(function, in_order=True)
 
 
-def compiled_sums(function: Callable[P, T]) -> Callable[P, T]:
+def compiled_fastmath(function: Callable[P, T]) -> Callable[P, T]:
     """As `compiled`, but its sums may be added up in any order, and of products that were not
     rounded, as in vector registers: so they round as sums of BLAS do, from machine to machine in
     different ways. Others of its kind that it calls become parts of it before it is compiled.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from superarm.arrays.compiled import compiled_sums
+from superarm.arrays.compiled import compiled_fastmath
 from superarm.arrays.types import Array
 
 FLOAT64 = np.dtype(np.float64)
@@ -17,7 +17,7 @@ def is_plain(x: Array) -> bool:
     return x.dtype == FLOAT64 and x.flags.carray
 
 
-@compiled_sums
+@compiled_fastmath
 def are_finite(rows: Array, w: Array) -> bool:
     """Whether all numbers are finite, of two plain arrays: (n, d), (n,).
 

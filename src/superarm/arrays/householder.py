@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from superarm.arrays.compiled import compiled_sums
+from superarm.arrays.compiled import compiled_fastmath
 from superarm.arrays.types import Array
 
 ROWS = 512
@@ -43,7 +43,7 @@ class Pair(NamedTuple):
     dot: float  # of the two v
 
 
-@compiled_sums
+@compiled_fastmath
 def reflect_rows(
     F: Array, start: Array, rows: Array, w: Array, one: float, each: Array, tally: Array, first: int
 ) -> int:
@@ -97,7 +97,7 @@ def reflect_rows(
     return n
 
 
-@compiled_sums
+@compiled_fastmath
 def _new_block(D: int, rows: int) -> Array:
     """Memory for a block of so many rows and LANES more, at the start of a cache line."""
     width = -(-rows // LANES) * LANES + LANES
@@ -106,12 +106,12 @@ def _new_block(D: int, rows: int) -> Array:
     return memory[start : start + D * width].reshape(D, width)
 
 
-@compiled_sums
+@compiled_fastmath
 def _is_zero(row: Array) -> bool:
     return not row.any()
 
 
-@compiled_sums
+@compiled_fastmath
 def _sum_of_logs(rows: Array, noise: Array) -> float:
     """The sum of the logarithms of the noise of rows that are not zero."""
     total = 0.0
@@ -126,7 +126,7 @@ def _sum_of_logs(rows: Array, noise: Array) -> float:
     return total + math.log(product)
 
 
-@compiled_sums
+@compiled_fastmath
 def _fill(block: Array, rows: Array, w: Array, one: float, noise: Array, at: int, stop: int) -> int:
     """Put the rows from `at` up to but not including `stop` into a block, without those of zeros,
     and zeros behind them; return how many there are.
@@ -145,7 +145,7 @@ def _fill(block: Array, rows: Array, w: Array, one: float, noise: Array, at: int
     return m
 
 
-@compiled_sums
+@compiled_fastmath
 def _fill_with_all(
     block: Array, rows: Array, w: Array, one: float, noise: Array, at: int, m: int
 ) -> None:
@@ -191,7 +191,7 @@ def _fill_with_all(
                 column[i] *= scale[i]
 
 
-@compiled_sums
+@compiled_fastmath
 def _fill_with_some(
     block: Array, rows: Array, w: Array, one: float, noise: Array, at: int, stop: int
 ) -> int:
@@ -211,7 +211,7 @@ def _fill_with_some(
     return m
 
 
-@compiled_sums
+@compiled_fastmath
 def _reflect_block(F: Array, block: Array, rows: int) -> bool:
     """Make F the transposed factor of itself stacked on a block; False where it cannot be."""
     if rows <= FEW:
@@ -232,7 +232,7 @@ def _reflect_block(F: Array, block: Array, rows: int) -> bool:
     return D % 2 == 0 or _reflect_last(F, block, m)
 
 
-@compiled_sums
+@compiled_fastmath
 def _rotate_rows(F: Array, block: Array, rows: int) -> bool:
     """Make F the transposed factor of itself stacked on few rows of a block, one row after the
     other, by Givens' rotations; False where it cannot be.
@@ -262,7 +262,7 @@ def _rotate_rows(F: Array, block: Array, rows: int) -> bool:
     return True
 
 
-@compiled_sums
+@compiled_fastmath
 def _reflect_last(F: Array, block: Array, m: int) -> bool:
     """Find the length of the last column; False where it cannot be found."""
     x = block[len(F) - 1]
@@ -273,7 +273,7 @@ def _reflect_last(F: Array, block: Array, m: int) -> bool:
     return b >= 0
 
 
-@compiled_sums
+@compiled_fastmath
 def _reflections(F: Array, block: Array, m: int, j: int) -> Pair:
     """The reflection that leaves of column j only its length, at the diagonal of F, applied to
     column j+1; and then that of column j+1.
@@ -301,7 +301,7 @@ def _reflections(F: Array, block: Array, m: int, j: int) -> Pair:
     return Pair(u, b, next_u, next_b, product)
 
 
-@compiled_sums
+@compiled_fastmath
 def _reflection(F: Array, x: Array, m: int, j: int, squares: float) -> tuple[float, float]:
     """U and b of the reflection of a column x with these squares; b is 0 if it is nothing but its
     length already, and negative if its square leaves the range of float64.
@@ -323,7 +323,7 @@ def _reflection(F: Array, x: Array, m: int, j: int, squares: float) -> tuple[flo
     return u, 2.0 / (u * u + squares)
 
 
-@compiled_sums
+@compiled_fastmath
 def _reflect_one(F: Array, block: Array, m: int, j: int, k: int, by: Pair) -> None:
     """Apply the reflections of columns j and j+1 to column k."""
     p = 0.0
@@ -336,7 +336,7 @@ def _reflect_one(F: Array, block: Array, m: int, j: int, k: int, by: Pair) -> No
         block[k, i] -= c * block[j, i] + e * block[j + 1, i]
 
 
-@compiled_sums
+@compiled_fastmath
 def _reflect_four(F: Array, block: Array, m: int, j: int, k: int, by: Pair) -> None:
     """Apply the reflections of columns j and j+1 to four columns from k on."""
     p0 = p1 = p2 = p3 = 0.0
@@ -365,7 +365,7 @@ def _reflect_four(F: Array, block: Array, m: int, j: int, k: int, by: Pair) -> N
         block[k + 3, i] -= c3 * v + e3 * z
 
 
-@compiled_sums
+@compiled_fastmath
 def _shares(F: Array, j: int, k: int, p: float, q: float, by: Pair) -> tuple[float, float]:
     """How much of the columns j and j+1 is taken from column k, whose products with them are p and
     q.
@@ -378,7 +378,7 @@ def _shares(F: Array, j: int, k: int, p: float, q: float, by: Pair) -> tuple[flo
     return c, e
 
 
-@compiled_sums
+@compiled_fastmath
 def _turn_upright(F: Array) -> None:
     """Give the factor a positive diagonal."""
     D = len(F)

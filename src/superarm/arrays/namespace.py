@@ -6,23 +6,25 @@ kernel is as fast as memory is read.
 
 import numpy as np
 
-from superarm.arrays.compiled import compiled_sums
+from superarm.arrays.compiled import compiled_fastmath
 from superarm.arrays.types import Array
 
 MANY = 2**18
 """Numbers in all matrices for which a kernel is worth being compiled."""
 
 
-def are_many(M: Array, v: Array) -> bool:
-    """Whether these are matrices and vectors that `dots` takes, and large enough for it."""
+def is_worth_kernel(M: Array, v: Array) -> bool:
+    """Whether these are matrices and vectors that `batched_matvec` takes, and large enough for
+    it.
+    """
     if type(M) is not np.ndarray or M.ndim != 3 or M.size < MANY:
         return False
     n, _, d = M.shape
     return M.flags.c_contiguous and v.shape == (n, d)
 
 
-@compiled_sums
-def dots(M: Array, v: Array) -> Array:
+@compiled_fastmath
+def batched_matvec(M: Array, v: Array) -> Array:
     """Each matrix times its vector: (n, L, d), (n, d) -> (n, L), all in C order."""
     n, L, d = M.shape
     out = np.empty((n, L), M.dtype)

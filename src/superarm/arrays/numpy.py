@@ -15,7 +15,7 @@ from superarm.arrays.types import (
     Features,
     is_product,
     is_sparse,
-    only_one,
+    unbroadcast,
     or_torch,
     sparse_arrays,
 )
@@ -129,7 +129,7 @@ def take_rows(Phi: Features, A: Array) -> Array:
         filled: Array = sparse_arrays().take_rows(Phi, A)
         return filled
     *batch, L, d = Phi.shape
-    one = only_one(Phi)
+    one = unbroadcast(Phi)
     if one is not None:  # as one array it would be copied for each entry of the batch
         rows: Array = one[A]
     else:
@@ -189,7 +189,7 @@ def _slices(factor: Array) -> Array:
 def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
     """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
     L, d = Phi.shape[-2:]
-    one = only_one(factor)
+    one = unbroadcast(factor)
     if one is not None:
         return solve_rows(one, Phi.reshape(-1, d), transposed).reshape(Phi.shape)
     triangles = _slices(factor)[:, :d].mT

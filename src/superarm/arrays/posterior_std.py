@@ -18,7 +18,7 @@ from superarm.arrays.types import (
     is_selection,
     is_sparse,
     namespace,
-    only_one,
+    unbroadcast,
 )
 from superarm.arrays.numpy import row_norms, rows_per_part, solve_rows, triangle
 
@@ -44,7 +44,7 @@ def by_parts(
     return namespace(Phi).concat(parts, axis=-1)
 
 
-def solved_row_norms(factor: Array, Phi: Features) -> Array:
+def posterior_row_norms(factor: Array, Phi: Features) -> Array:
     """The norms of the rows of `solve_rows`, without keeping these: (*B, L).
 
     Of a product Y B they are those of Y X with X R = B, and with Xᵀ = QT those of Y Tᵀ. Of sparse
@@ -54,11 +54,11 @@ def solved_row_norms(factor: Array, Phi: Features) -> Array:
         if _is_of_many_users(factor, Phi):
             return _norms_of_users(factor[0], Phi)
         X = solve_rows(factor, np.asarray(Phi.right))
-        return product_norms(Phi.left, triangle(X.mT))
+        return product_row_norms(Phi.left, triangle(X.mT))
     if is_sparse(Phi):
         inverse = _inverse(factor, Phi.shape[-1])
-        return product_norms(Phi, inverse.mT)
-    one = only_one(factor)
+        return product_row_norms(Phi, inverse.mT)
+    one = unbroadcast(factor)
     if one is not None:
         return _norms_by_inverse(one, Phi)
     return by_parts(
@@ -76,7 +76,7 @@ def _norms_by_inverse(factor: Array, Phi: Array) -> Array:
     """The norms of the rows of Φ R⁻¹ for many users, who share R: (D, D), (*B, L, d) -> (*B, L)."""
     d = Phi.shape[-1]
     inverse = _inverse(factor, d)
-    norms = product_norms(Phi.reshape(-1, d), inverse.mT)
+    norms = product_row_norms(Phi.reshape(-1, d), inverse.mT)
     return norms.reshape(Phi.shape[:-1])
 
 
@@ -85,14 +85,14 @@ def _is_of_many_users(factor: Array, Phi: Product) -> bool:
     many that it pays to look at each item first. R must not be steep, as its square is looked at.
     """
     B = Phi.right
-    if only_one(factor) is None or not is_selection(B) or B.ndim != 3:
+    if unbroadcast(factor) is None or not is_selection(B) or B.ndim != 3:
         return False
-    if only_one(Phi.left) is None and not is_sparse(Phi.left):
+    if unbroadcast(Phi.left) is None and not is_sparse(Phi.left):
         return False
     n, k, d = B.shape
     distinct = len(np.unique(B.scale[:2], axis=-1).T)
     few = distinct <= MOST and n * k**2 >= d**2
-    return few and not is_steep(factor[0, :d, :d], STEEPEST)
+    return few and not is_ill_conditioned(factor[0, :d, :d], STEEPEST)
 
 
 def _norms_of_users(factor: Array, Phi: Product) -> Array:
@@ -122,11 +122,11 @@ def _norms_of_users(factor: Array, Phi: Product) -> Array:
     return np.sqrt(np.maximum(by_parts(every, squares, inverse), 0.0))
 
 
-def product_norms(Phi: Array, U: Array) -> Array:
+def product_row_norms(Phi: Array, U: Array) -> Array:
     """The norms of the rows of ΦUᵀ, without keeping these: (*B, L, d), (*B, K, d) -> (*B, L)."""
     if is_sparse(Phi):
         if U.ndim > 2:  # of many users
-            return np.stack([product_norms(Phi, u) for u in U])
+            return np.stack([product_row_norms(Phi, u) for u in U])
         Ut = np.ascontiguousarray(U.mT)
         return by_parts(Phi, lambda rows: row_norms(rows @ Ut), Ut)
     xp = namespace(Phi)
@@ -136,7 +136,7 @@ def product_norms(Phi: Array, U: Array) -> Array:
     )
 
 
-def is_steep(R: Array, ratio: float) -> Array:
+def is_ill_conditioned(R: Array, ratio: float) -> Array:
     """Whether the largest entry on the diagonal exceeds the least by more than the ratio:
     (*B, d, d) -> (*B,) bool.
     """

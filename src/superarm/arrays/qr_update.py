@@ -27,7 +27,7 @@ Entries: TypeAlias = tuple[Array, Array, Array, Array, float, Array, Array]
 NOTHING = np.empty(0)
 
 
-class Added(NamedTuple):
+class UpdatedFactor(NamedTuple):
     """A triangular factor with rows added to it, and what else of these a belief keeps."""
 
     factor: Array  # (*B, D, D)
@@ -36,7 +36,7 @@ class Added(NamedTuple):
 
 
 @or_torch
-def added_rows(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Added:
+def qr_append(factor: Array, Phi: Array, w: Array, noise: Array | float) -> UpdatedFactor:
     """The triangular factor, with positive diagonal, of `factor` stacked on the rows [φ w] / noise,
     where rows φ of zeros are padding.
 
@@ -44,7 +44,7 @@ def added_rows(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Add
 
     Example:
         >>> rows = np.array([[3.0], [4.0], [0.0]])
-        >>> added = added_rows(np.zeros((2, 2)), rows, np.array([5.0, 10.0, 7.0]), 1.0)
+        >>> added = qr_append(np.zeros((2, 2)), rows, np.array([5.0, 10.0, 7.0]), 1.0)
         >>> added.factor.round(9)
         array([[ 5., 11.],
                [ 0.,  2.]])
@@ -66,13 +66,13 @@ def added_rows(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Add
     start = _plain(factor.mT)
     if is_plain(Phi) and is_plain(w):
         return _added(start, Phi, w, one, each)
-    added = Added(start.mT, np.zeros(batch), np.zeros(batch))
+    added = UpdatedFactor(start.mT, np.zeros(batch), np.zeros(batch))
     step = rows_per_part(Phi)
     for first in range(0, K, step):
         part = slice(first, first + step)
         some = each[..., part] if each.shape == w.shape else each
         more = _added(added.factor.mT, _plain(Phi[..., part, :]), _plain(w[..., part]), one, some)
-        added = Added(more.factor, added.rows + more.rows, added.log_noise + more.log_noise)
+        added = UpdatedFactor(more.factor, added.rows + more.rows, added.log_noise + more.log_noise)
     return added
 
 
@@ -88,12 +88,12 @@ def _one_for_each(noise: Array | float, w: Array) -> Array:
 
 
 @or_torch
-def stacked_rows(factor: Array, rows: Array) -> Array:
+def qr_stack(factor: Array, rows: Array) -> Array:
     """The triangular factor, with positive diagonal, of `factor` stacked on rows, of which those
     that are zero are padding: (*B, D, D), (*B, K, D) -> (*B, D, D).
 
     Example:
-        >>> stacked_rows(3 * np.eye(2), np.array([[4.0, 0.0]]))
+        >>> qr_stack(3 * np.eye(2), np.array([[4.0, 0.0]]))
         array([[5., 0.],
                [0., 3.]])
     """
@@ -119,7 +119,7 @@ def _plain(x: Array) -> Array:
     return converted
 
 
-def _added(start: Array, Phi: Array, w: Array, one: float, each: Array) -> Added:
+def _added(start: Array, Phi: Array, w: Array, one: float, each: Array) -> UpdatedFactor:
     """The factors, whose transposes are given, with the rows added to them."""
     batch = start.shape[:-2]
     F = np.empty(start.shape)
@@ -135,7 +135,7 @@ def _added(start: Array, Phi: Array, w: Array, one: float, each: Array) -> Added
     while done < n:  # where squares leave the range of float64, or rows are long
         _reflect_by_lapack(*entries, done)
         done = reflect_rows(*entries, done + 1)
-    return Added(F.mT, tally[0], tally[1])
+    return UpdatedFactor(F.mT, tally[0], tally[1])
 
 
 def _end_to_end(n: int, entries: Entries) -> Entries:

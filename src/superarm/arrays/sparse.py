@@ -81,8 +81,8 @@ def take_rows(Phi: Any, A: Array) -> Array:
     return rows
 
 
-def column_stats(Phi: Any) -> Array:
-    """What `arrays.column_stats` says of CSR rows: (L, d) -> (4, d)."""
+def summarize_columns(Phi: Any) -> Array:
+    """What `arrays.summarize_columns` says of CSR rows: (L, d) -> (4, d)."""
     L, d = Phi.shape
     x = Phi.data.astype(np.float64, copy=False)
     column = Phi.indices.astype(np.intp)  # once, not in each call below

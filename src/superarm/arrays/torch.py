@@ -18,9 +18,9 @@ from superarm.arrays import as_float64
 from superarm.arrays.types import Array
 from superarm.arrays.torch_qr import (
     Tensor,
-    added_rows as added_rows,
+    qr_append as qr_append,
     solve_rows as solve_rows,
-    stacked_rows as stacked_rows,
+    qr_stack as qr_stack,
     triangle as triangle,
 )
 from superarm.errors import ParameterError
@@ -163,7 +163,7 @@ def stats_of_rows(rows: Tensor) -> Tensor:
     return torch.stack([as_float64(row) for row in stats], dim=-2)
 
 
-def typical_sizes(stats: Tensor) -> tuple[Tensor, Tensor]:
+def column_scales(stats: Tensor) -> tuple[Tensor, Tensor]:
     """The size of a typical entry of each column, and whether it is the first that is constant and
     not zero: (*B, 4, d) -> (*B, d) twice.
     """
@@ -180,7 +180,7 @@ def typical_sizes(stats: Tensor) -> tuple[Tensor, Tensor]:
     return sizes, is_first
 
 
-def with_rows_counted(stats: Tensor, rows: Tensor, times: Tensor) -> Tensor:
+def add_rows(stats: Tensor, rows: Tensor, times: Tensor) -> Tensor:
     """The statistics of `stats_of_rows` with a few more rows, each of which was there so many
     times; 0 is padding: (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
     """

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from superarm.arrays import as_float64, is_steep, log, nonzero_rows, with_column
-from superarm.arrays.qr_update import Added, refuse_rows, require_finite
+from superarm.arrays import as_float64, is_ill_conditioned, log, nonzero_rows, with_column
+from superarm.arrays.qr_update import UpdatedFactor, refuse_rows, require_finite
 
 Tensor: TypeAlias = Any
 """torch.Tensor, which is not typed where Torch is not installed."""
@@ -38,7 +38,7 @@ def solve_rows(factor: Tensor, Phi: Tensor, transposed: bool = False) -> Tensor:
     return divided(rows, R)
 
 
-def added_rows(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) -> Added:
+def qr_append(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) -> UpdatedFactor:
     """The triangular factor, with positive diagonal, of `factor` stacked on the rows [φ w] / noise,
     where rows φ of zeros are padding.
     """
@@ -49,10 +49,10 @@ def added_rows(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) ->
     added = _with_rows(factor, with_column(Phi, w, noise), present)
     counted = as_float64(present)
     logs = counted * log(noise)
-    return Added(added, counted.sum(-1), logs.sum(-1))
+    return UpdatedFactor(added, counted.sum(-1), logs.sum(-1))
 
 
-def stacked_rows(factor: Tensor, rows: Tensor) -> Tensor:
+def qr_stack(factor: Tensor, rows: Tensor) -> Tensor:
     """The triangular factor, with positive diagonal, of `factor` stacked on rows, of which those
     that are zero are padding.
     """
@@ -69,7 +69,7 @@ def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
     V = divided(kept, factor)
     size = (V**2).sum((-1, -2))
     little = (size < FAMILIAR).all()
-    steep = is_steep(factor, FAMILIAR).any()
+    steep = is_ill_conditioned(factor, FAMILIAR).any()
     if little & ~steep:
         C = cholesky(identity_like(factor) + V.mT @ V)
         updated = C @ factor
@@ -107,7 +107,7 @@ def triangle(A: Tensor) -> Tensor:
         off = torch.linalg.matrix_norm(gram - identity)
         is_near = (off <= 0.5).all() & (scale < LARGEST).all()
         near, steep = torch.stack(
-            [is_near, is_steep(R, STEEPEST).any()],
+            [is_near, is_ill_conditioned(R, STEEPEST).any()],
         ).tolist()  # one wait for the device
         if near and steep:
             Q = _divided_twice(scaled, R)

@@ -27,13 +27,13 @@ and in a batch."""
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class ColumnSelection:
     """A matrix B with one entry per column, never formed: column j of Y B is column source_j of Y,
     times scale_j.
 
     Example:
         >>> import numpy as np
-        >>> B = Selection(2, np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
+        >>> B = ColumnSelection(2, np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
         >>> np.asarray(B)
         array([[1., 0., 3.],
                [0., 2., 0.]])
@@ -60,9 +60,9 @@ class Selection:
         """How many axes B has."""
         return self.scale.ndim + 1
 
-    def __getitem__(self, key: Any) -> "Selection":
+    def __getitem__(self, key: Any) -> "ColumnSelection":
         """One entry or a slice along the first axis of a batch."""
-        return Selection(
+        return ColumnSelection(
             self.k,
             self.source,
             self.scale[key],
@@ -111,7 +111,7 @@ class Product:
     """
 
     left: Array  # (*B, L, k) or (L, k)
-    right: Array | Selection  # (*B, k, d)
+    right: Array | ColumnSelection  # (*B, k, d)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -150,9 +150,9 @@ def is_product(x: object) -> "TypeIs[Product]":
     return isinstance(x, Product)
 
 
-def is_selection(x: object) -> "TypeIs[Selection]":
+def is_selection(x: object) -> "TypeIs[ColumnSelection]":
     """Whether this is a matrix with one entry per column, never formed."""
-    return isinstance(x, Selection)
+    return isinstance(x, ColumnSelection)
 
 
 def is_tensor(x: object) -> bool:
@@ -173,12 +173,12 @@ def is_sparse(x: object) -> bool:
     return issparse is not None and bool(issparse(x))
 
 
-def repeated(x: Array, n: int) -> Array:
+def broadcast(x: Array, n: int) -> Array:
     """The same array as n entries of a batch, which share its memory: (*S) -> (n, *S).
 
     Example:
         >>> import numpy as np
-        >>> repeated(np.array([1.0, 2.0]), 2)
+        >>> broadcast(np.array([1.0, 2.0]), 2)
         array([[1., 2.],
                [1., 2.]])
     """
@@ -189,15 +189,15 @@ def repeated(x: Array, n: int) -> Array:
     return namespace(x).broadcast_to(x, (n, *x.shape))
 
 
-def only_one(M: Array) -> Array | None:
-    """The matrix (m, d) that all entries of a batch (*B, m, d) are, if they were `repeated`; None
+def unbroadcast(M: Array) -> Array | None:
+    """The matrix (m, d) that all entries of a batch (*B, m, d) are, if they were `broadcast`; None
     if they may differ.
 
     Example:
         >>> import numpy as np
-        >>> only_one(repeated(np.eye(2), 1000)).shape
+        >>> unbroadcast(broadcast(np.eye(2), 1000)).shape
         (2, 2)
-        >>> only_one(np.zeros((1000, 2, 2))) is None
+        >>> unbroadcast(np.zeros((1000, 2, 2))) is None
         True
     """
     batch = M.ndim - 2

@@ -18,21 +18,21 @@ from superarm import gaussian
 from superarm.arrays import (
     Array,
     Features,
+    covariance_downdate,
+    fingerprint_probe,
     full,
+    is_ill_conditioned,
     is_product,
-    is_steep,
     nonzero_rows,
-    only_one,
     probe,
-    probe_direction,
-    product_norms,
-    shrinkage,
+    product_row_norms,
+    unbroadcast,
     where,
 )
 from superarm.arrays.types import namespace
 from superarm.beliefs.linear import FactoredModel, observed, with_block
 from superarm.contracts import Feedback, Problem
-from superarm.gaussian import Block, Factored, Gaussian
+from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
 LEAST = 0.01
 """The share of a squared width that may be left of it before it is computed anew: it has lost two
@@ -43,7 +43,7 @@ STEEPEST = 1e3
 """The largest ratio on the diagonal of R with which U is exact enough."""
 
 
-class Widths(NamedTuple):
+class CachedStd(NamedTuple):
     """A Gaussian belief and the widths of a catalogue under it."""
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian
@@ -55,7 +55,7 @@ class Widths(NamedTuple):
     age: Array  # (*B,) updates since the widths were computed; -1 if they are not up to date
 
 
-def with_widths(belief: Factored, Phi: Features) -> Widths:
+def with_cached_std(belief: HasFactor, Phi: Features) -> CachedStd:
     """The belief with the widths of these items; those of a product, which is never formed, are
     left to be computed when they are asked for.
     """
@@ -64,10 +64,10 @@ def with_widths(belief: Factored, Phi: Features) -> Widths:
     return _with(belief, Phi, gaussian.std(belief, Phi) ** 2)
 
 
-def _with(belief: Factored, Phi: Array, squared: Array) -> Widths:
+def _with(belief: HasFactor, Phi: Array, squared: Array) -> CachedStd:
     """The belief with these squared widths, which were computed just now."""
-    direction = probe_direction(Phi)
-    return Widths(
+    direction = fingerprint_probe(Phi)
+    return CachedStd(
         belief.factor,
         belief.log_scale,
         squared,
@@ -78,11 +78,11 @@ def _with(belief: Factored, Phi: Array, squared: Array) -> Widths:
     )
 
 
-def _without_widths(belief: Factored, Phi: Features) -> Widths:
+def _without_widths(belief: HasFactor, Phi: Features) -> CachedStd:
     batch = belief.log_scale.shape
     zero = full((), 0.0, belief.factor)
     unknown = namespace(zero).broadcast_to(zero, (*batch, Phi.shape[-2]))
-    return Widths(
+    return CachedStd(
         belief.factor,
         belief.log_scale,
         unknown,
@@ -93,32 +93,32 @@ def _without_widths(belief: Factored, Phi: Features) -> Widths:
     )
 
 
-def widths(belief: Widths, Phi: Features) -> Array:
+def widths(belief: CachedStd, Phi: Features) -> Array:
     """√(φ_eᵀ Σ φ_e) of all items: as kept if the features are the same, else computed."""
     up_to_date = (belief.age >= 0).all() and _same(belief, Phi)
     return belief.squared**0.5 if up_to_date else gaussian.std(belief, Phi)
 
 
-def _same(belief: Widths, Phi: Features) -> bool:
+def _same(belief: CachedStd, Phi: Features) -> bool:
     if is_product(Phi) or Phi.shape[:-1] != belief.probed.shape:
         return False
-    if only_one(belief.factor) is not None:  # users of one belief have features of their own
+    if unbroadcast(belief.factor) is not None:  # users of one belief have features of their own
         return False
     return bool((probe(Phi, belief.direction) == belief.probed).all())
 
 
-def _steep(belief: Factored) -> bool:
-    return bool(is_steep(belief.factor[..., :-1, :-1], STEEPEST).any())
+def _steep(belief: HasFactor) -> bool:
+    return bool(is_ill_conditioned(belief.factor[..., :-1, :-1], STEEPEST).any())
 
 
 @dataclass(frozen=True)
-class WidthsModel(FactoredModel):
+class CachedStdModel(FactoredModel):
     """Algorithm 1 with λ and σ given, for policies that ask for the width of every item.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.cached_std import WidthsModel
-    >>> model = WidthsModel(lam=1.0, sigma=1.0)
+    >>> from superarm.beliefs.cached_std import CachedStdModel
+    >>> model = CachedStdModel(lam=1.0, sigma=1.0)
     >>> problem = Problem(np.eye(2), TopK(1))
     >>> feedback = Feedback.of(problem, np.array([0]), np.array([3.0]))
     >>> model.std(model.learn(model.prior(problem), problem, feedback), problem).round(3)
@@ -128,22 +128,22 @@ class WidthsModel(FactoredModel):
     lam: float
     sigma: float
 
-    def prior(self, problem: Problem) -> Widths:
+    def prior(self, problem: Problem) -> CachedStd:
         """Σ_1 = λ²I, θ̄_1 = 0, and λ‖φ_e‖."""
         belief = super().prior(problem)
         Phi = problem.Phi
-        if is_product(Phi) or (one := only_one(Phi)) is None:
-            return with_widths(belief, Phi)
+        if is_product(Phi) or (one := unbroadcast(Phi)) is None:
+            return with_cached_std(belief, Phi)
         # all start alike, so that the widths of repeated features are computed once
         alone = super().prior(Problem(one, problem.oracle))
         squared = np.broadcast_to(gaussian.std(alone, one) ** 2, Phi.shape[:-1])
         return _with(belief, Phi, squared)
 
-    def std(self, belief: Widths, problem: Problem) -> Array:
+    def std(self, belief: CachedStd, problem: Problem) -> Array:
         """√(φ_eᵀ Σ_t φ_e): (*B, L)."""
         return widths(belief, problem.Phi)
 
-    def learn(self, belief: Widths, problem: Problem, feedback: Feedback) -> Widths:
+    def learn(self, belief: CachedStd, problem: Problem, feedback: Feedback) -> CachedStd:
         """Algorithm 1 on the rows of the feedback, and what it does to the widths."""
         after = observed(belief, feedback, self.sigma)
         if not nonzero_rows(feedback.rows).any():
@@ -154,22 +154,28 @@ class WidthsModel(FactoredModel):
         if d <= 2 * K or is_product(problem.Phi):
             return stale
         if not _same(belief, problem.Phi):  # as in contexts, whose widths may never be asked for
-            direction = probe_direction(problem.Phi)
+            direction = fingerprint_probe(problem.Phi)
             return stale._replace(probed=probe(problem.Phi, direction), direction=direction)
         if (belief.age < 0).any() or _steep(belief) or _steep(after):
-            return with_widths(after, problem.Phi)
+            return with_cached_std(after, problem.Phi)
         return self._shrunk(belief, after, problem.Phi, feedback)
 
-    def absorb(self, belief: Widths, problem: Problem, block: Block, columns: Array) -> Widths:
+    def absorb(
+        self, belief: CachedStd, problem: Problem, block: RowFactor, columns: Array
+    ) -> CachedStd:
         """The belief after all rows of a block; what their columns hold does not matter."""
-        return with_widths(with_block(belief, block, self.sigma), problem.Phi)
+        return with_cached_std(with_block(belief, block, self.sigma), problem.Phi)
 
-    def _shrunk(self, belief: Widths, after: Gaussian, Phi: Array, feedback: Feedback) -> Widths:
+    def _shrunk(
+        self, belief: CachedStd, after: Gaussian, Phi: Array, feedback: Feedback
+    ) -> CachedStd:
         """The widths less what the feedback takes from them, or computed anew where that is due."""
         precision = full(feedback.w.shape, feedback.importance, feedback.w) ** 0.5 / self.sigma
         present = nonzero_rows(feedback.rows)
         rows = where(present[..., None], feedback.rows * precision[..., None], 0.0)
-        squared = belief.squared - product_norms(Phi, shrinkage(belief.factor, rows)) ** 2
+        squared = (
+            belief.squared - product_row_norms(Phi, covariance_downdate(belief.factor, rows)) ** 2
+        )
         kept = belief._replace(**after._asdict(), squared=squared, age=belief.age + 1)
         due = (squared < LEAST * belief.anew).any(-1) | (kept.age > OLDEST)
         if not due.any():
@@ -181,24 +187,24 @@ class WidthsModel(FactoredModel):
             age=where(due, 0.0, kept.age),
         )
 
-    def fade(self, belief: Widths, problem: Problem, keep: float) -> Widths:
+    def forget(self, belief: CachedStd, problem: Problem, keep: float) -> CachedStd:
         """The belief to which the past counts `keep` times what it did; widths are computed when
         they are next asked for.
         """
         if keep == 1:
             return belief
-        after = super().fade(belief, problem, keep)
+        after = super().forget(belief, problem, keep)
         return belief._replace(**after._asdict(), age=full(belief.age.shape, -1.0, belief.age))
 
-    def merge(self, belief: Widths, other: Widths, problem: Problem) -> Widths:
+    def merge(self, belief: CachedStd, other: CachedStd, problem: Problem) -> CachedStd:
         """The belief after the feedback of both, each of which started from the prior."""
-        return with_widths(super().merge(belief, other, problem), problem.Phi)
+        return with_cached_std(super().merge(belief, other, problem), problem.Phi)
 
-    def move(self, belief: Widths, problem: Problem, to: Problem, source: Array) -> Widths:
+    def move(self, belief: CachedStd, problem: Problem, to: Problem, source: Array) -> CachedStd:
         """The belief with the widths of another catalogue."""
-        return with_widths(belief, to.Phi)
+        return with_cached_std(belief, to.Phi)
 
-    def append(self, belief: Widths, to: Problem, n: int) -> Widths:
+    def append(self, belief: CachedStd, to: Problem, n: int) -> CachedStd:
         """The belief with all widths left to be computed when they are asked for."""
         return _without_widths(belief, to.Phi)
 
@@ -207,4 +213,4 @@ class WidthsModel(FactoredModel):
         if "squared" in fields:
             return fields
         belief = Gaussian(np.asarray(fields["factor"]), np.asarray(fields["log_scale"]))
-        return with_widths(belief, problem.Phi)._asdict()
+        return with_cached_std(belief, problem.Phi)._asdict()

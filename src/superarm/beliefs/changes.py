@@ -16,11 +16,11 @@ def moved(model: Model, belief: Any, problem: Problem, to: Problem, source: Arra
     >>> import numpy as np
     >>> from superarm import Problem, TopK
     >>> from superarm.beliefs.changes import moved
-    >>> from superarm.beliefs.independent import Beta, CoinsModel
-    >>> belief = Beta(np.array([5.0, 7.0]), np.array([2.0, 1.0]))
+    >>> from superarm.beliefs.independent import BetaPosterior, BetaBernoulliModel
+    >>> belief = BetaPosterior(np.array([5.0, 7.0]), np.array([2.0, 1.0]))
     >>> two, three = Problem(np.eye(2), TopK(1)), Problem(np.eye(3), TopK(1))
-    >>> moved(CoinsModel(1.0, 1.0), belief, two, three, np.array([1, -1, 0]))
-    Beta(alpha=array([7., 1., 5.]), beta=array([1., 1., 2.]))
+    >>> moved(BetaBernoulliModel(1.0, 1.0), belief, two, three, np.array([1, -1, 0]))
+    BetaPosterior(alpha=array([7., 1., 5.]), beta=array([1., 1., 2.]))
     """
     move = getattr(model, "move", None)
     if move is not None:
@@ -35,11 +35,11 @@ def appended(model: Model, belief: Any, problem: Problem, to: Problem) -> Any:
     >>> import numpy as np
     >>> from superarm import Problem, TopK
     >>> from superarm.beliefs.changes import appended
-    >>> from superarm.beliefs.independent import Beta, CoinsModel
-    >>> belief = Beta(np.array([5.0, 7.0]), np.array([2.0, 1.0]))
+    >>> from superarm.beliefs.independent import BetaPosterior, BetaBernoulliModel
+    >>> belief = BetaPosterior(np.array([5.0, 7.0]), np.array([2.0, 1.0]))
     >>> two, three = Problem(np.eye(2), TopK(1)), Problem(np.eye(3), TopK(1))
-    >>> appended(CoinsModel(1.0, 1.0), belief, two, three)
-    Beta(alpha=array([5., 7., 1.]), beta=array([2., 1., 1.]))
+    >>> appended(BetaBernoulliModel(1.0, 1.0), belief, two, three)
+    BetaPosterior(alpha=array([5., 7., 1.]), beta=array([2., 1., 1.]))
     """
     n = to.L - problem.L
     if n == 0:

@@ -5,12 +5,12 @@ a coefficient is λ divided by the root mean square of the non-zero entries of i
 not matter. The first constant column stands for the level of all weights, which may be far from
 what they vary by: it has a wide prior of its own.
 
-    columns    (*B, 4, d)    what columns hold, as of `arrays.column_stats`
+    columns    (*B, 4, d)    what columns hold, as of `arrays.summarize_columns`
 """
 
 from typing import NamedTuple
 
-from superarm.arrays import Array, joined_stats, typical_sizes, where
+from superarm.arrays import Array, column_scales, merge_column_statistics, where
 
 LEVEL = 10.0
 """The prior std of the level of the weights, relative to their root mean square; and that of
@@ -19,7 +19,7 @@ log-odds."""
 
 def is_level(columns: Array) -> Array:
     """Whether a column is the first that is constant and not zero: (*B, 4, d) -> (*B, d) bool."""
-    _, is_first = typical_sizes(columns)
+    _, is_first = column_scales(columns)
     return is_first
 
 
@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
 
 def sizes(columns: Array) -> Sizes:
     """The sizes of columns that hold this: (*B, 4, d)."""
-    return Sizes(*typical_sizes(columns))
+    return Sizes(*column_scales(columns))
 
 
 def equal_sizes(columns: Array) -> Sizes:
@@ -57,10 +57,10 @@ def prior_stds(columns: Array, lam: Array, level: Array, *, equal: bool = False)
         equal: whether λ was given, and is that of every coefficient.
 
     >>> import numpy as np
-    >>> from superarm.arrays import column_stats
+    >>> from superarm.arrays import summarize_columns
     >>> from superarm.beliefs.columns import prior_stds
     >>> seconds = np.array([0.0, 3e8, 4e8])
-    >>> columns = column_stats(np.column_stack([np.ones(3), seconds]))
+    >>> columns = summarize_columns(np.column_stack([np.ones(3), seconds]))
     >>> prior_stds(columns, lam=np.array(2.0), level=np.array(10.0))
     array([1.00000000e+01, 5.65685425e-09])
     """
@@ -68,13 +68,13 @@ def prior_stds(columns: Array, lam: Array, level: Array, *, equal: bool = False)
     return of.stds(lam, level)
 
 
-def merged_stats(columns: Array, other: Array, catalogue: Array) -> Array:
+def merge_with_catalogue(columns: Array, other: Array, catalogue: Array) -> Array:
     """The statistics of the rows behind two beliefs about one catalogue: (*B, 4, d) each.
 
     Both have counted the catalogue; here it counts once.
     """
     sums = other[..., :2, :] - catalogue[..., :2, :]
     more = where(sums[..., :1, :] > 0, sums, 0.0)
-    both = joined_stats(columns, other)
+    both = merge_column_statistics(columns, other)
     both[..., :2, :] = columns[..., :2, :] + more
     return both

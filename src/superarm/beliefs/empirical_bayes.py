@@ -15,20 +15,20 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import (
     Array,
-    added_rows,
-    column_stats,
+    add_rows,
     full,
-    joined_stats,
     log,
+    merge_column_statistics,
     nonzero_rows,
-    stacked_rows,
+    qr_append,
+    qr_stack,
+    summarize_columns,
     take_rows,
     where,
-    with_rows_counted,
 )
 from superarm.beliefs.changes import last_rows
-from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merged_stats, sizes
-from superarm.beliefs.hyperparameters import best_scales_of_rows, refit_where, require_squares
+from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merge_with_catalogue, sizes
+from superarm.beliefs.hyperparameters import best_scales_of_rows, map_entries, require_squares
 from superarm.beliefs.linear import (
     FactoredModel,
     block_of,
@@ -39,10 +39,10 @@ from superarm.beliefs.linear import (
 )
 from superarm.beliefs.marginal_likelihood import pooled, summary_of_rows
 from superarm.contracts import Feedback, Problem
-from superarm.gaussian import Block
+from superarm.gaussian import RowFactor
 
 
-class Tuned(NamedTuple):
+class EmpiricalBayes(NamedTuple):
     """A Gaussian belief, what it was made from, and its scales."""
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian, at the scales below
@@ -67,20 +67,20 @@ class Prior(NamedTuple):
         return self.sizes.stds(lam, self.level)
 
 
-def with_rows(data: Array, feedback: Feedback) -> Block:
+def with_rows(data: Array, feedback: Feedback) -> RowFactor:
     """The factor of [φ w] with the rows of the feedback, and what is counted of these; those of
     zero features are padding.
     """
-    added = added_rows(data, feedback.rows, feedback.w, feedback.importance**-0.5)
-    return Block(added.factor, added.rows, -added.log_noise)
+    added = qr_append(data, feedback.rows, feedback.w, feedback.importance**-0.5)
+    return RowFactor(added.factor, added.rows, -added.log_noise)
 
 
-def doubled(before: Array, after: Array) -> Array:
+def crossed_power_of_two(before: Array, after: Array) -> Array:
     """Whether a count of episodes has reached one of 1, 2, 4, 8, ... on its way: (*B,) int both.
 
     >>> import numpy as np
-    >>> from superarm.beliefs.empirical_bayes import doubled
-    >>> doubled(np.array([0, 3, 5, 5]), np.array([1, 4, 7, 9]))
+    >>> from superarm.beliefs.empirical_bayes import crossed_power_of_two
+    >>> crossed_power_of_two(np.array([0, 3, 5, 5]), np.array([1, 4, 7, 9]))
     array([ True,  True, False,  True])
     """
     # both lose their leading bit if it is the same
@@ -89,7 +89,7 @@ def doubled(before: Array, after: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class TunedModel(FactoredModel):
+class EmpiricalBayesModel(FactoredModel):
     """Algorithm 1 at scales of its own choosing, but for those that are `known`.
 
     With λ to be chosen, the prior std of each coefficient follows its column: see
@@ -97,11 +97,11 @@ class TunedModel(FactoredModel):
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.empirical_bayes import TunedModel
+    >>> from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
     >>> rng = np.random.default_rng(0)
     >>> problem = Problem(rng.standard_normal((500, 3)), TopK(5))
     >>> w = problem.Phi @ [1.0, -1.0, 2.0] + 0.1 * rng.standard_normal(500)
-    >>> model = TunedModel(known={})
+    >>> model = EmpiricalBayesModel(known={})
     >>> feedback = Feedback.of(problem, np.arange(500), w)
     >>> belief = model.learn(model.prior(problem), problem, feedback)
     >>> float(belief.sigma.round(2))
@@ -125,9 +125,9 @@ class TunedModel(FactoredModel):
         scales = {**self.wide, **self.known}
         lam = full(batch, scales["lam"], like)
         nothing = full(batch, 0.0, like)
-        columns = column_stats(problem.Phi)
+        columns = summarize_columns(problem.Phi)
         spread = self._sizes(columns).stds(lam, full(batch, LEVEL, like))
-        return Tuned(
+        return EmpiricalBayes(
             *gaussian.prior(problem.d, spread, batch, like),
             data=gaussian.no_rows(problem.d, batch, like),
             rows=nothing,
@@ -144,8 +144,8 @@ class TunedModel(FactoredModel):
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """Algorithm 1 at the present scales, and at times the choice of new ones."""
-        keep = gaussian.kept(self.forgetting, feedback.episodes)
-        past = self.fade(belief, problem, keep)
+        keep = gaussian.keep_after(self.forgetting, feedback.episodes)
+        past = self.forget(belief, problem, keep)
         return self._grown(past, feedback)
 
     def _grown(self, past: Any, feedback: Feedback, *, factor: bool = False) -> Any:
@@ -154,12 +154,12 @@ class TunedModel(FactoredModel):
         """
         present = nonzero_rows(feedback.rows)
         t = past.t + feedback.episodes * present.any(-1)
-        due = doubled(past.t, t)
+        due = crossed_power_of_two(past.t, t)
         only_data = due.all() and not factor  # no use for a block, which is added to both
         as_block = feedback.is_summed or (is_block(feedback) and not only_data)
         if as_block:
             of = block_of(feedback)
-            data = stacked_rows(past.data, of.data)
+            data = qr_stack(past.data, of.data)
         else:
             of = with_rows(past.data, feedback)
             data = of.data
@@ -171,32 +171,32 @@ class TunedModel(FactoredModel):
         else:
             noise = past.sigma[..., None]
             after = gaussian.condition(past, feedback.rows, feedback.w, noise, feedback.importance)
-        times = where(present, feedback.times, 0.0)
+        times = where(present, feedback.n_observations, 0.0)
         grown = past._replace(
             factor=after.factor,
             log_scale=after.log_scale,
             data=data,
             rows=past.rows + of.rows,
-            columns=with_rows_counted(past.columns, feedback.rows, times),
+            columns=add_rows(past.columns, feedback.rows, times),
             t=t,
         )
-        return refit_where(due, grown, lambda entry, _: self._refitted(entry))
+        return map_entries(due, grown, lambda entry, _: self._refitted(entry))
 
-    def absorb(self, belief: Any, problem: Problem, block: Block, columns: Array) -> Any:
+    def absorb(self, belief: Any, problem: Problem, block: RowFactor, columns: Array) -> Any:
         """The belief after all rows of a block, whose columns hold this (4, d), as one episode; at
         the best scales.
         """
         after = with_block(belief, block, belief.sigma)
         grown = belief._replace(
             **after._asdict(),
-            data=stacked_rows(belief.data, block.data),
+            data=qr_stack(belief.data, block.data),
             rows=belief.rows + block.rows,
-            columns=joined_stats(belief.columns, columns),
+            columns=merge_column_statistics(belief.columns, columns),
             t=belief.t + 1,
         )
         return self._refitted(grown)
 
-    def fade(self, belief: Any, problem: Problem, keep: float) -> Any:
+    def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
         """The belief, and what it was made from, to which the past counts `keep` times what it
         did.
         """
@@ -266,13 +266,15 @@ class TunedModel(FactoredModel):
         rows = belief.rows + other.rows
         extra = other.rows * log(belief.sigma * math.sqrt(2 * math.pi))
         both = belief._replace(
-            data=stacked_rows(belief.data, other.data),
+            data=qr_stack(belief.data, other.data),
             rows=rows,
-            columns=merged_stats(belief.columns, other.columns, column_stats(problem.Phi)),
+            columns=merge_with_catalogue(
+                belief.columns, other.columns, summarize_columns(problem.Phi)
+            ),
             log_scale=belief.log_scale - extra + _of_importance(other),
             t=belief.t + other.t,
         )
-        return refit_where(rows >= 0, both, lambda entry, _: self._refitted(entry))
+        return map_entries(rows >= 0, both, lambda entry, _: self._refitted(entry))
 
     def move(self, belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
         """The belief with what the columns of new items hold; all that was learned stays."""
@@ -287,7 +289,7 @@ class TunedModel(FactoredModel):
 
     def _with_items(self, belief: Any, rows: Array) -> Any:
         """The belief made anew with a prior that follows the columns of new items too."""
-        columns = joined_stats(belief.columns, column_stats(rows))
+        columns = merge_column_statistics(belief.columns, summarize_columns(rows))
         known = belief._replace(columns=columns)
         return self._made(known, belief.lam, belief.sigma, self._prior_of(known))
 
@@ -296,7 +298,7 @@ class TunedModel(FactoredModel):
         if "columns" in fields:
             return fields
         spread = full((problem.d,), fields["lam"])
-        return {**fields, "columns": column_stats(problem.Phi), "spread": spread}
+        return {**fields, "columns": summarize_columns(problem.Phi), "spread": spread}
 
 
 def _of_importance(belief: Any) -> Array:

@@ -33,7 +33,7 @@ from superarm.arrays.compiled import compiled
 from superarm.beliefs.hyperparameters import require_squares
 from superarm.contracts import Feedback, require_unit
 from superarm.errors import NumericalError, ParameterError, WeightsError
-from superarm.gaussian import Factored, condition
+from superarm.gaussian import HasFactor, condition
 
 NODES = 129
 """Places at which a density is looked at; with that many the trapezoidal rule is exact to rounding
@@ -200,7 +200,7 @@ def require_shares(feedback: Feedback, present: Array) -> None:
     require_squares(feedback.rows)
 
 
-def _of_block(belief: Factored, block: Feedback) -> Targets:
+def _of_block(belief: HasFactor, block: Feedback) -> Targets:
     """The targets of a few rows under a belief about θ."""
     phi = as_float64(block.rows)
     present = nonzero_rows(phi)
@@ -227,7 +227,7 @@ def blocks(feedback: Feedback) -> list[slice]:
     return [slice(start, None, n) for start in range(n)]
 
 
-def matched(belief: Factored, feedback: Feedback) -> Matched:
+def matched(belief: HasFactor, feedback: Feedback) -> Matched:
     """What the clicks say, as Gaussian feedback, under a belief about θ."""
     require_shares(feedback, nonzero_rows(feedback.rows))
     v = full(feedback.w.shape, feedback.importance, belief.factor)
@@ -242,5 +242,5 @@ def matched(belief: Factored, feedback: Feedback) -> Matched:
         y[..., part] = found.y
         precision[..., part] = found.precision
         missing = missing + found.missing
-    as_gaussian = feedback._replace(w=y, importance=precision, times=1.0, within=0.0)
+    as_gaussian = feedback._replace(w=y, importance=precision, n_observations=1.0, residual_ss=0.0)
     return Matched(as_gaussian, missing)

@@ -37,7 +37,7 @@ SPLITS = (0.02, 0.3, 0.9)
 NAMES = ("lam", "sigma", "tau")
 
 
-class Scales(NamedTuple):
+class Hyperparameters(NamedTuple):
     """Prior std λ, noise std σ and item std τ, each with its relative standard error.
 
     An error near 1 or above says that the data does not determine that scale.
@@ -70,7 +70,7 @@ class Scales(NamedTuple):
         return "\n".join(lines)
 
 
-def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
+def fit_hyperparameters(rows: Any, weights: Any, items: Any = None) -> Hyperparameters:
     """The scales of the largest marginal likelihood: λ and σ, and τ if items are given.
 
     A weak prior, a factor of twenty around the size of the weights, keeps the answer finite where
@@ -89,10 +89,10 @@ def fit_scales(rows: Any, weights: Any, items: Any = None) -> Scales:
         WeightsError: if there is not one finite weight per row.
 
     >>> import numpy as np
-    >>> from superarm import fit_scales
+    >>> from superarm import fit_hyperparameters
     >>> rng = np.random.default_rng(0)
     >>> rows, theta = rng.standard_normal((5000, 20)), rng.standard_normal(20)
-    >>> scales = fit_scales(rows, rows @ theta + 0.3 * rng.standard_normal(5000))
+    >>> scales = fit_hyperparameters(rows, rows @ theta + 0.3 * rng.standard_normal(5000))
     >>> round(scales.sigma, 2), round(scales.sigma_error, 2), round(scales.lam_error, 2)
     (0.3, 0.01, 0.16)
     """
@@ -131,7 +131,7 @@ def _rows_and_weights(rows: Any, weights: Any) -> Array:
     return np.column_stack([X, w])
 
 
-def maximize(summary: Summary, **known: float) -> Scales:
+def maximize(summary: Summary, **known: float) -> Hyperparameters:
     """The scales of the largest marginal likelihood; those that are `known` stay as they are."""
     search = _Search(summary, known)
     x = search.best()
@@ -139,7 +139,7 @@ def maximize(summary: Summary, **known: float) -> Scales:
     value, _ = log_evidence(search.summary, relative)
     in_units = value - summary.rows * math.log(search.units[-1])
     scales = [known.get(name, v) for name, v in zip(NAMES, relative * search.units, strict=True)]
-    return Scales(*map(float, [*scales, *search.errors(x), in_units]))
+    return Hyperparameters(*map(float, [*scales, *search.errors(x), in_units]))
 
 
 def best_scales(summary: Summary, size: float | None = None, **known: float) -> list[float]:
@@ -324,7 +324,7 @@ def require_squares(*values: Array) -> None:
         )
 
 
-def refit_where(
+def map_entries(
     due: Array, belief: Belief, refit: Callable[[Belief, tuple[int, ...]], Belief]
 ) -> Belief:
     """The batch of beliefs with `refit(entry, its index)` in place of the entries that are due."""

@@ -70,11 +70,11 @@ class CountsModel:
             belief.t + feedback.episodes * (A >= 0).any(-1),
         )
 
-    def fade(self, belief: Counts, problem: Problem, keep: float) -> Counts:
+    def forget(self, belief: Counts, problem: Problem, keep: float) -> Counts:
         """All that was counted, `keep` times: also the episodes, as in discounted UCB."""
         gaussian.require_keep(keep)
         left = keep * belief.n
-        known = left > gaussian.FAINTEST
+        known = left > gaussian.MIN_KEEP
         return Counts(
             where(known, left, 0.0),
             where(known, keep * belief.total, 0.0),
@@ -92,7 +92,7 @@ class CountsModel:
 
 
 @dataclass(frozen=True)
-class NormalItemsModel(CountsModel):
+class NormalModel(CountsModel):
     """w̄(e) ~ N(0, λ²) independently, and noise of std σ."""
 
     lam: float
@@ -117,7 +117,7 @@ class NormalItemsModel(CountsModel):
         return weights
 
 
-class Beta(NamedTuple):
+class BetaPosterior(NamedTuple):
     """w̄(e) ~ Beta(alpha, beta), independently."""
 
     alpha: Array  # (*B, L)
@@ -139,7 +139,7 @@ def _each(name: str, values: float | tuple[float, ...], problem: Problem) -> Arr
 
 
 @dataclass(frozen=True)
-class CoinsModel:
+class BetaBernoulliModel:
     """w̄(e) ~ Beta(alpha, beta) independently: each item is a coin.
 
     A weight between 0 and 1 counts as that share of heads, and the rest as tails. So learning draws
@@ -152,12 +152,12 @@ class CoinsModel:
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.independent import CoinsModel
-    >>> model = CoinsModel(1.0, 1.0)
+    >>> from superarm.beliefs.independent import BetaBernoulliModel
+    >>> model = BetaBernoulliModel(1.0, 1.0)
     >>> problem = Problem(np.eye(3), TopK(2))
     >>> feedback = Feedback.of(problem, np.array([2, 0]), np.array([1.0, 0.0]))
     >>> model.learn(model.prior(problem), problem, feedback)
-    Beta(alpha=array([1., 1., 2.]), beta=array([2., 1., 1.]))
+    BetaPosterior(alpha=array([1., 1., 2.]), beta=array([2., 1., 1.]))
     """
 
     alpha: float | tuple[float, ...]
@@ -166,14 +166,14 @@ class CoinsModel:
     uses_features: ClassVar[bool] = False
     statistics: ClassVar[bool] = True
 
-    def prior(self, problem: Problem) -> Beta:
+    def prior(self, problem: Problem) -> BetaPosterior:
         """The Beta of each item before any feedback."""
-        return Beta(
+        return BetaPosterior(
             _each("alpha", self.alpha, problem),
             _each("beta", self.beta, problem),
         )
 
-    def learn(self, belief: Beta, problem: Problem, feedback: Feedback) -> Beta:
+    def learn(self, belief: BetaPosterior, problem: Problem, feedback: Feedback) -> BetaPosterior:
         """Heads, w of them, to alpha; tails, 1 - w, to beta."""
         A = feedback.A
         w = feedback.w
@@ -186,28 +186,28 @@ class CoinsModel:
         require_unit(feedback, A >= 0)
         heads = feedback.importance * w
         tails = feedback.importance * (1 - w)
-        return Beta(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))
+        return BetaPosterior(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))
 
-    def fade(self, belief: Beta, problem: Problem, keep: float) -> Beta:
+    def forget(self, belief: BetaPosterior, problem: Problem, keep: float) -> BetaPosterior:
         """Heads and tails `keep` times, beside those of the prior."""
         gaussian.require_keep(keep)
         if keep == 1:
             return belief
         start = self.prior(problem)
-        return Beta(
+        return BetaPosterior(
             start.alpha + keep * (belief.alpha - start.alpha),
             start.beta + keep * (belief.beta - start.beta),
         )
 
-    def sample(self, belief: Beta, problem: Problem, rng: Rng) -> Array:
+    def sample(self, belief: BetaPosterior, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) from the posterior: (*B, L)."""
         return beta(rng, belief.alpha, belief.beta)
 
-    def append(self, belief: Beta, to: Problem, n: int) -> Beta:
+    def append(self, belief: BetaPosterior, to: Problem, n: int) -> BetaPosterior:
         """The last n items start from their prior."""
         start = self.prior(to)
-        return extended(self, belief, Beta(start.alpha[..., -n:], start.beta[..., -n:]))
+        return extended(self, belief, BetaPosterior(start.alpha[..., -n:], start.beta[..., -n:]))
 
-    def merge(self, belief: Beta, other: Beta, problem: Problem) -> Beta:
+    def merge(self, belief: BetaPosterior, other: BetaPosterior, problem: Problem) -> BetaPosterior:
         """Heads and tails of both."""
         return summed(belief, other, self.prior(problem))

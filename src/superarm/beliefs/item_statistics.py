@@ -32,7 +32,7 @@ from superarm.arrays import (
     is_tensor,
     log,
     nonzero_rows,
-    stacked_rows,
+    qr_stack,
     take,
     take_rows,
     to_numpy,
@@ -46,7 +46,7 @@ from superarm.beliefs.linear import block_of, is_block, only_weight
 from superarm.contracts import Feedback
 
 
-class Mixed(NamedTuple):
+class RandomEffects(NamedTuple):
     """The belief about θ, what is known of each item, and the scales."""
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian, with the deviations integrated out
@@ -74,7 +74,7 @@ class Shares(NamedTuple):
     variance: Array  # (*B, K) of w̄(e) given θ
 
 
-def shares(belief: Mixed, n: Array, total: Array) -> Shares:
+def shares(belief: RandomEffects, n: Array, total: Array) -> Shares:
     """For items with these counts and sums."""
     sigma2 = belief.sigma[..., None] ** 2
     tau2 = belief.tau[..., None] ** 2
@@ -105,7 +105,7 @@ class Counted(NamedTuple):
     log_v: Array  # (*B, K) 0 for padding
 
 
-def counted(belief: Mixed, A: Array, w: Array, v: Any) -> Counted:
+def counted(belief: RandomEffects, A: Array, w: Array, v: Any) -> Counted:
     """For items A (*B, K), of which -1 are padding, with weights w and importance v."""
     if is_tensor(A):
         return _counted_tensors(belief, A, w, v)
@@ -168,7 +168,7 @@ def _count(
             total[b, e] += v[b, k] * w[b, k]
 
 
-def _counted_tensors(belief: Mixed, A: Array, w: Array, v: Array) -> Counted:
+def _counted_tensors(belief: RandomEffects, A: Array, w: Array, v: Array) -> Counted:
     own = A >= 0
     v = where(own, v, 0.0)
     w = where(own, w, 0.0)
@@ -225,7 +225,7 @@ def by_item(feedback: Feedback) -> ByItem:
     nothing = full(v.shape, 0.0, v)
     of_rows = full((*rows.shape[:-2], rows.shape[-1], rows.shape[-2]), 0.0, v)
     V = add_at(nothing, group, v)
-    total = add_at(of_rows, for_each(of_rows, group), (v[..., None] * rows).mT)
+    total = add_at(of_rows, for_each_feature(of_rows, group), (v[..., None] * rows).mT)
     phi = mean_rows(total, V)
     mean = add_at(nothing, group, v * w) / where(V > 0, V, 1.0)
     means = feedback._replace(A=item, rows=phi, w=mean, importance=where(V > 0, V, 1.0))
@@ -281,12 +281,12 @@ def mean_rows(past: Array, n: Array) -> Array:
     return (past / where(n > 0, n, 1.0)[..., None, :]).mT
 
 
-def rows_before(belief: Mixed, A: Array) -> Array:
+def rows_before(belief: RandomEffects, A: Array) -> Array:
     """φ̄ of these items: (*B, K) -> (*B, K, d)."""
-    return mean_rows(take(belief.past, for_each(belief.past, A)), take(belief.n, A))
+    return mean_rows(take(belief.past, for_each_feature(belief.past, A)), take(belief.n, A))
 
 
-def for_each(past: Array, A: Array) -> Array:
+def for_each_feature(past: Array, A: Array) -> Array:
     """The items once per feature: (*B, d, L), (*B, K) -> (*B, d, K)."""
     shape = (*past.shape[:-1], A.shape[-1])
     return namespace(A).broadcast_to(A[..., None, :], shape)
@@ -306,13 +306,13 @@ class Means(NamedTuple):
     rows: Array  # (E, d+1) their mean rows [φ̄ w̄]
 
 
-def means_of(belief: Mixed, Phi: Features) -> Means:
+def means_of(belief: RandomEffects, Phi: Features) -> Means:
     """Of a single belief."""
     seen = np.flatnonzero(belief.n)
     return Means(belief.n[seen], mean_rows_of(belief, Phi, seen))
 
 
-def mean_rows_of(belief: Mixed, Phi: Features, items: Array) -> Array:
+def mean_rows_of(belief: RandomEffects, Phi: Features, items: Array) -> Array:
     """[φ̄ w̄] of items that a single belief has seen."""
     n = belief.n[items]
     if len(belief.past):
@@ -329,20 +329,20 @@ def some_rows(feedback: Feedback, rows: Array) -> Feedback:
     return feedback._replace(rows=where(rows[..., None], feedback.rows, 0.0))
 
 
-def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
+def learn_loose_rows(belief: RandomEffects, feedback: Feedback) -> RandomEffects:
     """From rows that belong to none of the items, with deviations of their own: of variance
     σ²/v + τ², where one of importance 1 has σ² + τ². A mean of n such rows is n times as precise.
     """
     sigma2 = belief.sigma[..., None] ** 2
     tau2 = belief.tau[..., None] ** 2
-    variance = sigma2 * feedback.times / feedback.importance + tau2
-    v = feedback.times * (sigma2 + tau2) / variance
+    variance = sigma2 * feedback.n_observations / feedback.importance + tau2
+    v = feedback.n_observations * (sigma2 + tau2) / variance
     if is_block(feedback):
         of = block_of(feedback._replace(importance=v))
         spread = (belief.sigma**2 + belief.tau**2) ** 0.5
         return belief._replace(
             **gaussian.absorb(belief, of.data, of.rows, spread)._asdict(),
-            data=stacked_rows(belief.data, of.data),
+            data=qr_stack(belief.data, of.data),
             rows=belief.rows + of.rows,
         )
     after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
@@ -355,7 +355,7 @@ def learn_loose_rows(belief: Mixed, feedback: Feedback) -> Mixed:
     )
 
 
-def learn_around_means(belief: Mixed, of: ByItem) -> Mixed:
+def learn_around_means(belief: RandomEffects, of: ByItem) -> RandomEffects:
     """From what is around the means of items, once the means themselves are learned."""
     off = of.rows
     if not belief.past.shape[-2]:  # features stay the same: what differs is rounding
@@ -364,27 +364,27 @@ def learn_around_means(belief: Mixed, of: ByItem) -> Mixed:
     after = gaussian.absorb(belief, around, of.more, belief.sigma)
     return belief._replace(
         **after._asdict(),
-        within=stacked_rows(belief.within, around),
+        within=qr_stack(belief.within, around),
         observed=belief.observed + of.more,
     )
 
 
-def learn_within(belief: Mixed, feedback: Feedback) -> Mixed:
+def learn_within(belief: RandomEffects, feedback: Feedback) -> RandomEffects:
     """From what is around the means of n observations of items, once the means are learned: it has
     n - 1 degrees of freedom, and tells of the noise alone.
     """
     own = feedback.A >= 0
-    more = where(own, feedback.times - 1.0, 0.0).sum(-1)
-    around = only_weight(belief.within, where(own, feedback.within, 0.0).sum(-1))
+    more = where(own, feedback.n_observations - 1.0, 0.0).sum(-1)
+    around = only_weight(belief.within, where(own, feedback.residual_ss, 0.0).sum(-1))
     after = gaussian.absorb(belief, around, more, belief.sigma)
     return belief._replace(
         **after._asdict(),
-        within=stacked_rows(belief.within, around),
+        within=qr_stack(belief.within, around),
         observed=belief.observed + more,
     )
 
 
-def rows_between(belief: Mixed, other: Mixed) -> Array:
+def rows_between(belief: RandomEffects, other: RandomEffects) -> Array:
     """What the means of items in two beliefs differ by, as rows [φ w] of `within`."""
     n = where(belief.n > 0, belief.n, 1.0)
     m = where(other.n > 0, other.n, 1.0)
@@ -399,7 +399,7 @@ def rows_between(belief: Mixed, other: Mixed) -> Array:
     return rows
 
 
-def without(belief: Mixed, Phi: Features, items: Array) -> Mixed:
+def without(belief: RandomEffects, Phi: Features, items: Array) -> RandomEffects:
     """A single belief without what it knows of these items alone; what they said about θ stays.
 
     To find scales later, the mean of each becomes a loose row: of variance τ² + σ²/n where loose

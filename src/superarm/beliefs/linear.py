@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from superarm import gaussian
-from superarm.arrays import Array, Rng, log, matvec, nonzero_rows, stacked_rows, where
+from superarm.arrays import Array, Rng, log, matvec, nonzero_rows, qr_stack, where
 from superarm.contracts import Feedback, Problem
-from superarm.gaussian import Block, Factored, Gaussian
+from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
 
 class FactoredModel:
@@ -32,7 +32,7 @@ class FactoredModel:
         """The belief after the feedback of both, each of which started from the prior."""
         return gaussian.merge(belief, other, self.prior(problem))
 
-    def fade(self, belief: Any, problem: Problem, keep: float) -> Any:
+    def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
         """The belief to which all of the past counts `keep` times what it did, and the prior as
         much as ever.
         """
@@ -42,11 +42,11 @@ class FactoredModel:
         """The belief as it is: new items do not change it."""
         return belief
 
-    def coefficients(self, belief: Factored) -> Array:
+    def coefficients(self, belief: HasFactor) -> Array:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
 
-    def mean(self, belief: Factored, problem: Problem) -> Array:
+    def mean(self, belief: HasFactor, problem: Problem) -> Array:
         """φ_e·θ̄_t: (*B, L)."""
         return matvec(problem.Phi, gaussian.mean(belief))
 
@@ -54,16 +54,16 @@ class FactoredModel:
         """√(φ_eᵀ Σ_t φ_e): (*B, L)."""
         return gaussian.std(belief, problem.Phi)
 
-    def sample(self, belief: Factored, problem: Problem, rng: Rng) -> Array:
+    def sample(self, belief: HasFactor, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ_t with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
         return matvec(problem.Phi, gaussian.sample(belief, rng))
 
-    def response(self, score: Array) -> Array:
+    def inverse_link(self, linear_predictor: Array) -> Array:
         """The weight a score stands for: the score itself."""
-        return score
+        return linear_predictor
 
 
-def faded(belief: Factored, stds: Array | float, keep: float) -> Gaussian:
+def faded(belief: HasFactor, stds: Array | float, keep: float) -> Gaussian:
     """`gaussian.forget` of a belief whose prior had these stds of θ."""
     *batch, D = belief.factor.shape[:-1]
     start = gaussian.prior(D - 1, stds, tuple(batch), belief.factor)
@@ -81,7 +81,7 @@ def is_block(feedback: Feedback) -> bool:
     return feedback.is_summed or feedback.w.shape[-1] >= MANY
 
 
-def block_of(feedback: Feedback) -> Block:
+def block_of(feedback: Feedback) -> RowFactor:
     """The rows of the feedback; those of zero features are padding.
 
     Of n observations of one row that is their mean w̄, n times as precise, and Σ (w - w̄)², which is
@@ -91,10 +91,10 @@ def block_of(feedback: Feedback) -> Block:
     if not feedback.is_summed:
         return of
     present = nonzero_rows(feedback.rows)
-    n = where(present, feedback.times, 1.0)
-    around = where(present, feedback.within, 0.0).sum(-1)
-    return Block(
-        stacked_rows(of.data, only_weight(of.data, around)),
+    n = where(present, feedback.n_observations, 1.0)
+    around = where(present, feedback.residual_ss, 0.0).sum(-1)
+    return RowFactor(
+        qr_stack(of.data, only_weight(of.data, around)),
         of.rows + (n - 1).sum(-1),
         of.log_v - log(n).sum(-1) / 2,
     )
@@ -107,19 +107,19 @@ def only_weight(factor: Array, squares: Array) -> Array:
     return row
 
 
-def with_block(belief: Factored, block: Block, sigma: Array | float) -> Gaussian:
+def with_block(belief: HasFactor, block: RowFactor, sigma: Array | float) -> Gaussian:
     """`gaussian.condition` on all rows of a block, with noise of std σ: a number, or (*B,)."""
     after = gaussian.absorb(belief, block.data, block.rows, sigma)
     return after._replace(log_scale=after.log_scale + block.log_v)
 
 
-def only_counted(belief: Factored, block: Block, sigma: Array | float) -> Gaussian:
+def only_counted(belief: HasFactor, block: RowFactor, sigma: Array | float) -> Gaussian:
     """`with_block` but for the factor, which is left as it was."""
     noise = block.rows * log(sigma * math.sqrt(2 * math.pi))
     return Gaussian(belief.factor, belief.log_scale - noise + block.log_v)
 
 
-def observed(belief: Factored, feedback: Feedback, sigma: float) -> Gaussian:
+def observed(belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
     """The belief with the rows of the feedback."""
     if feedback.is_summed:
         return with_block(belief, block_of(feedback), sigma)
@@ -154,9 +154,13 @@ class LinearModel(FactoredModel):
         """Algorithm 1 on the rows of the feedback."""
         past = belief
         if self.forgetting < 1:
-            past = self.fade(belief, problem, gaussian.kept(self.forgetting, feedback.episodes))
+            past = self.forget(
+                belief, problem, gaussian.keep_after(self.forgetting, feedback.episodes)
+            )
         return observed(past, feedback, self.sigma)
 
-    def absorb(self, belief: Gaussian, problem: Problem, block: Block, columns: Array) -> Gaussian:
+    def absorb(
+        self, belief: Gaussian, problem: Problem, block: RowFactor, columns: Array
+    ) -> Gaussian:
         """The belief after all rows of a block; what their columns hold does not matter."""
         return with_block(belief, block, self.sigma)

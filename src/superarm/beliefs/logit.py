@@ -25,13 +25,13 @@ from superarm.arrays import (
     where,
 )
 from superarm.beliefs.columns import LEVEL, is_level
-from superarm.beliefs.empirical_bayes import TunedModel
+from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
 from superarm.beliefs.expectation_propagation import blocks, matched, require_shares, targets
-from superarm.beliefs.item_statistics import Means, Mixed
+from superarm.beliefs.item_statistics import Means, RandomEffects
 from superarm.beliefs.linear import FactoredModel, observed
-from superarm.beliefs.random_effects import MixedModel
+from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.contracts import Feedback, Problem, require_unit
-from superarm.gaussian import Factored, Gaussian
+from superarm.gaussian import Gaussian, HasFactor
 
 ENOUGH = 30
 """Clicks, and views without, from which on λ is chosen."""
@@ -43,7 +43,7 @@ RARE = 0.05
 
 
 def condition_logit(
-    belief: Factored,
+    belief: HasFactor,
     phi: Array,
     w: Array,
     importance: Array | float = 1.0,
@@ -77,7 +77,7 @@ class LogitModel(FactoredModel):
     >>> problem = Problem(np.eye(2), TopK(1))
     >>> feedback = Feedback.of(problem, np.array([0]), np.array([1.0]))
     >>> belief = model.learn(model.prior(problem), problem, feedback)
-    >>> model.response(model.mean(belief, problem)).round(2)
+    >>> model.inverse_link(model.mean(belief, problem)).round(2)
     array([0.6, 0.5])
     """
 
@@ -87,17 +87,17 @@ class LogitModel(FactoredModel):
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Bayes' rule by moment matching."""
         require_unit(feedback, nonzero_rows(feedback.rows))
-        keep = gaussian.kept(self.forgetting, feedback.episodes)
-        past = self.fade(belief, problem, keep)
+        keep = gaussian.keep_after(self.forgetting, feedback.episodes)
+        past = self.forget(belief, problem, keep)
         return condition_logit(past, feedback.rows, feedback.w, feedback.importance)
 
-    def response(self, score: Array) -> Array:
+    def inverse_link(self, linear_predictor: Array) -> Array:
         """The probability of a click: probabilities add up over a set, log-odds do not."""
-        return sigmoid(score)
+        return sigmoid(linear_predictor)
 
 
-class Clicks(NamedTuple):
-    """`tuned.Tuned` on Gaussian targets, and what keeps these up to date."""
+class EmpiricalBayesLogit(NamedTuple):
+    """`empirical_bayes.EmpiricalBayes` on Gaussian targets, and what keeps these up to date."""
 
     factor: Array  # (*B, d+1, d+1)
     log_scale: Array  # (*B,)
@@ -115,9 +115,9 @@ class Clicks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TunedLogitModel(TunedModel):
+class EmpiricalBayesLogitModel(EmpiricalBayesModel):
     """P(w = 1) = sigmoid(φ_e·θ) with a prior on θ that follows the columns of the features, at a λ
-    of its own choosing: `TunedModel` on Gaussian targets.
+    of its own choosing: `EmpiricalBayesModel` on Gaussian targets.
 
     A target is as precise as its click was thought to tell when it came. Rare clicks are at first
     thought far more or far less likely than they turn out to be. So whenever λ is chosen anew, the
@@ -127,13 +127,13 @@ class TunedLogitModel(TunedModel):
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.logit import TunedLogitModel
-    >>> model = TunedLogitModel()
+    >>> from superarm.beliefs.logit import EmpiricalBayesLogitModel
+    >>> model = EmpiricalBayesLogitModel()
     >>> problem = Problem(np.column_stack([np.ones(500), np.arange(500) % 2]), TopK(1))
     >>> clicked = np.where(np.arange(500) % 2, np.arange(500) % 5 == 1, np.arange(500) % 50 == 0)
     >>> feedback = Feedback.of(problem, np.arange(500), clicked)
     >>> belief = model.learn(model.prior(problem), problem, feedback)
-    >>> model.response(model.mean(belief, problem))[:2].round(2)
+    >>> model.inverse_link(model.mean(belief, problem))[:2].round(2)
     array([0.04, 0.2 ])
     """
 
@@ -148,12 +148,14 @@ class TunedLogitModel(TunedModel):
         nothing = full(problem.batch, 0.0, problem.Phi)
         gram = full((*problem.batch, d, d), 0.0, problem.Phi)
         start = super().prior(problem)._asdict()
-        return Clicks(**start, shown=nothing, clicked=nothing, gram=gram, formed=nothing)
+        return EmpiricalBayesLogit(
+            **start, shown=nothing, clicked=nothing, gram=gram, formed=nothing
+        )
 
-    def learn(self, belief: Clicks, problem: Problem, feedback: Feedback) -> Any:
+    def learn(self, belief: EmpiricalBayesLogit, problem: Problem, feedback: Feedback) -> Any:
         """Bayes' rule by moment matching, and at times the choice of a new λ and of new targets."""
-        keep = gaussian.kept(self.forgetting, feedback.episodes)
-        past = self.fade(belief, problem, keep)
+        keep = gaussian.keep_after(self.forgetting, feedback.episodes)
+        past = self.forget(belief, problem, keep)
         of = matched(past, feedback).feedback
         phi = as_float64(feedback.rows)
         present = nonzero_rows(phi)
@@ -166,13 +168,13 @@ class TunedLogitModel(TunedModel):
         )
         return self._grown(counted, of, factor=True)
 
-    def fade(self, belief: Clicks, problem: Problem, keep: float) -> Any:
+    def forget(self, belief: EmpiricalBayesLogit, problem: Problem, keep: float) -> Any:
         """The belief, and what it was made from, to which the past counts `keep` times what it
         did.
         """
         if keep == 1:
             return belief
-        past = super().fade(belief, problem, keep)
+        past = super().forget(belief, problem, keep)
         return past._replace(
             shown=keep * belief.shown,
             clicked=keep * belief.clicked,
@@ -180,7 +182,7 @@ class TunedLogitModel(TunedModel):
             formed=keep * belief.formed,
         )
 
-    def _refitted(self, belief: Clicks) -> Any:
+    def _refitted(self, belief: EmpiricalBayesLogit) -> Any:
         fresh = _refreshed(belief)
         kept = self._made(fresh, belief.lam, belief.sigma, self._prior_of(fresh))
         if min(belief.clicked, belief.shown - belief.clicked) < ENOUGH:
@@ -189,7 +191,9 @@ class TunedLogitModel(TunedModel):
         # targets say what clicks say only near the log-odds at which they were formed
         return kept if _apart(kept, found) > FAR else found
 
-    def merge(self, belief: Clicks, other: Clicks, problem: Problem) -> Any:
+    def merge(
+        self, belief: EmpiricalBayesLogit, other: EmpiricalBayesLogit, problem: Problem
+    ) -> Any:
         """The targets of both, at the λ of the largest marginal likelihood."""
         both = belief._replace(
             shown=belief.shown + other.shown,
@@ -199,22 +203,22 @@ class TunedLogitModel(TunedModel):
         )
         return super().merge(both, other, problem)
 
-    def response(self, score: Array) -> Array:
+    def inverse_link(self, linear_predictor: Array) -> Array:
         """The probability of a click: probabilities add up over a set, log-odds do not."""
-        return sigmoid(score)
+        return sigmoid(linear_predictor)
 
-    def _level(self, belief: Clicks, constant: Array) -> Array:
+    def _level(self, belief: EmpiricalBayesLogit, constant: Array) -> Array:
         """The prior std of the log-odds of a typical item."""
         return full((), LEVEL)
 
 
-def _apart(belief: Clicks, other: Clicks) -> float:
+def _apart(belief: EmpiricalBayesLogit, other: EmpiricalBayesLogit) -> float:
     """How far the log-odds of all views are apart in two beliefs, in root mean square."""
     off = gaussian.mean(belief) - gaussian.mean(other)
     return math.sqrt(max(0.0, off @ belief.gram @ off) / float(belief.shown))
 
 
-def _refreshed(belief: Clicks) -> Clicks:
+def _refreshed(belief: EmpiricalBayesLogit) -> EmpiricalBayesLogit:
     """A single belief with targets of the level and the precision that rare clicks have."""
     level = is_level(belief.columns)
     S = float(belief.clicked)
@@ -237,24 +241,24 @@ def _refreshed(belief: Clicks) -> Clicks:
 
 
 @dataclass(frozen=True)
-class MixedLogitModel(MixedModel):
-    """P(w = 1) = sigmoid(φ_e·θ + δ_e): `MixedModel` on Gaussian targets.
+class RandomEffectsLogitModel(RandomEffectsModel):
+    """P(w = 1) = sigmoid(φ_e·θ + δ_e): `RandomEffectsModel` on Gaussian targets.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.logit import MixedLogitModel
-    >>> model = MixedLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 1.0})
+    >>> from superarm.beliefs.logit import RandomEffectsLogitModel
+    >>> model = RandomEffectsLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 1.0})
     >>> problem = Problem(np.ones((2, 1)), TopK(1))
     >>> feedback = Feedback.of(problem, np.array([0]), np.array([1.0]))
     >>> belief = model.learn(model.prior(problem), problem, feedback)
-    >>> model.response(model.mean(belief, problem)).round(2)
+    >>> model.inverse_link(model.mean(belief, problem)).round(2)
     array([0.67, 0.59])
     """
 
     wide: ClassVar[Mapping[str, float]] = {"lam": 1.0, "sigma": 1.0, "tau": 1.0}
     size: ClassVar[float | None] = 1.0
 
-    def learn(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
+    def learn(self, belief: RandomEffects, problem: Problem, feedback: Feedback) -> RandomEffects:
         """Bayes' rule by moment matching, and at times the choice of new scales."""
         present = nonzero_rows(feedback.rows) | (feedback.A >= 0)
         require_shares(feedback, present)
@@ -274,7 +278,7 @@ class MixedLogitModel(MixedModel):
             before = after
         return belief
 
-    def _as_gaussian(self, belief: Mixed, block: Feedback) -> Feedback:
+    def _as_gaussian(self, belief: RandomEffects, block: Feedback) -> Feedback:
         present = nonzero_rows(block.rows) | (block.A >= 0)
         of = self.rows_of(belief, block.A, as_float64(block.rows))
         X = solve_rows(belief.factor, of.rows)
@@ -287,11 +291,11 @@ class MixedLogitModel(MixedModel):
         )
         return block._replace(w=found.y, importance=found.precision)
 
-    def response(self, score: Array) -> Array:
+    def inverse_link(self, linear_predictor: Array) -> Array:
         """The probability of a click: probabilities add up over a set, log-odds do not."""
-        return sigmoid(score)
+        return sigmoid(linear_predictor)
 
-    def _level(self, belief: Mixed, items: Means) -> Array:
+    def _level(self, belief: RandomEffects, items: Means) -> Array:
         """The prior std of the log-odds of a typical item."""
         return full((), LEVEL)
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from superarm.beliefs.cached_std import WidthsModel
-from superarm.beliefs.empirical_bayes import TunedModel
+from superarm.beliefs.cached_std import CachedStdModel
+from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
-from superarm.beliefs.random_effects import MixedModel
+from superarm.beliefs.logit import EmpiricalBayesLogitModel, LogitModel, RandomEffectsLogitModel
+from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.checks import is_real, require_positive
 from superarm.errors import ParameterError
 
@@ -15,7 +15,7 @@ Scale: TypeAlias = float | Literal["auto"]
 """A number, or "auto": by the marginal likelihood, anew after 1, 2, 4, 8, ... episodes."""
 
 
-LinearFamily: TypeAlias = LinearModel | LogitModel | TunedModel | WidthsModel
+LinearFamily: TypeAlias = LinearModel | LogitModel | EmpiricalBayesModel | CachedStdModel
 
 
 def known_scales(**scales: Scale) -> dict[str, float]:
@@ -58,9 +58,9 @@ def linear_model(lam: Scale, sigma: Scale, forgetting: float, link: str) -> Line
         _refuse_sigma(known)
         if known:
             return LogitModel(known["lam"], forgetting)
-        return TunedLogitModel(forgetting=forgetting)
+        return EmpiricalBayesLogitModel(forgetting=forgetting)
     if len(known) < 2:
-        return TunedModel(known, forgetting)
+        return EmpiricalBayesModel(known, forgetting)
     return LinearModel(known["lam"], known["sigma"], forgetting)
 
 
@@ -69,7 +69,7 @@ def mixed_model(
     forgetting: float,
     link: str,
     contexts: bool,
-) -> MixedModel:
+) -> RandomEffectsModel:
     """The mixed-effects model, of log-odds for clicks; τ may be 0."""
     tau = scales["tau"]
     without = is_real(tau) and tau == 0
@@ -82,5 +82,5 @@ def mixed_model(
         raise ParameterError(f"contexts must be True or False, got {contexts!r}")
     if link == "logit":
         _refuse_sigma(known)
-        return MixedLogitModel(known | {"sigma": 1.0}, forgetting, bool(contexts))
-    return MixedModel(known, forgetting, bool(contexts))
+        return RandomEffectsLogitModel(known | {"sigma": 1.0}, forgetting, bool(contexts))
+    return RandomEffectsModel(known, forgetting, bool(contexts))

@@ -17,38 +17,38 @@ from superarm.arrays import (
     Features,
     Rng,
     add_at,
+    add_rows,
     as_like,
-    column_stats,
     entry_of,
     full,
     is_counter,
     is_tensor,
     item_normal,
-    joined_stats,
     log,
     matvec,
+    merge_column_statistics,
     nonzero_rows,
+    qr_stack,
     seeds,
-    stacked_rows,
+    summarize_columns,
     take,
     take_rows,
     where,
     with_column,
-    with_rows_counted,
 )
 from superarm.arrays.normals import fill_normal
 from superarm.beliefs.changes import extended, gathered, last_rows
-from superarm.beliefs.columns import LEVEL, is_level, merged_stats, prior_stds
-from superarm.beliefs.empirical_bayes import doubled
-from superarm.beliefs.hyperparameters import best_scales, refit_where, require_squares
+from superarm.beliefs.columns import LEVEL, is_level, merge_with_catalogue, prior_stds
+from superarm.beliefs.empirical_bayes import crossed_power_of_two
+from superarm.beliefs.hyperparameters import best_scales, map_entries, require_squares
 from superarm.beliefs.item_statistics import (
     Means,
-    Mixed,
     Outlook,
+    RandomEffects,
     Rows,
     by_item,
     counted,
-    for_each,
+    for_each_feature,
     learn_around_means,
     learn_loose_rows,
     learn_within,
@@ -81,13 +81,13 @@ def _normals(rng: Rng, like: Array, batch: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class MixedModel:
+class RandomEffectsModel:
     """A linear model and deviations per item, at scales of its own choosing where not `known`.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.random_effects import MixedModel
-    >>> model = MixedModel(known={"lam": 1.0, "sigma": 0.1, "tau": 1.0})
+    >>> from superarm.beliefs.random_effects import RandomEffectsModel
+    >>> model = RandomEffectsModel(known={"lam": 1.0, "sigma": 0.1, "tau": 1.0})
     >>> problem = Problem(np.ones((2, 1)), TopK(1))
     >>> feedback = Feedback.of(problem, np.array([0]), np.array([3.0]))
     >>> model.mean(model.learn(model.prior(problem), problem, feedback), problem).round(2)
@@ -104,7 +104,7 @@ class MixedModel:
     wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
     size: ClassVar[float | None] = None
 
-    def prior(self, problem: Problem) -> Mixed:
+    def prior(self, problem: Problem) -> RandomEffects:
         """Nothing observed, with wide scales where they are not known."""
         batch = problem.batch
         like = problem.Phi
@@ -113,9 +113,9 @@ class MixedModel:
         lam = full(batch, scales["lam"], like)
         nothing = full(batch, 0.0, like)
         unseen = full((*batch, problem.L), 0.0, like)
-        columns = column_stats(problem.Phi)
+        columns = summarize_columns(problem.Phi)
         spread = self._spread(columns, lam, full(batch, LEVEL, like))
-        return Mixed(
+        return RandomEffects(
             *gaussian.prior(d, spread, batch, like),
             n=unseen,
             total=unseen,
@@ -138,11 +138,11 @@ class MixedModel:
 
     # --- what is believed ---------------------------------------------------------------------
 
-    def coefficients(self, belief: Mixed) -> Array:
+    def coefficients(self, belief: RandomEffects) -> Array:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
 
-    def outlook(self, belief: Mixed, problem: Problem, theta: Array) -> Outlook:
+    def outlook(self, belief: RandomEffects, problem: Problem, theta: Array) -> Outlook:
         """Mean and variance of w̄(e) given θ, of all items: (*B, L) each."""
         linear = matvec(problem.Phi, theta)
         before = linear
@@ -168,17 +168,17 @@ class MixedModel:
         )
         return out
 
-    def mean(self, belief: Mixed, problem: Problem) -> Array:
+    def mean(self, belief: RandomEffects, problem: Problem) -> Array:
         """E w̄(e): (*B, L)."""
         return self.outlook(belief, problem, gaussian.mean(belief)).mean
 
-    def deviation(self, belief: Mixed, problem: Problem) -> Array:
+    def deviation(self, belief: RandomEffects, problem: Problem) -> Array:
         """E δ_e: (*B, L)."""
         theta = gaussian.mean(belief)
         deviation: Array = self.mean(belief, problem) - matvec(problem.Phi, theta)
         return deviation
 
-    def std(self, belief: Mixed, problem: Problem, explore: float = 1.0) -> Array:
+    def std(self, belief: RandomEffects, problem: Problem, explore: float = 1.0) -> Array:
         """√(var E[w̄(e) | θ] + explore² E[var(w̄(e) | θ)]): (*B, L); with 1 that of w̄(e)."""
         of = shares(belief, belief.n, belief.total)
         if self.contexts:
@@ -191,7 +191,9 @@ class MixedModel:
         width: Array = (linear**2 + explore**2 * of.variance) ** 0.5
         return width
 
-    def sample(self, belief: Mixed, problem: Problem, rng: Rng, explore: float = 1.0) -> Array:
+    def sample(
+        self, belief: RandomEffects, problem: Problem, rng: Rng, explore: float = 1.0
+    ) -> Array:
         """E[w̄(e) | θ_t] + explore·N(0, var(w̄(e) | θ_t)) with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
         of = self.outlook(belief, problem, gaussian.sample(belief, rng))
         if explore == 0 or not belief.tau.any():
@@ -200,17 +202,17 @@ class MixedModel:
         scores: Array = of.mean + explore * of.variance**0.5 * drawn
         return scores
 
-    def open(self, belief: Mixed) -> Array:
+    def open(self, belief: RandomEffects) -> Array:
         """The variance of δ_e given θ: (*B, L)."""
         return shares(belief, belief.n, belief.total).variance
 
-    def response(self, score: Array) -> Array:
+    def inverse_link(self, linear_predictor: Array) -> Array:
         """The weight a score stands for: the score itself."""
-        return score
+        return linear_predictor
 
     # --- learning -----------------------------------------------------------------------------
 
-    def learn(self, belief: Mixed, problem: Problem, feedback: Feedback) -> Mixed:
+    def learn(self, belief: RandomEffects, problem: Problem, feedback: Feedback) -> RandomEffects:
         """Bayes' rule for θ and δ together."""
         own = feedback.A >= 0
         present = nonzero_rows(feedback.rows)
@@ -218,14 +220,14 @@ class MixedModel:
         t = belief.t + feedback.episodes * (own | loose).any(-1)
         past = self._past(belief, problem, t)
         known = self._absorbed(past, self._as_gaussian(past, feedback))
-        due = doubled(belief.t, t) & (len(self.known) < len(self.wide))
+        due = crossed_power_of_two(belief.t, t) & (len(self.known) < len(self.wide))
         return self._where(due, known._replace(t=t), problem, self._refitted)
 
-    def _as_gaussian(self, belief: Mixed, feedback: Feedback) -> Feedback:
+    def _as_gaussian(self, belief: RandomEffects, feedback: Feedback) -> Feedback:
         """What the feedback says, as observations with Gaussian noise."""
         return feedback
 
-    def _absorbed(self, belief: Mixed, feedback: Feedback) -> Mixed:
+    def _absorbed(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """The belief with what the feedback says at the present scales."""
         own = feedback.A >= 0
         present = nonzero_rows(feedback.rows)
@@ -237,24 +239,24 @@ class MixedModel:
             belief = self._learn_items(belief, feedback)
         if loose.any():
             belief = learn_loose_rows(belief, some_rows(feedback, loose))
-        times = where(present, full(present.shape, feedback.times, belief.total), 0.0)
-        return belief._replace(columns=with_rows_counted(belief.columns, feedback.rows, times))
+        times = where(present, full(present.shape, feedback.n_observations, belief.total), 0.0)
+        return belief._replace(columns=add_rows(belief.columns, feedback.rows, times))
 
-    def rows_of(self, belief: Mixed, A: Array, rows: Array) -> Rows:
+    def rows_of(self, belief: RandomEffects, A: Array, rows: Array) -> Rows:
         """What observations of these items, with these features, say about θ."""
         n = take(belief.n, A)
         of = shares(belief, n, take(belief.total, A))
         left = self._left(belief, A, rows, of.keep)
         return Rows(left, of.pull, of.variance)
 
-    def _left(self, belief: Mixed, A: Array, rows: Array, keep: Array) -> Array:
+    def _left(self, belief: RandomEffects, A: Array, rows: Array, keep: Array) -> Array:
         """What the items' own past leaves to θ of their features: (*B, K, d)."""
         if not self.contexts:
             return keep[..., None] * rows
         left: Array = rows - (1 - keep)[..., None] * rows_before(belief, A)
         return left
 
-    def _learn_items(self, belief: Mixed, feedback: Feedback) -> Mixed:
+    def _learn_items(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """From items of the catalogue, which may repeat: the belief is that of one after the other.
 
         On the CPU features that stay the same are counted so.
@@ -267,7 +269,7 @@ class MixedModel:
             known = learn_around_means(self._learn_each(belief, of.means), of)
         return learn_within(known, feedback) if feedback.is_summed else known
 
-    def _learn_each(self, belief: Mixed, feedback: Feedback) -> Mixed:
+    def _learn_each(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """From items of the catalogue. One of importance v is as precise as v observations."""
         A = feedback.A
         own = A >= 0
@@ -289,24 +291,24 @@ class MixedModel:
         off = with_column(rows - rows_before(belief, A), of.apart, 1.0)
         v = where(own, feedback.importance, 0.0)
         return grown._replace(
-            within=stacked_rows(belief.within, of.between[..., None] ** 0.5 * off),
-            past=add_at(belief.past, for_each(belief.past, A), (v[..., None] * rows).mT),
+            within=qr_stack(belief.within, of.between[..., None] ** 0.5 * off),
+            past=add_at(belief.past, for_each_feature(belief.past, A), (v[..., None] * rows).mT),
         )
 
-    def _past(self, belief: Mixed, problem: Problem, t: Array) -> Mixed:
+    def _past(self, belief: RandomEffects, problem: Problem, t: Array) -> RandomEffects:
         """The belief on its way to episode t: it fades in steps, as each makes it anew."""
         if self.forgetting == 1:
             return belief
         span = max(1, round(FADED / (1 - self.forgetting)))
         steps = t // span - belief.t // span
 
-        def fade(one: Mixed, b: tuple[int, ...]) -> Mixed:
-            keep = gaussian.kept(self.forgetting, span * int(steps[b]))
+        def fade(one: RandomEffects, b: tuple[int, ...]) -> RandomEffects:
+            keep = gaussian.keep_after(self.forgetting, span * int(steps[b]))
             return self._faded(one, entry_of(problem.Phi, b), keep)
 
-        return refit_where(steps > 0, belief, fade)
+        return map_entries(steps > 0, belief, fade)
 
-    def fade(self, belief: Mixed, problem: Problem, keep: float) -> Mixed:
+    def forget(self, belief: RandomEffects, problem: Problem, keep: float) -> RandomEffects:
         """The belief made anew from all that was observed, which counts `keep` times what it
         did.
         """
@@ -317,12 +319,14 @@ class MixedModel:
             belief.t >= 0, belief, problem, lambda one, Phi: self._faded(one, Phi, keep)
         )
 
-    def _where(self, due: Array, belief: Mixed, problem: Problem, make: Any) -> Mixed:
-        return refit_where(due, belief, lambda one, b: make(one, entry_of(problem.Phi, b)))
+    def _where(
+        self, due: Array, belief: RandomEffects, problem: Problem, make: Any
+    ) -> RandomEffects:
+        return map_entries(due, belief, lambda one, b: make(one, entry_of(problem.Phi, b)))
 
-    def _faded(self, belief: Mixed, Phi: Features, keep: float) -> Mixed:
+    def _faded(self, belief: RandomEffects, Phi: Features, keep: float) -> RandomEffects:
         """A single belief to which all of the past counts `keep` times what it did."""
-        known = keep * belief.n > gaussian.FAINTEST
+        known = keep * belief.n > gaussian.MIN_KEEP
         past = belief._replace(
             n=where(known, keep * belief.n, 0.0),
             total=where(known, keep * belief.total, 0.0),
@@ -334,7 +338,7 @@ class MixedModel:
         )
         return self._made(past, Phi, past.lam, past.sigma, past.tau)
 
-    def _refitted(self, belief: Mixed, Phi: Features) -> Mixed:
+    def _refitted(self, belief: RandomEffects, Phi: Features) -> RandomEffects:
         """A single belief made anew from counts, sums and loose rows, at the best scales."""
         items = means_of(belief, Phi)
         unit = full(belief.spread.shape, 1.0)
@@ -359,7 +363,9 @@ class MixedModel:
             scales = tuple(map(np.asarray, found))
         return self._made(belief, Phi, *scales)
 
-    def _made(self, belief: Mixed, Phi: Features, lam: Array, sigma: Array, tau: Array) -> Mixed:
+    def _made(
+        self, belief: RandomEffects, Phi: Features, lam: Array, sigma: Array, tau: Array
+    ) -> RandomEffects:
         """A single belief made anew from counts, sums and loose rows, at these scales."""
         items = means_of(belief, Phi)
         spread = self._spread(belief.columns, lam, self._level(belief, items))
@@ -379,7 +385,7 @@ class MixedModel:
             tau=tau,
         )
 
-    def _level(self, belief: Mixed, items: Means) -> Array:
+    def _level(self, belief: RandomEffects, items: Means) -> Array:
         """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
         squares = (items.n * items.rows[:, -1] ** 2).sum() + (belief.data[:, -1] ** 2).sum()
         count = items.n.sum() + belief.rows
@@ -389,36 +395,40 @@ class MixedModel:
 
     # --- what happens to a belief -------------------------------------------------------------
 
-    def merge(self, belief: Mixed, other: Mixed, problem: Problem) -> Mixed:
+    def merge(self, belief: RandomEffects, other: RandomEffects, problem: Problem) -> RandomEffects:
         """What is known of the items and loose rows of both, and the belief they make."""
         added = ("n", "total", "past", "observed", "rows", "t")
         between = rows_between(belief, other)
         both = belief._replace(
             **{name: getattr(belief, name) + getattr(other, name) for name in added},
-            within=stacked_rows(stacked_rows(belief.within, other.within), between),
-            data=stacked_rows(belief.data, other.data),
-            columns=merged_stats(belief.columns, other.columns, column_stats(problem.Phi)),
+            within=qr_stack(qr_stack(belief.within, other.within), between),
+            data=qr_stack(belief.data, other.data),
+            columns=merge_with_catalogue(
+                belief.columns, other.columns, summarize_columns(problem.Phi)
+            ),
         )
         return self._where(both.t >= 0, both, problem, self._refitted)
 
-    def move(self, belief: Mixed, problem: Problem, to: Problem, source: Array) -> Mixed:
+    def move(
+        self, belief: RandomEffects, problem: Problem, to: Problem, source: Array
+    ) -> RandomEffects:
         """For another catalogue: what items that leave said about θ stays, as loose rows."""
         gone = np.setdiff1d(np.arange(problem.L), source)
-        left: Mixed = gathered(self, without(belief, problem.Phi, gone), to, source)
+        left: RandomEffects = gathered(self, without(belief, problem.Phi, gone), to, source)
         new = np.flatnonzero(source < 0)
         if not len(new):
             return left
         return self._with_items(left, to.Phi, take_rows(to.Phi, new))
 
-    def append(self, belief: Mixed, to: Problem, n: int) -> Mixed:
+    def append(self, belief: RandomEffects, to: Problem, n: int) -> RandomEffects:
         """For a catalogue whose last n items are new."""
         rows = last_rows(to, n)
         unseen = self.prior(Problem(rows, to.oracle))
         return self._with_items(extended(self, belief, unseen), to.Phi, rows)
 
-    def _with_items(self, belief: Mixed, Phi: Features, rows: Array) -> Mixed:
+    def _with_items(self, belief: RandomEffects, Phi: Features, rows: Array) -> RandomEffects:
         """The belief made anew with a prior that follows the columns of new items too."""
-        columns = joined_stats(belief.columns, column_stats(rows))
+        columns = merge_column_statistics(belief.columns, summarize_columns(rows))
         known = belief._replace(columns=columns)
         return self._made(known, Phi, belief.lam, belief.sigma, belief.tau)
 
@@ -434,6 +444,6 @@ class MixedModel:
             "past": np.zeros((0, problem.L)),
             "within": with_corner(gaussian.no_rows(problem.d, ()), np.sqrt(max(within, 0.0))),
             "observed": n.sum(),
-            "columns": column_stats(problem.Phi),
+            "columns": summarize_columns(problem.Phi),
             "spread": full((problem.d,), fields["lam"]),
         }

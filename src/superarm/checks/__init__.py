@@ -99,7 +99,7 @@ def require_count(**parameters: int) -> None:
             raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
-def unmasked(values: Any) -> Any:
+def require_unmasked(values: Any) -> Any:
     """The values as they are; those of NumPy's masked arrays only if none is masked, as their
     numbers are not meant. Else a ValueError.
     """
@@ -125,7 +125,7 @@ def as_array(values: Any) -> Array:
     """The values in an array of NumPy's; those of a masked array only if none is masked."""
     if type(values) is np.ndarray:  # first, as this is on the way of all feedback
         return values
-    return to_numpy(values) if is_tensor(values) else np.asarray(unmasked(values))
+    return to_numpy(values) if is_tensor(values) else np.asarray(require_unmasked(values))
 
 
 def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features:
@@ -198,12 +198,12 @@ def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
 
 def _check_finite(Phi: Array) -> None:
     """A part at a time, which stays in the cache: so a catalogue larger than memory passes."""
-    if Phi.size <= PART and is_clearly_finite(Phi):
+    if Phi.size <= PART and sum_of_squares_is_finite(Phi):
         return
     step = max(1, PART * len(Phi) // max(Phi.size, 1))
     for start in range(0, len(Phi), step):
         part = Phi[start : start + step]
-        if is_clearly_finite(part):
+        if sum_of_squares_is_finite(part):
             continue
         finite = np.isfinite(part)
         if not finite.all():
@@ -214,12 +214,14 @@ def _check_finite(Phi: Array) -> None:
             )
 
 
-def is_clearly_finite(x: Array) -> bool:
+def sum_of_squares_is_finite(x: Array) -> bool:
     """Whether a quick look tells that all numbers are finite: the sum of their squares is. That of
     large numbers is not.
 
-    >>> is_clearly_finite(np.array([1.0, -2.0])), is_clearly_finite(np.array([1.0, np.nan]))
-    (True, False)
+    >>> sum_of_squares_is_finite(np.array([1.0, -2.0]))
+    True
+    >>> sum_of_squares_is_finite(np.array([1.0, np.nan]))
+    False
     """
     return math.isfinite(np.vdot(x, x))  # which does not warn of an overflow
 
@@ -241,11 +243,11 @@ def check_weights(weights: Any, L: int | None = None) -> Array:
     """Weights an oracle may maximize: -inf is allowed, NaN and +inf are not."""
     w = as_weights(weights, L)
     if not below_infinity(w):
-        refuse_weights(w)
+        raise_bad_weight(w)
     return w
 
 
-def refuse_weights(w: Array, first: int = 0) -> None:
+def raise_bad_weight(w: Array, first: int = 0) -> None:
     """Raise for weights, of items from `first` on, that hold NaN or +inf, naming the first item at
     fault.
     """
@@ -266,7 +268,7 @@ def check_feedback(weights: Any, n: int, what: str) -> Array:
         raise WeightsError(f"weights must be numbers, one for each {what} ({error})") from error
     if w.shape != (n,):
         raise WeightsError(f"weights must be {n} numbers, one for each {what}, got shape {w.shape}")
-    if is_clearly_finite(w):
+    if sum_of_squares_is_finite(w):
         return w
     finite = np.isfinite(w)
     if not finite.all():
@@ -319,7 +321,7 @@ def first_repeated(values: Iterable[Any]) -> Any:
     raise ValueError("no value is repeated")
 
 
-def find_fault(items: Array, L: int) -> str | None:
+def set_fault(items: Array, L: int) -> str | None:
     """What keeps `items` from being a set of items 0..L-1, in words; None if nothing does."""
     if items.ndim != 1:
         return f"items must be a flat list, got shape {items.shape}"

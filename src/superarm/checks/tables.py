@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from superarm.arrays import Array, is_tensor, to_numpy
-from superarm.checks import first_repeated, unmasked
+from superarm.checks import first_repeated, require_unmasked
 from superarm.errors import FeaturesError, MaskError, SuperarmError, WeightsError
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -146,7 +146,7 @@ def named(values: Any, error: type[SuperarmError]) -> tuple[Any, list[Any] | Non
     ([2.0, 1.0], None)
     """
     try:
-        mapping = by_item(unmasked(values), error)
+        mapping = by_item(require_unmasked(values), error)
     except ValueError as fault:
         raise error(str(fault)) from fault
     if mapping is None:
@@ -179,7 +179,7 @@ def named_alike(
 def as_mask(available: Any, wanted: str, *shapes: tuple[int, ...]) -> Array:
     """Booleans of one of the shapes; an error says what is wanted."""
     try:
-        mask = np.asarray(unmasked(available))
+        mask = np.asarray(require_unmasked(available))
     except ValueError as error:
         raise MaskError(f"available must be {wanted} ({error})") from error
     if mask.dtype != np.bool_ or mask.shape not in shapes:

@@ -316,7 +316,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
     path = arguments.file
     header, arrays = archive.open_file(path)
-    with archive.blaming(path), warnings.catch_warnings(action="ignore"):
+    with archive.as_file_error(path), warnings.catch_warnings(action="ignore"):
         if header["superarm"] == "trace":
             trace = Trace.of_file(path, header["meta"], arrays)
             title = f"{trace.settings['instance']}, {trace.settings['episodes']} episodes"
@@ -324,9 +324,9 @@ def _inspect(arguments: argparse.Namespace) -> None:
         else:
             text = describe(header, arrays)
     title, *lines = text.split("\n")
-    say(archive.printable(title), "bold")
+    say(archive.escape_control(title), "bold")
     for line in lines:
-        print(archive.printable(line))
+        print(archive.escape_control(line))
 
 
 def _completion(arguments: argparse.Namespace) -> None:

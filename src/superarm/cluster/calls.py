@@ -12,9 +12,9 @@ from superarm.checks import (
     as_array,
     as_numbers,
     check_features,
-    find_fault,
     require_count,
-    unmasked,
+    require_unmasked,
+    set_fault,
 )
 from superarm.checks.tables import require_in_order
 from superarm.cluster.columns import added_columns
@@ -88,7 +88,7 @@ def as_items(items: Sequence[int] | Array, end: int) -> Array:
         return np.empty(0, np.int64)
     if numbers.ndim == 1 and numbers.dtype.kind in "iu":
         numbers = np.unique(numbers)
-    if fault := find_fault(numbers, end):
+    if fault := set_fault(numbers, end):
         raise ItemsError(fault)
     return numbers.astype(np.int64)
 
@@ -133,7 +133,7 @@ def _require_plain(what: str, rows: Any) -> None:
     for row in rows if isinstance(rows, list | tuple) else [rows]:
         require_in_order(what, row, FeaturesError)
         try:
-            unmasked(row)
+            require_unmasked(row)
         except ValueError as error:
             raise FeaturesError(f"{what} must be known ({error})") from error
 
@@ -190,7 +190,7 @@ def as_choice(chosen: Any, end: int, d: int) -> Choice:
     if not np.isfinite(rows).all():
         raise FeaturesError("the rows of a Choice must be finite")
     there = np.ones(items.shape, bool) if items.dtype.kind not in "iu" else items != -1
-    if fault := find_fault(items[there] if items.ndim == 1 else items, end):
+    if fault := set_fault(items[there] if items.ndim == 1 else items, end):
         raise ItemsError(fault)
     return Choice(items[there].astype(np.int64), rows[there])
 
@@ -202,7 +202,9 @@ def as_feedback(items: Array, rows: Array, weights: Any, learner: Learner) -> Fe
             f"{type(learner).__name__} cannot learn from statistics: give one weight per item"
         )
     of = shown(weights, None, items.tolist())
-    return Feedback(items, rows, of.w, of.importance, times=of.times, within=of.within)
+    return Feedback(
+        items, rows, of.w, of.importance, n_observations=of.times, residual_ss=of.within
+    )
 
 
 # --- changes of the catalogue ---------------------------------------------------------------------

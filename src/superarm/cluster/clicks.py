@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm import gaussian
-from superarm.arrays import Array, full, joined_stats, log_det, stacked_rows
+from superarm.arrays import Array, full, log_det, merge_column_statistics, qr_stack
 from superarm.beliefs.columns import LEVEL, prior_stds
-from superarm.beliefs.empirical_bayes import TunedModel
-from superarm.beliefs.logit import ENOUGH, LogitModel, TunedLogitModel
+from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
+from superarm.beliefs.logit import ENOUGH, EmpiricalBayesLogitModel, LogitModel
 from superarm.cluster import pieces
 from superarm.cluster.pieces import Views
 from superarm.cluster.reading import Log
@@ -47,7 +47,7 @@ def newton(model: Any, log: Log) -> Clicks:
     R = views.data[:-1, :-1]
     gram = 4 * R.T @ R  # at θ = 0, p(1-p) is a quarter
     start = Clicks(views, nothing, gram, math.nan)
-    if not isinstance(model, TunedLogitModel):
+    if not isinstance(model, EmpiricalBayesLogitModel):
         return _climbed(model, log, start, model.lam)
     scales = {**model.wide, **model.known}
     first = _climbed(model, log, start, scales["lam"])
@@ -93,14 +93,14 @@ def _log_evidence(model: Any, of: Clicks) -> float:
     """Laplace's approximation of the log marginal likelihood of the clicks."""
     stds = _stds(model, of.views.columns, of.lam)
     prior = gaussian.prior(len(stds), stds)
-    factor = stacked_rows(prior.factor, of.views.data)
+    factor = qr_stack(prior.factor, of.views.data)
     widths = prior.log_scale - log_det(factor[:-1, :-1])
     return _height(stds, of.theta, of.views) + float(widths)
 
 
 def _stds(model: Any, columns: Array, lam: float) -> Array:
     """The prior stds of θ."""
-    if not isinstance(model, TunedModel):
+    if not isinstance(model, EmpiricalBayesModel):
         return np.full(columns.shape[-1], lam)
     return prior_stds(columns, np.asarray(lam), np.asarray(LEVEL), equal="lam" in model.known)
 
@@ -118,7 +118,7 @@ def _climbed(model: Any, log: Log, of: Clicks, lam: float) -> Clicks:
     stds = _stds(model, views.columns, lam)
     prior = gaussian.prior(len(stds), stds)
     for _ in range(STEPS):
-        after = Gaussian(stacked_rows(prior.factor, views.data), prior.log_scale)
+        after = Gaussian(qr_stack(prior.factor, views.data), prior.log_scale)
         step = gaussian.mean(after) - theta
         size = float(np.linalg.norm(after.R @ step))
         if size < CLOSE:
@@ -147,7 +147,7 @@ def with_clicks(model: Any, start: Any, of: Clicks) -> Any:
     """The belief after all clicks: the Gaussian around θ at the λ that was found."""
     views = of.views
     if isinstance(model, LogitModel):
-        factor = stacked_rows(start.factor, views.data)
+        factor = qr_stack(start.factor, views.data)
         # Laplace's approximation of the log marginal likelihood
         height = _height(_stds(model, views.columns, of.lam), of.theta, views)
         start_det = log_det(start.factor[:-1, :-1])
@@ -155,7 +155,7 @@ def with_clicks(model: Any, start: Any, of: Clicks) -> Any:
     known = start._replace(
         data=views.data,
         rows=np.asarray(views.rows),
-        columns=joined_stats(start.columns, views.columns),
+        columns=merge_column_statistics(start.columns, views.columns),
         shown=np.asarray(views.rows),
         clicked=np.asarray(views.clicked),
         gram=of.gram,

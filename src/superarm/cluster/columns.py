@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import as_array, is_whole, unmasked
+from superarm.checks import as_array, is_whole, require_unmasked
 from superarm.checks.tables import require_in_order
 from superarm.errors import FeaturesError, MaskError, ParameterError
 
@@ -199,7 +199,9 @@ def as_where(where: Any, types: Mapping[str, Any]) -> dict[str, Array]:
 
 def _wanted(name: str, wanted: Any, dtype: Any) -> Array:
     try:
-        values = list(unmasked(wanted)) if _is_collection(wanted) else [unmasked(wanted)]
+        values = (
+            list(require_unmasked(wanted)) if _is_collection(wanted) else [require_unmasked(wanted)]
+        )
     except ValueError as error:
         raise ParameterError(f"column {name!r}: where needs known values ({error})") from error
     for value in values:

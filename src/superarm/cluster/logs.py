@@ -14,9 +14,9 @@ import numpy as np
 from superarm import gaussian
 from superarm.agent import Agent
 from superarm.agent.state import require_scores
-from superarm.arrays import Array, stacked_rows, take_rows
+from superarm.arrays import Array, qr_stack, take_rows
 from superarm.beliefs.changes import moved
-from superarm.beliefs.logit import LogitModel, MixedLogitModel, TunedLogitModel
+from superarm.beliefs.logit import EmpiricalBayesLogitModel, LogitModel, RandomEffectsLogitModel
 from superarm.checks.tables import Names, columns_of
 from superarm.cluster import pieces
 from superarm.cluster.clicks import Clicks, newton, with_clicks
@@ -32,7 +32,7 @@ from superarm.errors import (
     ItemsError,
     ParameterError,
 )
-from superarm.gaussian import Block
+from superarm.gaussian import RowFactor
 from superarm.oracles import TopK
 
 FEW = 0.1
@@ -131,7 +131,7 @@ class Learned:
         if isinstance(self.of, Clicks):
             return with_clicks(model, start, _ordered_clicks(self.of, order))
         of = _ordered(self.of, order)
-        block = Block(of.data, np.asarray(of.rows), np.zeros(()))
+        block = RowFactor(of.data, np.asarray(of.rows), np.zeros(()))
         return model.absorb(start, problem, block, of.columns)
 
     def _of_items(self, agent: Agent, order: Any) -> Any:
@@ -235,7 +235,7 @@ def _read(model: Any, log: Log) -> Rows | Clicks | Items:
     """What a model needs to know of a log."""
     if model.per_item:
         return log.read(pieces.read_items, pieces.merged_items)
-    if isinstance(model, LogitModel | TunedLogitModel):
+    if isinstance(model, LogitModel | EmpiricalBayesLogitModel):
         return newton(model, log)
     return log.read(pieces.read_rows, pieces.merged_rows)
 
@@ -246,7 +246,7 @@ def _require_known(learner: Any, item: str | None) -> None:
     if model.per_item:
         if item is None:
             raise ParameterError(f"{type(learner).__name__} learns of items: name their column")
-        apart = isinstance(model, MixedLogitModel) or getattr(model, "contexts", False)
+        apart = isinstance(model, RandomEffectsLogitModel) or getattr(model, "contexts", False)
         if apart or not getattr(model, "statistics", False):
             raise ParameterError(
                 f"{learner!r:.100} cannot learn from what items add up to: take CombLinTS for "
@@ -301,7 +301,7 @@ def _ordered(of: Any, order: Any) -> Any:
     """Rows or views with their features in another order."""
     if order == slice(None):
         return of
-    data = stacked_rows(gaussian.no_rows(len(order)), of.data[:, [*order, -1]])
+    data = qr_stack(gaussian.no_rows(len(order)), of.data[:, [*order, -1]])
     return of._replace(data=data, columns=of.columns[:, order])
 
 

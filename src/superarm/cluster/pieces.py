@@ -7,11 +7,11 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import (
     Array,
-    column_stats,
-    joined_stats,
+    merge_column_statistics,
     nonzero_rows,
+    qr_stack,
     sigmoid,
-    stacked_rows,
+    summarize_columns,
 )
 from superarm.arrays.numpy import log_sigmoid
 from superarm.beliefs.hyperparameters import require_squares
@@ -136,15 +136,15 @@ def _together(of: Reduced, at: Array, E: int) -> Reduced:
 
 def merged_rows(a: Rows, b: Rows) -> Rows:
     """The rows of both."""
-    columns = joined_stats(a.columns, b.columns)
-    return Rows(stacked_rows(a.data, b.data), columns, a.rows + b.rows)
+    columns = merge_column_statistics(a.columns, b.columns)
+    return Rows(qr_stack(a.data, b.data), columns, a.rows + b.rows)
 
 
 def merged_views(a: Views, b: Views) -> Views:
     """The views of both."""
     return Views(
-        stacked_rows(a.data, b.data),
-        joined_stats(a.columns, b.columns),
+        qr_stack(a.data, b.data),
+        merge_column_statistics(a.columns, b.columns),
         a.rows + b.rows,
         a.clicked + b.clicked,
         a.formed + b.formed,
@@ -174,8 +174,8 @@ def merged_items(a: Items, b: Items) -> Items:
 def _columns(Phi: Array, present: Array) -> Array:
     """What the columns of the rows that are present hold."""
     if present.all():
-        return column_stats(Phi)
-    return column_stats(Phi[present]) if present.any() else no_columns(Phi.shape[1])
+        return summarize_columns(Phi)
+    return summarize_columns(Phi[present]) if present.any() else no_columns(Phi.shape[1])
 
 
 def no_columns(d: int) -> Array:

@@ -14,7 +14,7 @@ from superarm.checks import check_features, require_count
 from superarm.cluster.columns import added_columns, packed, unpacked
 from superarm.cluster.heads import Later, problem_of
 from superarm.cluster.population.packed_triangles import packed_size
-from superarm.cluster.population.user_shard import Known, Scales, Total
+from superarm.cluster.population.user_shard import Known, SharedHyperparameters, Total
 from superarm.contexts import Concatenated, Outer
 from superarm.errors import FeaturesError, MaskError, ParameterError
 from superarm.files import archive
@@ -72,7 +72,7 @@ def save_population(population: "Population", path: archive.PathLike) -> None:
 def load_population(make: Any, path: archive.PathLike, given: Mapping[str, Any]) -> "Population":
     """The population in a file, made anew with what is given and brought to where it was."""
     meta, arrays = archive.read(path, "population")
-    with archive.blaming(path, _UNFIT):
+    with archive.as_file_error(path, _UNFIT):
         learner = learner_in(path, meta["learner"], meta["parameters"], None)
         features = check_features(arrays["features"])
         options = {
@@ -82,7 +82,9 @@ def load_population(make: Any, path: archive.PathLike, given: Mapping[str, Any])
         }
         make(learner, oracle=TopK(1), **options)
         known = _known(meta, arrays)
-        scales = Scales(arrays["all.spread"], float(meta["lam"]), float(meta["sigma"]))
+        scales = SharedHyperparameters(
+            arrays["all.spread"], float(meta["lam"]), float(meta["sigma"])
+        )
         names = None if meta["names"] is None else tuple(meta["names"])
     population: Population = make(learner, **options, **given)
     population.restore(known, scales)
@@ -178,7 +180,7 @@ def load_agent(
 ) -> "sharded.Agent":
     """The agent in a file, made anew with what is given and brought to where it was."""
     meta, arrays = archive.read(path, "sharded agent")
-    with archive.blaming(path, _UNFIT):
+    with archive.as_file_error(path, _UNFIT):
         saved = _saved(path, meta, arrays, learner)
     options = {
         "features": features,

@@ -218,8 +218,8 @@ class Agent:
         belief = self.belief._replace(**of_items)
         by_rows = None
         learner: Any = self.learner
-        if len(seeds) == 1 and defines_both(learner, "weights", "row_weights"):
-            by_rows = learner.row_weights(self.belief, Counter(seeds[0]))
+        if len(seeds) == 1 and defines_both(learner, "scores", "row_scores"):
+            by_rows = learner.row_scores(self.belief, Counter(seeds[0]))
         question = Question(learner, belief, seeds, x, where, excluded, by_rows)
         answers = self._shards.ask_all("candidates", self._shards.share(question))
         return list(zip(*answers, strict=True))

@@ -12,9 +12,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from superarm.arrays import Array, Features, repeated
+from superarm.arrays import Array, Features, broadcast
 from superarm.arrays.counters import Counter
-from superarm.checks import is_clearly_finite
+from superarm.checks import sum_of_squares_is_finite
 from superarm.cluster.columns import are_in
 from superarm.contexts import Concatenated, Outer
 from superarm.contexts.products import InContext, with_side
@@ -174,7 +174,7 @@ class Shard:
         rows = self.source.rows()
         for start in range(0, len(rows), PART):
             part = rows[start : start + PART]
-            if is_clearly_finite(part):
+            if sum_of_squares_is_finite(part):
                 continue
             bad = np.argwhere(~np.isfinite(part))
             if len(bad):
@@ -309,14 +309,14 @@ class Shard:
         counters = [Counter(seed, items) for seed in asked.seeds]
         if len(counters) == 1:
             problem = Problem(Phi, LIKE)
-            return asked.learner.weights(belief, problem, counters[0])[None]
+            return asked.learner.scores(belief, problem, counters[0])[None]
         n = len(counters)
-        each = type(belief)(*(repeated(np.asarray(field), n) for field in belief))
+        each = type(belief)(*(broadcast(np.asarray(field), n) for field in belief))
         if asked.contexts is None:
-            Phi = repeated(Phi, n)
+            Phi = broadcast(Phi, n)
         elif Phi.left.ndim == 2:
-            Phi = with_side(Phi, repeated(Phi.left, n))
-        return asked.learner.weights(each, Problem(Phi, LIKE), counters)
+            Phi = with_side(Phi, broadcast(Phi.left, n))
+        return asked.learner.scores(each, Problem(Phi, LIKE), counters)
 
     def _in_contexts(self, held: Array, x: Array | None) -> Any:
         """The features of these items in one context, or in n of them."""

@@ -17,9 +17,9 @@ import numpy as np
 
 from superarm.arrays import (
     Array,
+    ColumnSelection,
     Features,
     Product,
-    Selection,
     is_product,
     is_selection,
     is_sparse,
@@ -139,11 +139,11 @@ class Outer(_Context):
     """
 
     @staticmethod
-    def matrix(x: Array, k: int) -> Selection:
+    def matrix(x: Array, k: int) -> ColumnSelection:
         """B_x, of one context or of n."""
         source = np.tile(np.arange(k), x.shape[-1])
         scale = np.repeat(x, k, axis=-1)
-        return Selection(k, source, scale)
+        return ColumnSelection(k, source, scale)
 
     @staticmethod
     def joined_names(of_context: tuple[str, ...], of_items: tuple[str, ...]) -> tuple[str, ...]:
@@ -175,13 +175,13 @@ class Concatenated(_Context):
         return np.concatenate([ones, rows], axis=1)
 
     @staticmethod
-    def matrix(x: Array, k: int) -> Selection:
+    def matrix(x: Array, k: int) -> ColumnSelection:
         """B_x, of one context or of n."""
         *batch, d_u = x.shape
         constant = np.zeros(d_u, np.int64)
         source = np.concatenate([constant, np.arange(1, k)])
         scale = np.concatenate([x, np.ones((*batch, k - 1))], axis=-1)
-        return Selection(k, source, scale)
+        return ColumnSelection(k, source, scale)
 
     @staticmethod
     def joined_names(of_context: tuple[str, ...], of_items: tuple[str, ...]) -> tuple[str, ...]:
@@ -407,8 +407,8 @@ def _unpacked_context(arrays: Mapping[str, Array]) -> InContext:
     raise FeaturesError("the features of a context have no features of items with them")
 
 
-def _selection(arrays: Mapping[str, Array], k: int) -> Selection:
-    """The `Selection` from k columns in a file."""
+def _selection(arrays: Mapping[str, Array], k: int) -> ColumnSelection:
+    """The `ColumnSelection` from k columns in a file."""
     source = arrays["features.source"]
     scale = arrays["features.scale"]
     pairs = source.shape == scale.shape == (source.size,) != (0,)
@@ -416,4 +416,4 @@ def _selection(arrays: Mapping[str, Array], k: int) -> Selection:
         raise FeaturesError("the features of a context must be a column and a number each")
     if source.min() < 0 or source.max() >= k:
         raise FeaturesError(f"the features of a context must be of columns 0..{k - 1}")
-    return Selection(k, source, scale)
+    return ColumnSelection(k, source, scale)

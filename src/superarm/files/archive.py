@@ -155,11 +155,11 @@ def _compare(
     except Exception as error:
         raise FileError(
             f"{path} stays as it was: what should be saved would not load again "
-            f"({printable(error)})"
+            f"({escape_control(error)})"
         ) from error
 
 
-def packed(texts: Iterable[str]) -> Array:
+def pack_texts(texts: Iterable[str]) -> Array:
     """Texts without NUL as an array of bytes: each takes the room it needs, where NumPy's take that
     of the longest.
     """
@@ -167,7 +167,7 @@ def packed(texts: Iterable[str]) -> Array:
     return np.frombuffer(joined.encode("utf-8", "surrogatepass"), np.uint8)
 
 
-def unpacked(array: Array, n: int | None = None) -> list[str]:
+def unpack_texts(array: Array, n: int | None = None) -> list[str]:
     """The texts that `packed` put there; there must be n, if n is given."""
     if array.dtype != np.uint8:
         raise ValueError(f"texts are kept as bytes, not as {array.dtype}")
@@ -200,7 +200,7 @@ def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     return "\n".join(lines)
 
 
-def printable(text: object, most: int = 10_000) -> str:
+def escape_control(text: object, most: int = 10_000) -> str:
     """A text from a file on one line, without what a terminal might take for a command."""
     shown = str(text)[:most]
     if shown.isprintable():
@@ -209,7 +209,7 @@ def printable(text: object, most: int = 10_000) -> str:
 
 
 @contextmanager
-def blaming(
+def as_file_error(
     path: PathLike,
     fault: str = "truncated, damaged or not a superarm file",
 ) -> Iterator[None]:
@@ -219,7 +219,7 @@ def blaming(
     except (FileError, MemoryError):
         raise
     except Exception as error:  # zipfile, NumPy and JSON fail on damaged content in many ways
-        raise FileError(f"{path} is {fault} ({printable(error, 300)})") from error
+        raise FileError(f"{path} is {fault} ({escape_control(error, 300)})") from error
 
 
 def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -227,7 +227,7 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     header, arrays = open_file(path)
     if header["superarm"] != kind:
         article = "an" if kind[0] in "aeiou" else "a"
-        found = printable(header["superarm"], 60)
+        found = escape_control(header["superarm"], 60)
         raise FileError(f"{path} holds a superarm {found}, {article} {kind} is needed")
     return header["meta"], arrays
 
@@ -236,7 +236,7 @@ def open_file(path: PathLike) -> tuple[dict[str, Any], dict[str, Array]]:
     """The header, whose version is known, and the arrays it lists."""
     if not Path(path).is_dir():  # for which `open` has an error of its own
         atomic.refuse_special(path)
-    with Path(path).open("rb") as file, blaming(path), _archive(file) as archive:
+    with Path(path).open("rb") as file, as_file_error(path), _archive(file) as archive:
         header = _header(path, archive)
         arrays = {}
         for name, promise in _listed(header, archive).items():

@@ -5,9 +5,9 @@ from scipy.linalg import block_diag
 
 from superarm.arrays import (
     Array,
+    ColumnSelection,
     Features,
     Product,
-    Selection,
     as_float64,
     is_product,
     is_selection,
@@ -70,7 +70,7 @@ def predicted(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> t
             if Phi is not log.Phi[i]:
                 Phi = log.Phi[i]
                 seen = _with_constant(Phi) if adds_constant else Phi
-                w_hat = learner.weights(belief, problem._replace(Phi=seen), rng)
+                w_hat = learner.scores(belief, problem._replace(Phi=seen), rng)
             direct[i] = q[i] @ w_hat
             of_logged[i] = w_hat[log.A[i]]
     return direct, np.where(log.A >= 0, of_logged, 0.0)
@@ -104,7 +104,7 @@ def _with_constant(Phi: Features) -> Features:
         return Product(left, block_diag(1.0, B))
     source = np.append(0, B.source + 1)
     scale = np.append(1.0, B.scale)
-    right = Selection(B.k + 1, source, scale)
+    right = ColumnSelection(B.k + 1, source, scale)
     return Product(left, right)
 
 

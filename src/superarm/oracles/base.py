@@ -13,7 +13,7 @@ import numpy as np
 
 from superarm.arrays import Array, as_like, hashed_uniform, to_numpy, where
 from superarm.arrays.compiled import for_kernels
-from superarm.checks import as_weights, check_weights, find_fault, is_whole
+from superarm.checks import as_weights, check_weights, is_whole, set_fault
 from superarm.contracts import Oracle
 from superarm.errors import InfeasibleError, OracleError, ParameterError
 from superarm.oracles.parts import Candidates, Part
@@ -217,7 +217,7 @@ class CheckedOracle(BaseOracle):
     def solve_row(self, w: Array) -> Array:
         """What the function returns for the weights (L,), checked."""
         items = self._items(w)
-        fault = find_fault(items, len(w)) or self._broken_promise(items, w)
+        fault = set_fault(items, len(w)) or self._broken_promise(items, w)
         if fault is not None:
             raise OracleError(
                 f"the oracle {self.function!r} must return a feasible set of items, but: {fault}"

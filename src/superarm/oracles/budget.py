@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import refuse_weights, require_count
+from superarm.checks import raise_bad_weight, require_count
 from superarm.checks.tables import named, named_alike
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, starts
@@ -143,7 +143,7 @@ class Budget(BaseOracle):
             self.effort,
         )
         if not valid:
-            refuse_weights(rows)
+            raise_bad_weight(rows)
         return A, gap
 
 

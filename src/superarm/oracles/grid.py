@@ -6,7 +6,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import refuse_weights, require_count
+from superarm.checks import raise_bad_weight, require_count
 from superarm.oracles.base import feasible
 from superarm.oracles.path import DagPath, Network, NetworkOracle
 
@@ -185,6 +185,6 @@ class GridPath(NetworkOracle):
         A, length = longest_grid_paths(rows, self.m)
         if not (length > -np.inf).all():
             if np.isnan(length).any():
-                refuse_weights(rows)
+                raise_bad_weight(rows)
             feasible(False, self)
         return A

@@ -13,7 +13,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import require_count, unmasked
+from superarm.checks import require_count, require_unmasked
 from superarm.checks.tables import named, named_alike
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle
@@ -125,7 +125,7 @@ class Intervals(BaseOracle):
 def _times(times: Any, name: str) -> Array:
     """Numbers or dates, one per item, as an array."""
     try:
-        values = np.asarray(unmasked(times))
+        values = np.asarray(require_unmasked(times))
     except ValueError as error:
         raise ParameterError(f"{name} must be a time per item ({error})") from error
     if values.ndim != 1 or not len(values) or values.dtype.kind not in "iufmMO":

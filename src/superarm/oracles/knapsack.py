@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import refuse_weights, require_count
+from superarm.checks import raise_bad_weight, require_count
 from superarm.checks.tables import named
 from superarm.errors import ParameterError
 from superarm.oracles import core
@@ -162,7 +162,7 @@ class Knapsack(BaseOracle):
         """What the compiled search finds."""
         A, gap, valid = core.solve(rows, self._order, self.costs, self._mix, self._rules())
         if not valid:
-            refuse_weights(rows)
+            raise_bad_weight(rows)
         return A, gap
 
     def _further(

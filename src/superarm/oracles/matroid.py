@@ -11,7 +11,7 @@ import numpy as np
 
 from superarm.arrays import Array, below_infinity
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import find_fault, refuse_weights, require_count
+from superarm.checks import raise_bad_weight, require_count, set_fault
 from superarm.checks.tables import named
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import (
@@ -234,7 +234,7 @@ class LaminarMatroid(BaseOracle):
         family = self._family._replace(owner=owner)
         A, size = _laminar(rows, family, _floor(self.bases), self.K)
         if (size < 0).any():
-            refuse_weights(rows)
+            raise_bad_weight(rows)
         if self.bases:
             feasible(bool((size == self.K).all()), self)
         return A
@@ -252,7 +252,7 @@ class _Nested(NamedTuple):
         family = self.family._replace(owner=part.group)
         A, size = _laminar(w[None], family, self.floor, min(self.rank, len(w)))
         if size[0] < 0:
-            refuse_weights(w, first=part.first)
+            raise_bad_weight(w, first=part.first)
         return A
 
 
@@ -268,7 +268,7 @@ def _members(items: Collection[int] | Array) -> Array:
 
 def _nest(s: int, items: Array, owner: Array, parent: Array) -> None:
     """Put set s inside the smallest set so far that holds all of its items."""
-    if fault := find_fault(items, len(owner)):
+    if fault := set_fault(items, len(owner)):
         raise ItemsError(f"set {s}: {fault}")
     if not len(items):
         raise ItemsError(f"set {s} is empty")
@@ -394,7 +394,7 @@ class _Greedy(NamedTuple):
     def best(self, part: Part, w: Array, /) -> Array:
         """Where the best independent set is in the part."""
         if not below_infinity(w):
-            refuse_weights(w, first=part.first)
+            raise_bad_weight(w, first=part.first)
         items = part.items
         if isinstance(items, slice):
             items = np.arange(part.first, part.first + len(w))

@@ -9,7 +9,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.checks import is_whole, require_count, require_positive, unmasked
+from superarm.checks import is_whole, require_count, require_positive, require_unmasked
 from superarm.checks.tables import by_item, index_of
 from superarm.errors import OracleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, padded, require_whole
@@ -270,8 +270,8 @@ def _checked(A: Any, b: Any) -> tuple[Any, Array]:
     from scipy import sparse
 
     try:
-        A = sparse.csc_array(unmasked(A), dtype=np.float64)
-        b = np.asarray(unmasked(b), dtype=np.float64)
+        A = sparse.csc_array(require_unmasked(A), dtype=np.float64)
+        b = np.asarray(require_unmasked(b), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ParameterError(
             f"A and b must be numeric, A a matrix and b one number per row of it ({error})"

@@ -7,7 +7,7 @@ import numpy as np
 from superarm.arrays import Array, as_like, take, where
 from superarm.arrays.compiled import compiled, prange
 from superarm.arrays.types import namespace
-from superarm.checks import refuse_weights
+from superarm.checks import raise_bad_weight
 from superarm.oracles.parts import Part
 
 BLOCK = 64  # items looked at together
@@ -193,7 +193,7 @@ def best_by_group(rows: Array, group: Array, start: Array, floor: float) -> Arra
         from superarm.oracles.gpu import select as find
     A, valid = find(rows, group, start, floor)
     if not valid.all():
-        refuse_weights(rows)
+        raise_bad_weight(rows)
     return A
 
 
@@ -219,5 +219,5 @@ class ByGroup(NamedTuple):
         """The best of each group."""
         A, valid = select(w[None], part.group, self.start, self.floor)
         if not valid.all():
-            refuse_weights(w, first=part.first)
+            raise_bad_weight(w, first=part.first)
         return A

@@ -169,7 +169,7 @@ def _require_settings(learner: Learner, half_life: Any, default: Any) -> None:
     """Refuse a learner that cannot fade, or cannot learn what is taken for granted."""
     if half_life is not None:
         try:
-            method_of(learner.model, "fade")
+            method_of(learner.model, "forget")
         except SuperarmError as error:
             raise Unfit(str(error), "/half_life") from error
     if default is None or not needs_fractions(learner):

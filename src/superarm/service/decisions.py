@@ -14,7 +14,7 @@ from superarm.agent.fields import SEED_BITS
 from superarm.agent.record import Chosen, chosen_each, record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
-from superarm.arrays import repeated
+from superarm.arrays import broadcast
 from superarm.arrays.streams import Streams
 from superarm.contexts import InContext
 from superarm.errors import ItemsError, MaskError, SuperarmError
@@ -156,7 +156,7 @@ def _shared(state: State, contexts: list[Any]) -> Any:
     Phi: Any = state.problem.Phi
     if isinstance(Phi, InContext):
         return Phi.of(np.stack([one.x for one in contexts]))
-    return repeated(Phi, len(contexts))
+    return broadcast(Phi, len(contexts))
 
 
 def _work(

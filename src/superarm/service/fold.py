@@ -25,7 +25,7 @@ from superarm.agent.state import (
     caught_up,
     require_scores,
     started,
-    with_features,
+    with_changed_features,
     with_items,
     without_gaps,
     without_items,
@@ -250,7 +250,7 @@ def with_more(folded: Folded, event: ItemsPut) -> Folded:
     old = [item for item, is_known in zip(event.items, known, strict=True) if is_known]
     new = [item for item, is_known in zip(event.items, known, strict=True) if not is_known]
     if old:
-        state = with_features(state, rows[known], old)
+        state = with_changed_features(state, rows[known], old)
     given = None if event.oracle is None else oracle_of(event.oracle, numbers=folded.numbers)
     if new:
         state = caught_up(with_items(state, rows[~known], new, given, Growing()))

@@ -9,7 +9,7 @@ from superarm.agent.asked import Asked
 from superarm.agent.state import State
 from superarm.arrays import Array, all_finite
 from superarm.arrays.streams import Streams
-from superarm.decide import for_each
+from superarm.decide import broadcast_belief
 from superarm.learners import CombLinTS
 from superarm.oracles import TopK
 from superarm.oracles.screen import TOGETHER, Screen
@@ -37,7 +37,7 @@ class Screens:
         """
         if not fits(state, call):
             return call.decided(rngs)
-        beliefs = for_each(call.belief, len(rngs))
+        beliefs = broadcast_belief(call.belief, len(rngs))
         theta = gaussian.sample(beliefs, rngs)
         if not all_finite(theta):
             return call.decided(rngs)  # which says why

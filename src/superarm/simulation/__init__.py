@@ -9,7 +9,7 @@ from superarm.simulation.environments import (
     DriftingEnvironment,
     GaussianEnvironment,
 )
-from superarm.simulation.episodes import Step, episodes
+from superarm.simulation.episodes import Episode, episodes
 from superarm.simulation.replicate import simulate
 from superarm.simulation.trace import Trace, mean_se
 
@@ -20,9 +20,9 @@ __all__ = [
     "ContextualEnvironment",
     "Difference",
     "DriftingEnvironment",
+    "Episode",
     "GaussianEnvironment",
     "PositionEnvironment",
-    "Step",
     "Trace",
     "episodes",
     "mean_se",

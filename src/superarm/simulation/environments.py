@@ -74,7 +74,7 @@ class GaussianEnvironment:
     >>> rng = np.random.default_rng(0)
     >>> Phi = rng.standard_normal((5, 2))
     >>> world = GaussianEnvironment.coherent(Phi, lam=10.0, sigma=1.0, rng=rng)
-    >>> world.mean.shape, world.draw(rng).shape
+    >>> world.mean.shape, world.sample(rng).shape
     ((5,), (5,))
     """
 
@@ -101,7 +101,7 @@ class GaussianEnvironment:
         """It stays the same in all episodes."""
         return self
 
-    def draw(self, rng: Rng) -> Array:
+    def sample(self, rng: Rng) -> Array:
         """The weights of one episode."""
         return self.mean + self.sigma * normal(rng, self.mean)
 
@@ -117,7 +117,7 @@ class BernoulliEnvironment:
 
     >>> import numpy as np
     >>> from superarm import BernoulliEnvironment
-    >>> BernoulliEnvironment(np.array([0.0, 1.0])).draw(np.random.default_rng(0))
+    >>> BernoulliEnvironment(np.array([0.0, 1.0])).sample(np.random.default_rng(0))
     array([0., 1.])
     """
 
@@ -134,7 +134,7 @@ class BernoulliEnvironment:
         """It stays the same in all episodes."""
         return self
 
-    def draw(self, rng: Rng) -> Array:
+    def sample(self, rng: Rng) -> Array:
         """The weights of one episode."""
         return where(uniform(rng, self.mean) < self.mean, 1.0, 0.0)
 

@@ -15,11 +15,11 @@ from superarm.contracts import (
     World,
     require_learner,
 )
-from superarm.decide import checked, decide, in_context
+from superarm.decide import decide, validated, with_features
 from superarm.errors import ParameterError, WeightsError
 
 
-class Step(NamedTuple):
+class Episode(NamedTuple):
     """One episode.
 
     Attributes:
@@ -58,7 +58,7 @@ def episodes(
     *,
     rng: Rng,
     n: int | None = None,
-) -> Iterator[Step]:
+) -> Iterator[Episode]:
     """Play n episodes (endlessly if n is None), yielding each as it is done.
 
     The weights w_t are drawn from a stream of their own, so two learners given equal generators
@@ -87,7 +87,7 @@ def episodes(
     require_learner(learner)
     require_world(world)
 
-    problem = checked(problem)
+    problem = validated(problem)
     nature, mind = spawn(rng, 2)
     coin = _Stream(rng)
     eyes = _Stream(rng)
@@ -95,18 +95,18 @@ def episodes(
     for t in itertools.count(1) if n is None else range(1, n + 1):
 
         def choose(features: Features | None, belief: Any = belief) -> Array:
-            shown = in_context(learner, problem, features)
+            shown = with_features(learner, problem, features)
             return decide(learner, belief, shown, coin.stream)
 
         now = world.at(t, choose)
         require_environment(now)
-        shown = in_context(learner, problem, now.features)
+        shown = with_features(learner, problem, now.features)
         A = decide(learner, belief, shown, mind)
         weights = _drawn(now, problem, nature)
         users = _users(now, eyes)
         w = users.clicks(A, weights)
         belief = learner.model.learn(belief, shown, users.feedback(shown, A, w))
-        yield Step(t, A, w, weights, belief, now.mean, users.value)
+        yield Episode(t, A, w, weights, belief, now.mean, users.value)
 
 
 class _Users(NamedTuple):
@@ -158,10 +158,10 @@ def require_world(world: object) -> None:
 
 def require_environment(environment: object) -> None:
     """Refuse what a world returned if it is not an environment."""
-    for name in ("mean", "features", "draw"):
+    for name in ("mean", "features", "sample"):
         if not hasattr(environment, name):
             raise ParameterError(
-                f"an environment has mean, features (None, or those of a context) and draw(rng), "
+                f"an environment has mean, features (None, or those of a context) and sample(rng), "
                 f"but {environment!r:.100} has no {name}"
             )
     if not hasattr(environment, "clicks"):
@@ -182,7 +182,7 @@ def _drawn(now: Environment, problem: Problem, nature: Rng) -> Array:
             f"the environment has mean weights of shape {now.mean.shape}, "
             f"the problem's features ask for {shape}"
         )
-    weights = now.draw(nature)
+    weights = now.sample(nature)
     if weights.shape != shape:
         raise WeightsError(f"the environment drew weights of shape {weights.shape}, not {shape}")
     return weights

@@ -8,9 +8,9 @@ import numpy as np
 
 from superarm.arrays import Array, Rng, is_tensor, to_numpy
 from superarm.contracts import Learner, Oracle, Problem, World
-from superarm.decide import checked
+from superarm.decide import validated
 from superarm.errors import ParameterError
-from superarm.simulation.episodes import Step, Value, episodes
+from superarm.simulation.episodes import Episode, Value, episodes
 from superarm.simulation.lockstep import Instance
 from superarm.simulation.trace import ARRAYS
 
@@ -63,14 +63,14 @@ class _Best(NamedTuple):
     expected: Array  # (*B,) f(A*, w̄)
     optimum: Array  # (*B,) f(A^opt, w̄)
 
-    def holds(self, step: Step) -> bool:
+    def holds(self, step: Episode) -> bool:
         """Whether the episode has the same means, and values sets alike."""
         return self.value == step.value and _equal(self.mean, step.mean)
 
 
 def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
     """What the learners earn, on one problem or a batch of them."""
-    problem = checked(problem)
+    problem = validated(problem)
     exact = problem.oracle if game.exact is None else game.exact
     runs = [
         episodes(learner, problem, world, rng=copy.deepcopy(rng), n=game.episodes)
@@ -92,7 +92,7 @@ def play(problem: Problem, world: World, game: Game, rng: Rng) -> Result:
     return Result(values.transpose(2, 1, 3, 0), problem.oracle.gap)
 
 
-def _best(step: Step, oracle: Oracle, exact: Oracle) -> _Best:
+def _best(step: Episode, oracle: Oracle, exact: Oracle) -> _Best:
     mean = step.mean
     value = step.value
     if not is_tensor(mean):
@@ -102,7 +102,7 @@ def _best(step: Step, oracle: Oracle, exact: Oracle) -> _Best:
     return _Best(mean, value, star, value(star, mean), value(optimum, mean))
 
 
-def _earned(step: Step, best: _Best) -> list[Array]:
+def _earned(step: Episode, best: _Best) -> list[Array]:
     """What one episode adds to the arrays of a trace, in their order."""
     return [
         step.value(step.A, step.mean),

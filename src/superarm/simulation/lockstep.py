@@ -22,7 +22,7 @@ from superarm.contracts import (
     World,
     defines_both,
 )
-from superarm.decide import checked
+from superarm.decide import validated
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, padded
 from superarm.simulation.click_models import CascadeEnvironment, PositionEnvironment
@@ -99,8 +99,8 @@ def chunk_size(
     d = problem.d
     K = problem.oracle.K or L
     # features, in contexts those of this episode and of the last too, for each learner
-    in_context = world.at(1, _refuse).features is not None
-    tables = 1 + 2 * len(learners) if in_context else 1
+    with_features = world.at(1, _refuse).features is not None
+    tables = 1 + 2 * len(learners) if with_features else 1
     # vectors over the items, and [R; φ/σ] in the update
     learning = 24 * L + 12 * (d + 1 + K) * (d + 1)
     each = 8 * (tables * L * d + len(learners) * learning)
@@ -117,7 +117,7 @@ def _refuse(features: Any) -> Array:
 def _stacked_problem(problems: Sequence[Problem], device: Any) -> Problem:
     from superarm.arrays import torch as torch_arrays
 
-    each = [checked(problem) for problem in problems]
+    each = [validated(problem) for problem in problems]
     if any(problem.batch for problem in each):
         raise ParameterError("simulate plays one problem per replicate, got a batch: use episodes")
     Phi = torch_arrays.xp.asarray(
@@ -215,12 +215,12 @@ class _Apart:
             return None
         return as_like(self.like, _stacked(shown, "features"))
 
-    def draw(self, rng: Any) -> Array:
+    def sample(self, rng: Any) -> Array:
         if not isinstance(rng, Sequence):
             raise ParameterError(
                 "these environments draw for themselves, on the CPU: use draws='host'"
             )
-        drawn = [environment.draw(g) for environment, g in zip(self.each, rng, strict=True)]
+        drawn = [environment.sample(g) for environment, g in zip(self.each, rng, strict=True)]
         return as_like(self.like, np.stack(drawn))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import Array
-from superarm.beliefs.hyperparameters import fit_scales
+from superarm.beliefs.hyperparameters import fit_hyperparameters
 from superarm.contexts import hashed
 from superarm.contracts import Feedback, Problem
 from superarm.learners import CombLinTS, CombMixTS
@@ -89,7 +89,7 @@ def right_scales(seed: int) -> Right:
     for level in LEVELS:
         for n in (60, 500):
             for design in designs(np.random.default_rng(seed), n, level):
-                fit = fit_scales(design.rows, design.weights)
+                fit = fit_hyperparameters(design.rows, design.weights)
                 right.fits.append(is_right(fit.sigma))
                 refitted = refitted_sigma(design)
                 right.refits.append(is_right(refitted))
@@ -145,7 +145,7 @@ def covered_clicks(rate: float, seed: int) -> Array:
     return _inside(belief, theta)
 
 
-def _inside(belief: gaussian.Factored, theta: Array) -> Array:
+def _inside(belief: gaussian.HasFactor, theta: Array) -> Array:
     """Whether each coefficient lies in its 90 % interval."""
     off = abs(gaussian.mean(belief) - theta)
     return np.asarray(off <= WIDTH * gaussian.std(belief, np.eye(len(theta))))

@@ -52,7 +52,7 @@ class LiteralCombLinTS(_Rival):
             np.broadcast_to(Sigma, (*shape, problem.d)),
         )
 
-    def weights(self, belief: MeanAndCovariance, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: MeanAndCovariance, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
         try:
             root = np.linalg.cholesky(belief.Sigma)
@@ -107,7 +107,7 @@ class WindowCombLinTS(_Rival):
         n = self.size * problem.oracle.K
         return Window(np.zeros((*problem.batch, n, problem.d + 1)))
 
-    def weights(self, belief: Window, problem: Problem, rng: Rng) -> Array:
+    def scores(self, belief: Window, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t) given the window;  Φθ_t."""
         before = prior(problem.d, self.lam, problem.batch)
         posterior = condition(before, belief.rows[..., :-1], belief.rows[..., -1], self.sigma)

@@ -29,7 +29,7 @@ def taught(learner, Phi, mean, sigma, rng, decisions=40):
     state = started(learner, Phi, TopK(K), None)
     belief = state.belief
     for _ in range(decisions):
-        A = state.problem.oracle(learner.weights(belief, state.problem, rng))
+        A = state.problem.oracle(learner.scores(belief, state.problem, rng))
         w = mean[A] + sigma * rng.standard_normal(K)
         belief = learner.model.learn(belief, state.problem, Feedback.of(state.problem, A, w))
     return state._replace(belief=belief)

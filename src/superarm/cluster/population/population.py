@@ -33,7 +33,7 @@ from superarm.agent.constraints import constraints
 from superarm.agent.ids import objects
 from superarm.agent.kept import generator
 from superarm.arrays import Array, normal
-from superarm.beliefs.empirical_bayes import TunedModel, doubled
+from superarm.beliefs.empirical_bayes import EmpiricalBayesModel, crossed_power_of_two
 from superarm.beliefs.hyperparameters import require_squares
 from superarm.checks import check_features, is_real, require_count
 from superarm.cluster import saving
@@ -47,8 +47,8 @@ from superarm.cluster.population.user_shard import (
     Everybody,
     Kept,
     Known,
-    Scales,
     Seen,
+    SharedHyperparameters,
     Total,
     Users,
     draws_normals,
@@ -322,8 +322,8 @@ class Population:
         self._all = total_of(every)
         self._totals = every
         self._started = None
-        tuned = isinstance(self.learner.model, TunedModel)
-        more = doubled(np.asarray(before), np.asarray(self._all.t)).any()
+        tuned = isinstance(self.learner.model, EmpiricalBayesModel)
+        more = crossed_power_of_two(np.asarray(before), np.asarray(self._all.t)).any()
         self._due = self._due or bool(tuned and more)
 
     def _choose_scales(self) -> None:
@@ -341,7 +341,7 @@ class Population:
                 found = self._shards.ask("known", {i: ()})[i]
                 all_kept[i] = Kept(self._shards.share(found))
 
-    def _fitted(self) -> Scales:
+    def _fitted(self) -> SharedHyperparameters:
         """The scales of the largest marginal likelihood of all users together."""
         model: Any = self.learner.model
         samples = self._shards.ask_all("sample")
@@ -352,14 +352,14 @@ class Population:
         before = self._scales
         pool = pool._replace(lam=np.asarray(before.lam), sigma=np.asarray(before.sigma))
         found = model.pooled(pool, list(data[lowest]), rows[lowest].tolist())
-        return Scales(found.spread, float(found.lam), float(found.sigma))
+        return SharedHyperparameters(found.spread, float(found.lam), float(found.sigma))
 
-    def _first_scales(self) -> Scales:
+    def _first_scales(self) -> SharedHyperparameters:
         model: Any = self.learner.model
-        if isinstance(model, TunedModel):
+        if isinstance(model, EmpiricalBayesModel):
             start = model.prior(self.problem)
-            return Scales(start.spread, float(start.lam), float(start.sigma))
-        return Scales(np.full(self.problem.d, model.lam), model.lam, model.sigma)
+            return SharedHyperparameters(start.spread, float(start.lam), float(start.sigma))
+        return SharedHyperparameters(np.full(self.problem.d, model.lam), model.lam, model.sigma)
 
     def _everybody(self) -> Everybody:
         """What all users start from: the prior, and what the population is worth to anybody."""
@@ -385,7 +385,7 @@ class Population:
             raise ClusterError("an update has failed halfway: load this population from its file")
         return self._kept[i].known, self._kept[i].since
 
-    def restore(self, known: Known, scales: Scales) -> None:
+    def restore(self, known: Known, scales: SharedHyperparameters) -> None:
         """Be as in a file; what all users know is kept with the first shard."""
         users = objects(known.users)
         dealt = dict.fromkeys(range(len(self._shards)), np.empty(0, np.int64))

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm import gaussian
-from superarm.arrays import Array, added_rows, hashed_uniform, repeated, stacked_rows
+from superarm.arrays import Array, broadcast, hashed_uniform, qr_append, qr_stack
 from superarm.arrays.householder import LARGEST
-from superarm.beliefs.cached_std import WidthsModel, with_widths
-from superarm.beliefs.empirical_bayes import Tuned, TunedModel
+from superarm.beliefs.cached_std import CachedStdModel, with_cached_std
+from superarm.beliefs.empirical_bayes import EmpiricalBayes, EmpiricalBayesModel
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.logit import LogitModel, TunedLogitModel
+from superarm.beliefs.logit import EmpiricalBayesLogitModel, LogitModel
 from superarm.cluster.lists import turns
 from superarm.cluster.population.packed_triangles import (
     absorb_rows,
@@ -43,7 +43,7 @@ FIRST = 64
 """Users that there is room for at first."""
 
 
-class Scales(NamedTuple):
+class SharedHyperparameters(NamedTuple):
     """The scales that all users share."""
 
     spread: Array  # (d,) prior stds of θ
@@ -93,7 +93,7 @@ def total_of(totals: Sequence[Total]) -> Total:
     """All rows of several shards."""
     return Total(
         sum(each.users for each in totals),
-        reduce(stacked_rows, [each.data for each in totals]),
+        reduce(qr_stack, [each.data for each in totals]),
         sum(each.rows for each in totals),
         sum(each.t for each in totals),
     )
@@ -160,8 +160,8 @@ def draws_normals(learner: Learner) -> bool:
 def require_linear(learner: Any) -> None:
     """Refuse what is not a linear learner without a link."""
     model = learner.model
-    linear = isinstance(model, LinearModel | WidthsModel | TunedModel)
-    if not linear or isinstance(model, LogitModel | TunedLogitModel):
+    linear = isinstance(model, LinearModel | CachedStdModel | EmpiricalBayesModel)
+    if not linear or isinstance(model, LogitModel | EmpiricalBayesLogitModel):
         raise ParameterError(
             "a population needs a linear learner without a link, as CombLinTS(), CombLinUCB(c=1.0) "
             f"or Greedy(), got {learner!r:.100}"
@@ -228,9 +228,9 @@ class Users:
     def _weights(self, places: Array, draws: Array, of: Everybody) -> Array:
         """What the learner hands to the oracle, (n, L)."""
         if not draws_normals(self.learner):
-            problem = self.problem._replace(Phi=repeated(self.Phi, len(places)))
+            problem = self.problem._replace(Phi=broadcast(self.Phi, len(places)))
             beliefs = self._beliefs(places, problem, of)
-            return self.learner.weights(beliefs, problem, self._generators(draws))
+            return self.learner.scores(beliefs, problem, self._generators(draws))
         noise = draws if isinstance(self.learner, CombLinTS) else np.zeros(draws.shape)
         theta = self._thetas(places, noise, of)
         unknown = ~theta.any(-1)
@@ -259,13 +259,13 @@ class Users:
         n = len(places)
         plain = Gaussian(self._factors(places, of), np.zeros(n))
         model = self.learner.model
-        if not isinstance(model, TunedModel):
-            return with_widths(plain, problem.Phi)
+        if not isinstance(model, EmpiricalBayesModel):
+            return with_cached_std(plain, problem.Phi)
         one = model.prior(self.problem)._asdict()
         shared = {}
         for name, x in one.items():
-            shared[name] = repeated(np.asarray(x), n)
-        return Tuned(**shared)._replace(
+            shared[name] = broadcast(np.asarray(x), n)
+        return EmpiricalBayes(**shared)._replace(
             **plain._asdict(),
             lam=np.full(n, of.lam),
             sigma=np.full(n, of.sigma),
@@ -286,7 +286,7 @@ class Users:
             self.t[mine] += (A[turn] >= 0).any(-1)
         there = A >= 0
         Phi = self.Phi[A[there]]
-        total = added_rows(self.total.data, Phi, w[there], 1.0)
+        total = qr_append(self.total.data, Phi, w[there], 1.0)
         self.total = Total(
             len(self.place),
             total.factor,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.beliefs.independent import Beta, Counts
+from superarm.beliefs.independent import BetaPosterior, Counts
 from superarm.contracts import Learner, Problem
 
 
@@ -29,13 +29,13 @@ def expected(learner: Learner, belief: Any, problem: Problem) -> Array:
 
 def responded(learner: Learner, scores: Array) -> Array:
     """The weights that scores stand for."""
-    response = getattr(learner.model, "response", None)
+    response = getattr(learner.model, "inverse_link", None)
     return scores if response is None else np.asarray(response(scores))
 
 
 def _by_item(belief: Any) -> Array:
     """The means of learners that know of each item alone; 0 where nothing was observed."""
-    if isinstance(belief, Beta):
+    if isinstance(belief, BetaPosterior):
         return np.asarray(belief.alpha / (belief.alpha + belief.beta))
     if isinstance(belief, Counts):
         return np.asarray(belief.total / np.where(belief.n > 0, belief.n, 1.0))

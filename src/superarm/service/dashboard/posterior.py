@@ -16,7 +16,7 @@ from superarm import gaussian
 from superarm.agent.asked import Asked
 from superarm.arrays import Array, as_float64, take_rows
 from superarm.beliefs.changes import restricted
-from superarm.beliefs.random_effects import MixedModel
+from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.contracts import Learner, Problem
 from superarm.oracles import TopK
 from superarm.service.dashboard.expected import responded
@@ -91,7 +91,7 @@ def drawn(learner: Learner, belief: Any, rows: Rows, rng: np.random.Generator) -
         problem = Problem(np.zeros((len(places), 1)), TopK(1))
         own = restricted(model, belief, places)
         scores = [model.sample(own, problem, rng)[which] for _ in range(DRAWS)]
-    elif isinstance(model, MixedModel):
+    elif isinstance(model, RandomEffectsModel):
         own = restricted(model, belief, rows.item)
         problem = Problem(rows.phi, TopK(1))
         scores = [_mixed(model, own, problem, which, len(places), rng) for _ in range(DRAWS)]
@@ -101,7 +101,7 @@ def drawn(learner: Learner, belief: Any, rows: Rows, rng: np.random.Generator) -
 
 
 def _mixed(
-    model: MixedModel,
+    model: RandomEffectsModel,
     belief: Any,
     problem: Problem,
     which: Array,
