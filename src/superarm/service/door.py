@@ -327,7 +327,7 @@ def _named(key: keys.Key | None, route: Route, given: list[str]) -> str | None:
         raise Unfit("there are several Idempotency-Keys: give one")
     wanted = given[0]
     if not 1 <= len(wanted) <= 200 or not wanted.isprintable():
-        raise Unfit("an Idempotency-Key has 1 to 200 escape_control characters")
+        raise Unfit("an Idempotency-Key has 1 to 200 printable characters")
     return f"{key.id}:{route.path}:{hidden(wanted)}"
 
 
