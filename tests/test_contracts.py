@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from superarm import CombLinTS, Oracle, Problem, RandomChoice, TopK, as_oracle
-from superarm.checks import check_features, check_weights, set_fault
 from superarm.contracts import defines_both, method_of, require_learner
 from superarm.decide import validated
 from superarm.errors import (
-    FeaturesError,
     InfeasibleError,
     OracleError,
     ParameterError,
-    WeightsError,
 )
 from superarm.oracles.base import Masked
 from superarm.testing import check_oracle
@@ -34,66 +31,6 @@ def test_checked_problem_takes_lists_and_functions():
     problem = validated(Problem([[1, 0], [0, 1], [1, 1]], best_pair))
     assert problem.Phi.dtype == np.float64
     assert isinstance(problem.oracle, Oracle)
-
-
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        ([[1.0, np.nan]], "feature 1 of item 0 is nan"),
-        ([[1.0, 0.0], [np.inf, 0.0]], "feature 0 of item 1 is inf"),
-        ([1.0, 2.0], r"must have shape \(items, features\)"),
-        (np.zeros((0, 3)), "at least one item"),
-        ([["1", "2"]], "must be numbers"),
-        ([[1.0j]], "must be numbers"),
-        ([[1.0], [1.0, 2.0]], "must be numbers"),
-    ],
-)
-def test_bad_features(features, message):
-    with pytest.raises(FeaturesError, match=message):
-        check_features(features)
-    with pytest.raises(
-        FeaturesError, match=r"must have shape \(3, 2\) \(items, features\), got \(3, 4\)"
-    ):
-        check_features(np.zeros((3, 4)), shape=(3, 2))
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([0.0, np.nan, np.inf], "item 1 is nan"),
-        ([[0.0, 0.0, 0.0], [0.0, 0.0, np.inf]], "item 2 is inf"),
-        ([0.0, 0.0], r"3 weights, one per item, got shape \(2,\)"),
-        (1.0, r"got shape \(\)"),
-        (["1", "2", "3"], "weights must be numbers"),
-    ],
-)
-def test_bad_weights(weights, message):
-    with pytest.raises(WeightsError, match=message):
-        check_weights(weights, 3)
-
-
-@pytest.mark.parametrize(
-    ("items", "fault"),
-    [
-        ([0, 2, 1], None),
-        ([], None),
-        ([0, 3], "item 3 is not one of the items 0..2"),
-        ([-1], "item -1 is not one of the items 0..2"),
-        ([1, 0, 1], "item 1 is repeated"),
-        ([0.0], "items must be integers, got float64"),
-        ([True], "items must be integers, got bool"),
-        ([[0]], r"items must be a flat list, got shape (1, 1)"),
-    ],
-)
-def test_find_fault(items, fault):
-    assert set_fault(np.array(items), 3) == fault
-
-
-def test_strided_features_are_made_contiguous_and_others_kept():
-    strided = np.zeros((6, 8))[:, ::2]
-    assert check_features(strided).flags.c_contiguous
-    for kept in (np.zeros((6, 4)), np.zeros((6, 4), order="F")):
-        assert check_features(kept) is kept
 
 
 def test_as_oracle_keeps_oracles():

@@ -14,11 +14,9 @@ Every array may carry a leading batch shape *B; a single run has B = ().
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-import numpy as np
-
 from superarm.arrays import Array, Features, Rng, take_rows
-from superarm.checks import as_numbers, is_real
-from superarm.errors import ParameterError, WeightsError
+from superarm.checks import centered_statistics, is_real
+from superarm.errors import ParameterError
 
 
 @runtime_checkable
@@ -114,48 +112,6 @@ class Statistics(NamedTuple):
     squares: Any  # (*B, K) Σ w²
 
 
-class Reduced(NamedTuple):
-    """Statistics as a mean, and what is around it."""
-
-    w: Array  # (*B, K) the mean w̄
-    n: Array  # (*B, K)
-    within: Array  # (*B, K) Σ (w - w̄)²
-
-
-SLACK = 1e-9
-"""The share of Σ w² that rounding may take from it."""
-
-
-def reduced(statistics: Statistics) -> Reduced:
-    """The means of statistics, which are refused if no observations can have them.
-
-    >>> from superarm import Statistics
-    >>> from superarm.contracts import reduced
-    >>> reduced(Statistics([2], [4.0], [10.0]))  # of 1 and 3
-    Reduced(w=array([2.]), n=array([2.]), within=array([2.]))
-    """
-    try:
-        n, total, squares = map(as_numbers, statistics)
-    except ValueError as error:
-        raise WeightsError(f"statistics must be numbers: n, sum, squares ({error})") from error
-    if not n.shape == total.shape == squares.shape:
-        raise WeightsError(
-            "statistics need n, sum and squares of one shape, got "
-            f"{n.shape}, {total.shape} and {squares.shape}"
-        )
-    finite = np.isfinite(n) & np.isfinite(total) & np.isfinite(squares)
-    if not (finite & (n >= 1)).all():
-        raise WeightsError("statistics must be finite, and each of at least one observation")
-    mean = total / n
-    within = squares - total * mean
-    if (within < -SLACK * squares).any() or ((n == 1) & (within > SLACK * squares)).any():
-        raise WeightsError(
-            "no observations have these statistics: squares, the sum of w², must be at least "
-            "sum²/n, and equal to it where n is 1"
-        )
-    return Reduced(mean, n, np.where(n > 1, within.clip(0.0), 0.0))
-
-
 class Feedback(NamedTuple):
     """What came back: which items showed which weights, and what their features were then.
 
@@ -203,26 +159,13 @@ class Feedback(NamedTuple):
         rows = take_rows(problem.Phi, A)
         if not isinstance(w, Statistics):
             return cls(A, rows, w, importance)
-        mean, n, within = reduced(w)
-        return cls(A, rows, mean, n, n_observations=n, residual_ss=within)
+        mean, n, residual_ss = centered_statistics(*w)
+        return cls(A, rows, mean, n, n_observations=n, residual_ss=residual_ss)
 
     @property
     def is_summed(self) -> bool:
         """Whether weights are means of many observations, as `Statistics` are."""
         return type(self.n_observations) is not float and not is_real(self.n_observations)
-
-
-def require_unit(feedback: Feedback, present: Array) -> None:
-    """Refuse statistics that no weights in [0, 1] can have: there Σ w² is at most Σ w."""
-    if not feedback.is_summed:
-        return
-    w = feedback.w
-    squares = feedback.residual_ss + feedback.n_observations * w**2
-    beyond = present & (squares > (1 + SLACK) * feedback.n_observations * w)
-    if beyond.any():
-        raise WeightsError(
-            "these statistics are of weights beyond [0, 1], as squares is above sum: rescale them"
-        )
 
 
 Belief = TypeVar("Belief", bound=tuple[Any, ...])

@@ -24,9 +24,9 @@ from superarm import (
     gaussian,
     learn_from,
 )
+from superarm.checks import CenteredStatistics
 from superarm.cluster import parquet
 from superarm.cluster.pieces import Items, merged_items, read_rows
-from superarm.contracts import Reduced
 from superarm.errors import DataError, FeaturesError, ItemsError, ParameterError, WeightsError
 
 pa = pytest.importorskip("pyarrow")
@@ -685,8 +685,8 @@ def test_items_whose_features_change(tmp_path):
 def test_labels_that_are_there_twice_are_added_up():
     """As a dictionary in Parquet may hold them."""
     nothing = np.empty(0)
-    start = Items([], Reduced(nothing, nothing, nothing), np.empty((0, 1)), 0.0)
-    of_each = Reduced(
+    start = Items([], CenteredStatistics(nothing, nothing, nothing), np.empty((0, 1)), 0.0)
+    of_each = CenteredStatistics(
         np.array([3.0, 2.0, 8.0]), np.array([1.0, 2.0, 4.0]), np.array([0.0, 0.5, 7.0])
     )
     more = Items(["a", "b", "a"], of_each, np.ones((3, 1)), 7.0)

@@ -11,10 +11,16 @@ from superarm.agent.asked import problem_of
 from superarm.agent.decisions import Decision, Ledger
 from superarm.agent.state import State
 from superarm.arrays import Array, take_rows
-from superarm.checks import are_plain_feedback, check_features, check_feedback, check_importance
+from superarm.checks import (
+    are_plain_feedback,
+    centered_statistics,
+    check_features,
+    check_feedback,
+    check_importance,
+)
 from superarm.checks.tables import by_item, columns_of, in_order
 from superarm.contexts import as_table
-from superarm.contracts import Feedback, Statistics, features_stay, reduced
+from superarm.contracts import Feedback, Statistics, features_stay
 from superarm.errors import DecisionError, FeaturesError, ItemsError, ParameterError, WeightsError
 
 NOWHERE = np.full(1000, -1)
@@ -55,10 +61,10 @@ def _summed(statistics: Statistics, importance: Any, n: int) -> Shown:
         raise ParameterError(
             "statistics say by n how often their weights count: leave importance out"
         )
-    of = reduced(statistics)
-    if of.w.shape != (n,):
-        raise WeightsError(f"statistics need {n} numbers each, got shape {of.w.shape}")
-    return Shown(of.w, of.n, of.n, of.within)
+    means = centered_statistics(*statistics)
+    if means.w.shape != (n,):
+        raise WeightsError(f"statistics need {n} numbers each, got shape {means.w.shape}")
+    return Shown(means.w, means.n, means.n, means.residual_ss)
 
 
 def _feedback(state: State, A: Array, rows: Array, of: Shown) -> Feedback:

@@ -31,7 +31,8 @@ from superarm.arrays import (
 )
 from superarm.arrays.compiled import compiled
 from superarm.beliefs.hyperparameters import require_squares
-from superarm.contracts import Feedback, require_unit
+from superarm.checks import require_unit
+from superarm.contracts import Feedback
 from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.gaussian import HasFactor, condition
 
@@ -192,7 +193,7 @@ def require_shares(feedback: Feedback, present: Array) -> None:
         raise WeightsError(
             f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
         )
-    require_unit(feedback, present)
+    require_unit(feedback.w, feedback.n_observations, feedback.residual_ss, present)
     v = full(w.shape, feedback.importance, as_float64(feedback.rows))
     bad = present & ~((v > 0) & (v < math.inf))
     if bad.any():

@@ -15,7 +15,8 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import Array, Rng, add_at, as_like, beta, full, item_normal, where
 from superarm.beliefs.changes import extended, last_rows
-from superarm.contracts import Belief, Feedback, Problem, require_unit
+from superarm.checks import require_unit
+from superarm.contracts import Belief, Feedback, Problem
 from superarm.errors import ParameterError, WeightsError
 
 
@@ -183,7 +184,7 @@ class BetaBernoulliModel:
                 f"item {A[outside][0]} has weight {w[outside][0]}, but a Beta belief needs weights "
                 "in [0, 1]: rescale them, or use CombGaussianTS"
             )
-        require_unit(feedback, A >= 0)
+        require_unit(feedback.w, feedback.n_observations, feedback.residual_ss, A >= 0)
         heads = feedback.importance * w
         tails = feedback.importance * (1 - w)
         return BetaPosterior(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))

@@ -30,7 +30,8 @@ from superarm.beliefs.expectation_propagation import blocks, matched, require_sh
 from superarm.beliefs.item_statistics import Means, RandomEffects
 from superarm.beliefs.linear import FactoredModel, observed
 from superarm.beliefs.random_effects import RandomEffectsModel
-from superarm.contracts import Feedback, Problem, require_unit
+from superarm.checks import require_unit
+from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian, HasFactor
 
 ENOUGH = 30
@@ -86,7 +87,8 @@ class LogitModel(FactoredModel):
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Bayes' rule by moment matching."""
-        require_unit(feedback, nonzero_rows(feedback.rows))
+        present = nonzero_rows(feedback.rows)
+        require_unit(feedback.w, feedback.n_observations, feedback.residual_ss, present)
         keep = gaussian.keep_after(self.forgetting, feedback.episodes)
         past = self.forget(belief, problem, keep)
         return condition_logit(past, feedback.rows, feedback.w, feedback.importance)

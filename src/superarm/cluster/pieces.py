@@ -15,8 +15,9 @@ from superarm.arrays import (
 )
 from superarm.arrays.numpy import log_sigmoid
 from superarm.beliefs.hyperparameters import require_squares
+from superarm.checks import CenteredStatistics
 from superarm.cluster.parquet import Batch, Columns, Part, batches
-from superarm.contracts import Problem, Reduced
+from superarm.contracts import Problem
 from superarm.errors import FeaturesError, NumericalError, WeightsError
 from superarm.oracles import TopK
 
@@ -51,7 +52,7 @@ class Items(NamedTuple):
     """
 
     labels: list[Any]
-    found: Reduced  # (E,) each
+    found: CenteredStatistics  # (E,) each
     Phi: Array  # (E, d)
     rows: float
 
@@ -105,7 +106,7 @@ def read_items(part: Part, columns: Columns) -> Items:
     """A row group for a model of items."""
     d = len(columns.features)
     nothing = np.empty(0)
-    whole = Items([], Reduced(nothing, nothing, nothing), np.empty((0, d)), 0.0)
+    whole = Items([], CenteredStatistics(nothing, nothing, nothing), np.empty((0, d)), 0.0)
     for batch in batches(part, columns):
         _require_range(batch, part)
         E = len(batch.labels)
@@ -117,21 +118,21 @@ def read_items(part: Part, columns: Columns) -> Items:
         if off.any():
             raise _changed(batch.labels[batch.codes[off][0]])
         n = len(batch.w)
-        found = _together(Reduced(batch.w, np.ones(n), np.zeros(n)), batch.codes, E)
+        found = _together(CenteredStatistics(batch.w, np.ones(n), np.zeros(n)), batch.codes, E)
         labels = [batch.labels[e] for e in seen]
-        own = Reduced(*(each[seen] for each in found))
+        own = CenteredStatistics(*(each[seen] for each in found))
         whole = merged_items(whole, Items(labels, own, Phi[seen], float(n)))
     return whole
 
 
-def _together(of: Reduced, at: Array, E: int) -> Reduced:
+def _together(of: CenteredStatistics, at: Array, E: int) -> CenteredStatistics:
     """What E items showed in all, where entry i is of item at[i]."""
     n = np.bincount(at, of.n, E)
     total = np.bincount(at, of.n * of.w, E)
     w = total / np.maximum(n, 1.0)
     off = of.w - w[at]
-    within = np.bincount(at, of.within + of.n * off**2, E)
-    return Reduced(w, n, within)
+    residual_ss = np.bincount(at, of.residual_ss + of.n * off**2, E)
+    return CenteredStatistics(w, n, residual_ss)
 
 
 def merged_rows(a: Rows, b: Rows) -> Rows:
@@ -159,7 +160,7 @@ def merged_items(a: Items, b: Items) -> Items:
         place.setdefault(label, len(place))
     at = np.array([place[label] for label in b.labels], dtype=np.int64)
     everywhere = np.append(np.arange(len(a.labels)), at)
-    each = Reduced(*map(np.append, a.found, b.found))
+    each = CenteredStatistics(*map(np.append, a.found, b.found))
     found = _together(each, everywhere, len(place))  # a label may be there twice
     Phi = np.empty((len(place), a.Phi.shape[1]))
     Phi[at] = b.Phi

@@ -3,12 +3,13 @@ import pandas as pd
 import pytest
 
 from superarm.checks import (
-    are_plain_feedback,
     check_feedback,
     check_importance,
+    check_weights,
     positive_each,
     require_count,
     require_positive,
+    set_fault,
 )
 from superarm.errors import ParameterError, WeightsError
 
@@ -39,7 +40,7 @@ def test_weights_become_floats():
 @pytest.mark.parametrize(
     "weights", [[1.0], [[1.0, 2.0]], 1.0, ["1", "2"], [1.0, None], [1.0, np.nan], [1.0, np.inf]]
 )
-def test_bad_weights(weights):
+def test_bad_feedback(weights):
     with pytest.raises(WeightsError, match=r"weights must be|weight at position 1"):
         check_feedback(weights, 2, "item")
 
@@ -66,21 +67,32 @@ def test_one_positive_number_or_one_each():
 
 
 @pytest.mark.parametrize(
-    ("rows", "weights"),
+    ("weights", "message"),
     [
-        (np.ones((3, 2), int), np.ones(3)),
-        (np.ones((3, 2)), np.ones(3, np.float32)),
-        (np.ones((3, 2)), np.ones((3, 1))),
-        (np.ones((3, 2)), np.float64(1.0)),
-        (np.ones((3, 2)), np.ones(2)),
-        (np.ones((3, 3)), np.ones(3)),
-        (np.ones((0, 2)), np.ones(0)),
-        (np.ones((3, 2)), np.array([1.0, np.nan, 1.0])),
-        (np.full((3, 2), np.inf), np.ones(3)),
-        (np.ma.masked_equal(np.eye(3)[:, :2], 0.0), np.ones(3)),
-        (pd.DataFrame(np.ones((3, 2))), np.ones(3)),
+        ([0.0, np.nan, np.inf], "item 1 is nan"),
+        ([[0.0, 0.0, 0.0], [0.0, 0.0, np.inf]], "item 2 is inf"),
+        ([0.0, 0.0], r"3 weights, one per item, got shape \(2,\)"),
+        (1.0, r"got shape \(\)"),
+        (["1", "2", "3"], "weights must be numbers"),
     ],
 )
-def test_what_must_be_converted_or_refused_is_no_plain_feedback(rows, weights):
-    assert are_plain_feedback(np.ones((3, 2)), np.ones(3), 2)
-    assert not are_plain_feedback(rows, weights, 2)
+def test_bad_weights(weights, message):
+    with pytest.raises(WeightsError, match=message):
+        check_weights(weights, 3)
+
+
+@pytest.mark.parametrize(
+    ("items", "fault"),
+    [
+        ([0, 2, 1], None),
+        ([], None),
+        ([0, 3], "item 3 is not one of the items 0..2"),
+        ([-1], "item -1 is not one of the items 0..2"),
+        ([1, 0, 1], "item 1 is repeated"),
+        ([0.0], "items must be integers, got float64"),
+        ([True], "items must be integers, got bool"),
+        ([[0]], r"items must be a flat list, got shape (1, 1)"),
+    ],
+)
+def test_set_fault(items, fault):
+    assert set_fault(np.array(items), 3) == fault
