@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 from reference import kalman
 from superarm import gaussian
 from superarm.errors import FeaturesError, NumericalError, ParameterError
+from superarm.gaussian import RowFactor
 from support import TIMES, feedback, mpmath_posterior
 
 
@@ -102,7 +103,7 @@ def test_absorbing_a_factor_is_conditioning_on_its_rows():
     phi, w = feedback(seed=14, n=1, K=9, d=4)
     rows = np.linalg.qr(np.column_stack([phi[0], w[0]]), mode="r")
     start = gaussian.prior(4, 1.5)
-    at_once = gaussian.absorb(start, rows, 9, 0.7)
+    at_once = gaussian.absorb(start, RowFactor(rows, np.asarray(9)), 0.7)
     one_by_one = gaussian.condition(start, phi[0], w[0], 0.7)
     np.testing.assert_allclose(at_once.factor, one_by_one.factor, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(at_once.log_scale, one_by_one.log_scale, rtol=1e-12)

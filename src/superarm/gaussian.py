@@ -26,6 +26,7 @@ from superarm.arrays import (
     full,
     log,
     log_det,
+    nonzero_rows,
     normal,
     posterior_row_norms,
     qr_append,
@@ -33,8 +34,10 @@ from superarm.arrays import (
     qr_stack,
     refuse_rows,
     solve,
+    where,
 )
-from superarm.checks import is_real, require_positive
+from superarm.checks import is_real, require_scale
+from superarm.contracts import Feedback
 from superarm.errors import ParameterError
 
 MIN_KEEP = 1e-100
@@ -95,9 +98,9 @@ def prior(
     """
     if d < 1:
         raise ParameterError(f"a linear learner needs at least one feature per item, got d={d}")
-    _check_scale("lam", lam, (*batch, d))
+    require_scale("lam", lam, (*batch, d))
     stds = full((*batch, d), lam, like)
-    transposed = no_rows(d, batch, like)  # which is what is kept in C order of all factors
+    transposed = empty_factor(d, batch, like)  # which is what is kept in C order of all factors
     flat = transposed.reshape(*batch, (d + 1) ** 2)
     flat[..., : -1 : d + 2] = 1 / stds  # the diagonal but for its last entry
     return Gaussian(transposed.mT, -log(stds).sum(-1))
@@ -127,28 +130,6 @@ def std(belief: HasFactor, Phi: Features) -> Array:
     if Phi.shape[-1] != D - 1 or Phi.shape[:-2] != tuple(batch):
         refuse_rows(belief.factor, Phi)
     return posterior_row_norms(belief.factor, Phi)
-
-
-def _check_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
-    """Refuse a scale that is not positive and finite, or an array of them that does not fit the
-    shape.
-    """
-    if type(value) is float and 0 < value < math.inf:
-        return
-    if is_real(value) or not hasattr(value, "shape"):
-        require_positive(**{name: value})
-        return
-    if value.shape != shape and not _repeats(value.shape, shape):
-        raise ParameterError(f"{name} must be a number or have shape {shape}, got {value.shape}")
-    good = (value > 0) & (value < math.inf)
-    if not good.all():
-        raise ParameterError(f"{name} must be positive and finite, got {value[~good][0]}")
-
-
-def _repeats(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether an array of one shape, repeated along some of its axes, has another."""
-    pairs = zip(shape, other, strict=False)
-    return len(shape) == len(other) and all(n in (1, m) for n, m in pairs)
 
 
 def sample(belief: HasFactor, rng: Rng) -> Array:
@@ -193,58 +174,119 @@ def condition(
     >>> gaussian.mean(belief).round(2)
     array([2.  , 0.99])
     """
-    # first what is on the way of all feedback
-    if not (type(sigma) is float and 0 < sigma < math.inf):
-        _check_scale("sigma", sigma, w.shape)
-    if not (type(importance) is float and 0 < importance < math.inf):
-        _check_scale("importance", importance, w.shape)
+    require_scale("sigma", sigma, w.shape)
+    require_scale("importance", importance, w.shape)
     added = qr_append(belief.factor, phi, w, sigma / importance**0.5)
     return Gaussian(added.factor, belief.log_scale - added.log_noise - added.rows * LOG_ROOT_2PI)
 
 
 class RowFactor(NamedTuple):
-    """Rows [φ w], times √v if they have importance v: all that any belief about θ learns of them,
-    at whatever noise.
+    """Triangular factor of rows √v [φ w]: all that a belief learns of them, at any noise.
+
+    Attributes:
+        factor: upper triangular, (*B, d+1, d+1).
+        n: number of rows, (*B,).
+        half_log_v: ½ Σ log v over their importance v, (*B,).
     """
 
-    data: Array  # (*B, d+1, d+1) their triangular factor
-    rows: Array  # (*B,) how many they are
-    log_v: Array  # (*B,) ½ Σ log v
+    factor: Array  # (*B, d+1, d+1)
+    n: Array  # (*B,)
+    half_log_v: Array | float = 0.0  # (*B,)
 
 
-def block(phi: Array, w: Array, importance: Array | float = 1.0) -> RowFactor:
-    """The block of rows phi (*B, K, d) with weights w (*B, K); zero rows are padding.
+MANY_ROWS = 512
+"""Number of rows from which on their factor is made once and absorbed twice."""
+
+
+def empty_factor(d: int, batch: tuple[int, ...] = (), like: Features | None = None) -> Array:
+    """Triangular factor of no rows, in an array of the kind of `like`: (*B, d+1, d+1)."""
+    return full((*batch, d + 1, d + 1), 0.0, like)
+
+
+def row_factor(phi: Array, w: Array, importance: Array | float = 1.0) -> RowFactor:
+    """Triangular factor of rows phi (*B, K, d) with weights w (*B, K); zero rows are padding.
 
     >>> import numpy as np
     >>> from superarm import gaussian
     >>> rows = np.random.default_rng(0).standard_normal((1000, 3))
     >>> prior = gaussian.prior(2, lam=1.0)
-    >>> block = gaussian.block(rows[:, :2], rows[:, 2])
-    >>> after = gaussian.absorb(prior, block.data, block.rows, sigma=0.5)
+    >>> factor = gaussian.row_factor(rows[:, :2], rows[:, 2])
+    >>> at_once = gaussian.absorb(prior, factor, sigma=0.5)
     >>> one_by_one = gaussian.condition(prior, rows[:, :2], rows[:, 2], sigma=0.5)
-    >>> bool(np.allclose(after.factor, one_by_one.factor, rtol=1e-14))
+    >>> bool(np.allclose(at_once.factor, one_by_one.factor, rtol=1e-14))
     True
     """
-    _check_scale("importance", importance, w.shape)
-    nothing = no_rows(phi.shape[-1], phi.shape[:-2], phi)
-    added = qr_append(nothing, phi, w, importance**-0.5)
-    return RowFactor(added.factor, added.rows, -added.log_noise)
+    *batch, _, d = phi.shape
+    start = empty_factor(d, tuple(batch), phi)
+    n = full(tuple(batch), 0.0, phi)
+    return append_rows(RowFactor(start, n), phi, w, importance)
 
 
-def no_rows(d: int, batch: tuple[int, ...] = (), like: Features | None = None) -> Array:
-    """The factor of [φ w] before any row: (*B, d+1, d+1)."""
-    return full((*batch, d + 1, d + 1), 0.0, like)
+def append_rows(
+    rows: RowFactor, phi: Array, w: Array, importance: Array | float = 1.0
+) -> RowFactor:
+    """Row factor with rows phi (*B, K, d) and weights w (*B, K) below its own."""
+    require_scale("importance", importance, w.shape)
+    updated = qr_append(rows.factor, phi, w, importance**-0.5)
+    half_log_v = rows.half_log_v - updated.log_noise
+    return RowFactor(updated.factor, rows.n + updated.rows, half_log_v)
 
 
-def absorb(belief: HasFactor, data: Array, rows: Array | float, sigma: Array | float) -> Gaussian:
-    """`condition` on many rows at once, given the triangular factor of [φ w] (*B, d+1, d+1) and how
-    many they are.
+def feedback_factor(feedback: Feedback) -> RowFactor:
+    """Triangular factor of the observations in feedback.
+
+    To a linear belief, n observations of one row are their mean w̄ of importance n, and rows [0 w]
+    that sum to Σ (w - w̄)².
     """
+    means = row_factor(feedback.rows, feedback.w, feedback.importance)
+    if not feedback.is_summed:
+        return means
+    present = nonzero_rows(feedback.rows)
+    n = where(present, feedback.n_observations, 1.0)
+    residual_ss = where(present, feedback.residual_ss, 0.0).sum(-1)
+    return RowFactor(
+        add_residual(means.factor, residual_ss),
+        means.n + (n - 1).sum(-1),
+        means.half_log_v - log(n).sum(-1) / 2,
+    )
+
+
+def add_residual(factor: Array, residual_ss: Array) -> Array:
+    """Row factor with rows [0 w] of this sum of squares, which tell of the noise alone."""
+    total = factor + 0.0
+    total[..., -1, -1] = (factor[..., -1, -1] ** 2 + residual_ss) ** 0.5
+    return total
+
+
+def absorb(belief: HasFactor, rows: RowFactor, sigma: Array | float) -> Gaussian:
+    """Condition on all rows of a factor at once, with noise of std σ: a number or (*B,)."""
     batch = belief.log_scale.shape
-    _check_scale("sigma", sigma, batch)
-    noise = sigma if is_real(sigma) else full(batch, sigma, data)[..., None, None]
-    factor = qr_stack(belief.factor, data / noise)
-    return Gaussian(factor, belief.log_scale - rows * log(sigma * math.sqrt(2 * math.pi)))
+    require_scale("sigma", sigma, batch)
+    noise = sigma if is_real(sigma) else full(batch, sigma, rows.factor)[..., None, None]
+    factor = qr_stack(belief.factor, rows.factor / noise)
+    log_noise = rows.n * log(sigma * math.sqrt(2 * math.pi)) - rows.half_log_v
+    return Gaussian(factor, belief.log_scale - log_noise)
+
+
+def observe(belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
+    """Condition on feedback, also on means of many observations."""
+    if feedback.is_summed:
+        return absorb(belief, feedback_factor(feedback), sigma)
+    return condition(belief, feedback.rows, feedback.w, sigma, feedback.importance)
+
+
+def observe_rows(
+    belief: HasFactor, rows: RowFactor, feedback: Feedback, sigma: Array
+) -> tuple[Gaussian, RowFactor]:
+    """Condition on feedback with noise of std σ (*B,), and add it to the factor of past rows."""
+    if feedback.is_summed or feedback.w.shape[-1] >= MANY_ROWS:
+        new = feedback_factor(feedback)
+        factor = qr_stack(rows.factor, new.factor)
+        both = RowFactor(factor, rows.n + new.n, rows.half_log_v + new.half_log_v)
+        return absorb(belief, new, sigma), both
+    phi, w, importance = feedback.rows, feedback.w, feedback.importance
+    after = condition(belief, phi, w, sigma[..., None], importance)
+    return after, append_rows(rows, phi, w, importance)
 
 
 def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:

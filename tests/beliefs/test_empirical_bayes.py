@@ -11,6 +11,7 @@ from superarm import (
     gaussian,
 )
 from superarm.beliefs.hyperparameters import fit_hyperparameters
+from superarm.gaussian import RowFactor
 from superarm.studies.calibration import designs
 from support import TIMES, update
 
@@ -78,9 +79,8 @@ def test_what_is_forgotten_is_forgotten_in_the_data_too():
     problem, steps = run(CombLinTS(forgetting=0.9), 8)
     belief = steps[-1].belief
     assert float(belief.rows) == pytest.approx(6 * (1 - 0.9**8) / (1 - 0.9))
-    again = gaussian.absorb(
-        gaussian.prior(4, belief.spread), belief.data, belief.rows, float(belief.sigma)
-    )
+    rows = RowFactor(belief.data, belief.rows)
+    again = gaussian.absorb(gaussian.prior(4, belief.spread), rows, float(belief.sigma))
     np.testing.assert_allclose(belief.factor, again.factor, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(
         belief.data[:4, :4].T @ belief.data[:4, :4],

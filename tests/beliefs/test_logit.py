@@ -333,7 +333,7 @@ def test_rare_clicks_of_many_rows_are_refreshed_as_those_of_few(monkeypatch):
     model = EmpiricalBayesLogitModel()
     prior = model.prior(problem)
     found = model.learn(prior, problem, feedback)
-    monkeypatch.setattr("superarm.beliefs.linear.MANY", 1000)
+    monkeypatch.setattr("superarm.gaussian.MANY_ROWS", 1000)
     expected = model.learn(prior, problem, feedback)
     for name, x, y in zip(found._fields, found, expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9, err_msg=name)

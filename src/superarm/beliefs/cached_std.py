@@ -30,7 +30,7 @@ from superarm.arrays import (
     where,
 )
 from superarm.arrays.types import namespace
-from superarm.beliefs.linear import FactoredModel, observed, with_block
+from superarm.beliefs.linear import FactoredModel
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
@@ -145,7 +145,7 @@ class CachedStdModel(FactoredModel):
 
     def learn(self, belief: CachedStd, problem: Problem, feedback: Feedback) -> CachedStd:
         """Algorithm 1 on the rows of the feedback, and what it does to the widths."""
-        after = observed(belief, feedback, self.sigma)
+        after = gaussian.observe(belief, feedback, self.sigma)
         if not nonzero_rows(feedback.rows).any():
             return belief._replace(**after._asdict())
         K, d = feedback.rows.shape[-2:]
@@ -161,10 +161,10 @@ class CachedStdModel(FactoredModel):
         return self._shrunk(belief, after, problem.Phi, feedback)
 
     def absorb(
-        self, belief: CachedStd, problem: Problem, block: RowFactor, columns: Array
+        self, belief: CachedStd, problem: Problem, rows: RowFactor, columns: Array
     ) -> CachedStd:
-        """The belief after all rows of a block; what their columns hold does not matter."""
-        return with_cached_std(with_block(belief, block, self.sigma), problem.Phi)
+        """The belief after all rows of a factor; what their columns hold does not matter."""
+        return with_cached_std(gaussian.absorb(belief, rows, self.sigma), problem.Phi)
 
     def _shrunk(
         self, belief: CachedStd, after: Gaussian, Phi: Array, feedback: Feedback

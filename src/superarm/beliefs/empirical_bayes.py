@@ -20,7 +20,6 @@ from superarm.arrays import (
     log,
     merge_column_statistics,
     nonzero_rows,
-    qr_append,
     qr_stack,
     summarize_columns,
     take_rows,
@@ -29,14 +28,7 @@ from superarm.arrays import (
 from superarm.beliefs.changes import last_rows
 from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merge_with_catalogue, sizes
 from superarm.beliefs.hyperparameters import best_scales_of_rows, map_entries, require_squares
-from superarm.beliefs.linear import (
-    FactoredModel,
-    block_of,
-    faded,
-    is_block,
-    only_counted,
-    with_block,
-)
+from superarm.beliefs.linear import FactoredModel, faded
 from superarm.beliefs.marginal_likelihood import pooled, summary_of_rows
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import RowFactor
@@ -65,14 +57,6 @@ class Prior(NamedTuple):
     def stds(self, lam: Array) -> Array:
         """The prior stds of θ: (d,)."""
         return self.sizes.stds(lam, self.level)
-
-
-def with_rows(data: Array, feedback: Feedback) -> RowFactor:
-    """The factor of [φ w] with the rows of the feedback, and what is counted of these; those of
-    zero features are padding.
-    """
-    added = qr_append(data, feedback.rows, feedback.w, feedback.importance**-0.5)
-    return RowFactor(added.factor, added.rows, -added.log_noise)
 
 
 def crossed_power_of_two(before: Array, after: Array) -> Array:
@@ -129,7 +113,7 @@ class EmpiricalBayesModel(FactoredModel):
         spread = self._sizes(columns).stds(lam, full(batch, LEVEL, like))
         return EmpiricalBayes(
             *gaussian.prior(problem.d, spread, batch, like),
-            data=gaussian.no_rows(problem.d, batch, like),
+            data=gaussian.empty_factor(problem.d, batch, like),
             rows=nothing,
             columns=columns,
             spread=spread,
@@ -146,55 +130,39 @@ class EmpiricalBayesModel(FactoredModel):
         """Algorithm 1 at the present scales, and at times the choice of new ones."""
         keep = gaussian.keep_after(self.forgetting, feedback.episodes)
         past = self.forget(belief, problem, keep)
-        return self._grown(past, feedback)
+        return self._observe(past, feedback)
 
-    def _grown(self, past: Any, feedback: Feedback, *, factor: bool = False) -> Any:
-        """The belief with the feedback, and at times at new scales. Where these are due, `factor`
-        says whether to choose them needs the factor with the feedback; it is made anew after that.
-        """
+    def _observe(self, past: Any, feedback: Feedback) -> Any:
+        """Condition on feedback; refit when the number of episodes crosses a power of two."""
+        rows = RowFactor(past.data, past.rows)
+        after, rows = gaussian.observe_rows(past, rows, feedback, past.sigma)
+        require_squares(rows.factor)
         present = nonzero_rows(feedback.rows)
+        n = where(present, feedback.n_observations, 0.0)
         t = past.t + feedback.episodes * present.any(-1)
-        due = crossed_power_of_two(past.t, t)
-        only_data = due.all() and not factor  # no use for a block, which is added to both
-        as_block = feedback.is_summed or (is_block(feedback) and not only_data)
-        if as_block:
-            of = block_of(feedback)
-            data = qr_stack(past.data, of.data)
-        else:
-            of = with_rows(past.data, feedback)
-            data = of.data
-        require_squares(data)
-        if only_data:
-            after = only_counted(past, of, past.sigma)
-        elif as_block:
-            after = with_block(past, of, past.sigma)
-        else:
-            noise = past.sigma[..., None]
-            after = gaussian.condition(past, feedback.rows, feedback.w, noise, feedback.importance)
-        times = where(present, feedback.n_observations, 0.0)
-        grown = past._replace(
-            factor=after.factor,
-            log_scale=after.log_scale,
-            data=data,
-            rows=past.rows + of.rows,
-            columns=add_rows(past.columns, feedback.rows, times),
+        observed = past._replace(
+            **after._asdict(),
+            data=rows.factor,
+            rows=rows.n,
+            columns=add_rows(past.columns, feedback.rows, n),
             t=t,
         )
-        return map_entries(due, grown, lambda entry, _: self._refitted(entry))
+        due = crossed_power_of_two(past.t, t)
+        return map_entries(due, observed, lambda entry, _: self._refitted(entry))
 
-    def absorb(self, belief: Any, problem: Problem, block: RowFactor, columns: Array) -> Any:
-        """The belief after all rows of a block, whose columns hold this (4, d), as one episode; at
+    def absorb(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
+        """The belief after all rows of a factor, whose columns hold this (4, d), as one episode; at
         the best scales.
         """
-        after = with_block(belief, block, belief.sigma)
-        grown = belief._replace(
+        after = gaussian.absorb(belief, rows, belief.sigma)
+        observed = belief._replace(
             **after._asdict(),
-            data=qr_stack(belief.data, block.data),
-            rows=belief.rows + block.rows,
+            data=qr_stack(belief.data, rows.factor),
+            rows=belief.rows + rows.n,
             columns=merge_column_statistics(belief.columns, columns),
             t=belief.t + 1,
         )
-        return self._refitted(grown)
+        return self._refitted(observed)
 
     def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
         """The belief, and what it was made from, to which the past counts `keep` times what it
@@ -236,10 +204,10 @@ class EmpiricalBayesModel(FactoredModel):
         """A single belief made anew from its rows, at these scales."""
         spread = prior.stds(lam)
         start = gaussian.prior(len(spread), spread)
-        anew = gaussian.absorb(start, belief.data, belief.rows, float(sigma))
+        rows = RowFactor(belief.data, belief.rows, _of_importance(belief))
+        anew = gaussian.absorb(start, rows, float(sigma))
         return belief._replace(
-            factor=anew.factor,
-            log_scale=anew.log_scale + _of_importance(belief),
+            **anew._asdict(),
             spread=spread,
             lam=lam,
             sigma=sigma,

@@ -31,7 +31,6 @@ from superarm.arrays import (
     full,
     is_tensor,
     log,
-    nonzero_rows,
     qr_stack,
     take,
     take_rows,
@@ -41,9 +40,8 @@ from superarm.arrays import (
 )
 from superarm.arrays.compiled import compiled
 from superarm.arrays.types import namespace
-from superarm.beliefs.empirical_bayes import with_rows
-from superarm.beliefs.linear import block_of, is_block, only_weight
 from superarm.contracts import Feedback
+from superarm.gaussian import RowFactor
 
 
 class RandomEffects(NamedTuple):
@@ -292,13 +290,6 @@ def for_each_feature(past: Array, A: Array) -> Array:
     return namespace(A).broadcast_to(A[..., None, :], shape)
 
 
-def with_corner(factor: Array, value: Array) -> Array:
-    """The factor with another last entry."""
-    out = factor + 0.0
-    out[..., -1, -1] = value
-    return out
-
-
 class Means(NamedTuple):
     """The items that were seen."""
 
@@ -337,21 +328,15 @@ def learn_loose_rows(belief: RandomEffects, feedback: Feedback) -> RandomEffects
     tau2 = belief.tau[..., None] ** 2
     variance = sigma2 * feedback.n_observations / feedback.importance + tau2
     v = feedback.n_observations * (sigma2 + tau2) / variance
-    if is_block(feedback):
-        of = block_of(feedback._replace(importance=v))
-        spread = (belief.sigma**2 + belief.tau**2) ** 0.5
-        return belief._replace(
-            **gaussian.absorb(belief, of.data, of.rows, spread)._asdict(),
-            data=qr_stack(belief.data, of.data),
-            rows=belief.rows + of.rows,
-        )
-    after = gaussian.condition(belief, feedback.rows, feedback.w, variance**0.5)
-    present = nonzero_rows(feedback.rows)
+    sigma = (belief.sigma**2 + belief.tau**2) ** 0.5
+    past = RowFactor(belief.data, belief.rows)
+    weighted = feedback._replace(importance=v)
+    after, loose = gaussian.observe_rows(belief, past, weighted, sigma)
     return belief._replace(
         factor=after.factor,
-        log_scale=after.log_scale - where(present, log(v), 0.0).sum(-1) / 2,
-        data=with_rows(belief.data, feedback._replace(importance=v)).data,
-        rows=belief.rows + present.sum(-1),
+        log_scale=after.log_scale - loose.half_log_v,
+        data=loose.factor,
+        rows=loose.n,
     )
 
 
@@ -361,7 +346,7 @@ def learn_around_means(belief: RandomEffects, of: ByItem) -> RandomEffects:
     if not belief.past.shape[-2]:  # features stay the same: what differs is rounding
         off = 0 * off
     around = with_column(off, of.w, 1.0)
-    after = gaussian.absorb(belief, around, of.more, belief.sigma)
+    after = gaussian.absorb(belief, RowFactor(around, of.more), belief.sigma)
     return belief._replace(
         **after._asdict(),
         within=qr_stack(belief.within, around),
@@ -375,11 +360,12 @@ def learn_within(belief: RandomEffects, feedback: Feedback) -> RandomEffects:
     """
     own = feedback.A >= 0
     more = where(own, feedback.n_observations - 1.0, 0.0).sum(-1)
-    around = only_weight(belief.within, where(own, feedback.residual_ss, 0.0).sum(-1))
-    after = gaussian.absorb(belief, around, more, belief.sigma)
+    residual_ss = where(own, feedback.residual_ss, 0.0).sum(-1)
+    around = gaussian.add_residual(0 * belief.within, residual_ss)
+    after = gaussian.absorb(belief, RowFactor(around, more), belief.sigma)
     return belief._replace(
         **after._asdict(),
-        within=qr_stack(belief.within, around),
+        within=gaussian.add_residual(belief.within, residual_ss),
         observed=belief.observed + more,
     )
 
@@ -411,9 +397,11 @@ def without(belief: RandomEffects, Phi: Features, items: Array) -> RandomEffects
     n = belief.n[items]
     rows = mean_rows_of(belief, Phi, items)
     phi = rows[:, :-1]
-    loose = (belief.sigma**2 + belief.tau**2) / (belief.tau**2 + belief.sigma**2 / n)
+    v = (belief.sigma**2 + belief.tau**2) / (belief.tau**2 + belief.sigma**2 / n)
+    past = RowFactor(belief.data, belief.rows)
+    loose = gaussian.append_rows(past, phi, rows[:, -1], v)
     return belief._replace(
         observed=belief.observed - len(items),
-        data=with_rows(belief.data, Feedback(items, phi, rows[:, -1], loose)).data,
-        rows=belief.rows + nonzero_rows(phi).sum(),
+        data=loose.factor,
+        rows=loose.n,
     )

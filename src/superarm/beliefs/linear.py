@@ -6,12 +6,11 @@ paper     code
 γ         forgetting, what an episode leaves of all that was learned before
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from superarm import gaussian
-from superarm.arrays import Array, Rng, log, matvec, nonzero_rows, qr_stack, where
+from superarm.arrays import Array, Rng, matvec
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
@@ -70,68 +69,6 @@ def faded(belief: HasFactor, stds: Array | float, keep: float) -> Gaussian:
     return gaussian.forget(belief, start, keep)
 
 
-MANY = 512
-"""Rows from which on their triangle is made once, and then used for all that is learned of them."""
-
-
-def is_block(feedback: Feedback) -> bool:
-    """Whether the feedback is better made a `Block` first: there are many rows, or each is the
-    mean of many.
-    """
-    return feedback.is_summed or feedback.w.shape[-1] >= MANY
-
-
-def block_of(feedback: Feedback) -> RowFactor:
-    """The rows of the feedback; those of zero features are padding.
-
-    Of n observations of one row that is their mean w̄, n times as precise, and Σ (w - w̄)², which is
-    a row [0 w] as far as a linear belief can tell.
-    """
-    of = gaussian.block(feedback.rows, feedback.w, feedback.importance)
-    if not feedback.is_summed:
-        return of
-    present = nonzero_rows(feedback.rows)
-    n = where(present, feedback.n_observations, 1.0)
-    around = where(present, feedback.residual_ss, 0.0).sum(-1)
-    return RowFactor(
-        qr_stack(of.data, only_weight(of.data, around)),
-        of.rows + (n - 1).sum(-1),
-        of.log_v - log(n).sum(-1) / 2,
-    )
-
-
-def only_weight(factor: Array, squares: Array) -> Array:
-    """One row [0 w] with w² = squares: (*B, D, D), (*B,) -> (*B, 1, D)."""
-    row = 0 * factor[..., :1, :]
-    row[..., 0, -1] = squares**0.5
-    return row
-
-
-def with_block(belief: HasFactor, block: RowFactor, sigma: Array | float) -> Gaussian:
-    """`gaussian.condition` on all rows of a block, with noise of std σ: a number, or (*B,)."""
-    after = gaussian.absorb(belief, block.data, block.rows, sigma)
-    return after._replace(log_scale=after.log_scale + block.log_v)
-
-
-def only_counted(belief: HasFactor, block: RowFactor, sigma: Array | float) -> Gaussian:
-    """`with_block` but for the factor, which is left as it was."""
-    noise = block.rows * log(sigma * math.sqrt(2 * math.pi))
-    return Gaussian(belief.factor, belief.log_scale - noise + block.log_v)
-
-
-def observed(belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
-    """The belief with the rows of the feedback."""
-    if feedback.is_summed:
-        return with_block(belief, block_of(feedback), sigma)
-    return gaussian.condition(
-        belief,
-        feedback.rows,
-        feedback.w,
-        sigma,
-        feedback.importance,
-    )
-
-
 @dataclass(frozen=True)
 class LinearModel(FactoredModel):
     """Algorithm 1 with λ and σ given.
@@ -157,10 +94,10 @@ class LinearModel(FactoredModel):
             past = self.forget(
                 belief, problem, gaussian.keep_after(self.forgetting, feedback.episodes)
             )
-        return observed(past, feedback, self.sigma)
+        return gaussian.observe(past, feedback, self.sigma)
 
     def absorb(
-        self, belief: Gaussian, problem: Problem, block: RowFactor, columns: Array
+        self, belief: Gaussian, problem: Problem, rows: RowFactor, columns: Array
     ) -> Gaussian:
-        """The belief after all rows of a block; what their columns hold does not matter."""
-        return with_block(belief, block, self.sigma)
+        """The belief after all rows of a factor; what their columns hold does not matter."""
+        return gaussian.absorb(belief, rows, self.sigma)

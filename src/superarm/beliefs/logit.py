@@ -28,7 +28,7 @@ from superarm.beliefs.columns import LEVEL, is_level
 from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
 from superarm.beliefs.expectation_propagation import blocks, matched, require_shares, targets
 from superarm.beliefs.item_statistics import Means, RandomEffects
-from superarm.beliefs.linear import FactoredModel, observed
+from superarm.beliefs.linear import FactoredModel
 from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.checks import require_unit
 from superarm.contracts import Feedback, Problem
@@ -63,7 +63,7 @@ def condition_logit(
     """
     nowhere = full(w.shape, -1, belief.factor)
     of = matched(belief, Feedback(nowhere, phi, w, importance))
-    after = observed(belief, of.feedback, 1.0)
+    after = gaussian.observe(belief, of.feedback, 1.0)
     return after._replace(log_scale=after.log_scale + of.missing)
 
 
@@ -168,7 +168,7 @@ class EmpiricalBayesLogitModel(EmpiricalBayesModel):
             gram=past.gram + phi.mT @ (v[..., None] * phi),
             formed=past.formed + where(present, of.importance, 0.0).sum(-1),
         )
-        return self._grown(counted, of, factor=True)
+        return self._observe(counted, of)
 
     def forget(self, belief: EmpiricalBayesLogit, problem: Problem, keep: float) -> Any:
         """The belief, and what it was made from, to which the past counts `keep` times what it

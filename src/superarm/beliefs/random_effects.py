@@ -59,11 +59,11 @@ from superarm.beliefs.item_statistics import (
     rows_between,
     shares,
     some_rows,
-    with_corner,
     without,
 )
 from superarm.beliefs.marginal_likelihood import says_nothing, summary_of_items
 from superarm.contracts import Feedback, Problem
+from superarm.gaussian import RowFactor
 
 FADED = 0.05
 """The share of the past that may be forgotten at once."""
@@ -120,9 +120,9 @@ class RandomEffectsModel:
             n=unseen,
             total=unseen,
             past=full((*batch, d * self.contexts, problem.L), 0.0, like),
-            within=gaussian.no_rows(d, batch, like),
+            within=gaussian.empty_factor(d, batch, like),
             observed=nothing,
-            data=gaussian.no_rows(d, batch, like),
+            data=gaussian.empty_factor(d, batch, like),
             rows=nothing,
             columns=columns,
             spread=spread,
@@ -286,8 +286,8 @@ class RandomEffectsModel:
             observed=belief.observed + own.sum(-1),
         )
         if not self.contexts:
-            corner = belief.within[..., -1, -1] ** 2 + (of.between * of.apart**2).sum(-1)
-            return grown._replace(within=with_corner(belief.within, corner**0.5))
+            residual_ss = (of.between * of.apart**2).sum(-1)
+            return grown._replace(within=gaussian.add_residual(belief.within, residual_ss))
         off = with_column(rows - rows_before(belief, A), of.apart, 1.0)
         v = where(own, feedback.importance, 0.0)
         return grown._replace(
@@ -372,8 +372,10 @@ class RandomEffectsModel:
         start = gaussian.prior(len(spread), spread)
         noise = (tau**2 + sigma**2 / items.n) ** 0.5
         anew = gaussian.condition(start, items.rows[:, :-1], items.rows[:, -1], noise)
-        anew = gaussian.absorb(anew, belief.within, belief.observed - len(items.n), float(sigma))
-        anew = gaussian.absorb(anew, belief.data, belief.rows, float((sigma**2 + tau**2) ** 0.5))
+        around = RowFactor(belief.within, belief.observed - len(items.n))
+        anew = gaussian.absorb(anew, around, float(sigma))
+        loose = RowFactor(belief.data, belief.rows)
+        anew = gaussian.absorb(anew, loose, float((sigma**2 + tau**2) ** 0.5))
         # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²), of
         # which Π √v is left out
         return belief._replace(
@@ -438,11 +440,14 @@ class RandomEffectsModel:
             return fields
         n = np.asarray(fields["n"])
         total = np.asarray(fields["total"])
-        within = fields["squares"] - (total**2 / np.where(n > 0, n, 1.0)).sum()
+        squares = fields["squares"] - (total**2 / np.where(n > 0, n, 1.0)).sum()
+        within = gaussian.add_residual(gaussian.empty_factor(problem.d), np.maximum(squares, 0.0))
         return {
             **{name: value for name, value in fields.items() if name != "squares"},
             "past": np.zeros((0, problem.L)),
-            "within": with_corner(gaussian.no_rows(problem.d, ()), np.sqrt(max(within, 0.0))),
+            "within": gaussian.add_residual(
+                gaussian.empty_factor(problem.d), np.maximum(within, 0.0)
+            ),
             "observed": n.sum(),
             "columns": summarize_columns(problem.Phi),
             "spread": full((problem.d,), fields["lam"]),

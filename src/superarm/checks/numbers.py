@@ -25,6 +25,27 @@ def require_positive(**parameters: float) -> None:
             raise ParameterError(f"{name} must be a positive, finite number, got {value!r}")
 
 
+def require_scale(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    """Refuse a scale that is not a positive number, or an array of them that broadcasts to the
+    shape without new axes.
+
+    >>> require_scale("sigma", np.array([0.1, -1.0]), (2,))
+    Traceback (most recent call last):
+    superarm.errors.ParameterError: sigma must be positive and finite, got -1.0
+    """
+    if type(value) is float and 0 < value < math.inf:
+        return
+    if is_real(value) or not hasattr(value, "shape"):
+        require_positive(**{name: value})
+        return
+    same_axes = len(value.shape) == len(shape)
+    if not same_axes or any(n not in (1, m) for n, m in zip(value.shape, shape, strict=True)):
+        raise ParameterError(f"{name} must be a number or have shape {shape}, got {value.shape}")
+    good = (value > 0) & (value < math.inf)
+    if not good.all():
+        raise ParameterError(f"{name} must be positive and finite, got {value[~good][0]}")
+
+
 def positive_each(name: str, values: Any) -> float | tuple[float, ...]:
     """Positive, finite numbers: a single one as a float, a flat list as a tuple of floats.
 

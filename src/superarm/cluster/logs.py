@@ -131,8 +131,8 @@ class Learned:
         if isinstance(self.of, Clicks):
             return with_clicks(model, start, _ordered_clicks(self.of, order))
         of = _ordered(self.of, order)
-        block = RowFactor(of.data, np.asarray(of.rows), np.zeros(()))
-        return model.absorb(start, problem, block, of.columns)
+        rows = RowFactor(of.data, np.asarray(of.rows))
+        return model.absorb(start, problem, rows, of.columns)
 
     def _of_items(self, agent: Agent, order: Any) -> Any:
         """The belief after what the items of the log showed."""
@@ -301,7 +301,7 @@ def _ordered(of: Any, order: Any) -> Any:
     """Rows or views with their features in another order."""
     if order == slice(None):
         return of
-    data = qr_stack(gaussian.no_rows(len(order)), of.data[:, [*order, -1]])
+    data = qr_stack(gaussian.empty_factor(len(order)), of.data[:, [*order, -1]])
     return of._replace(data=data, columns=of.columns[:, order])
 
 

@@ -60,12 +60,12 @@ class Items(NamedTuple):
 def read_rows(part: Part, columns: Columns) -> Rows:
     """A row group for a linear model."""
     d = len(columns.features)
-    whole = Rows(gaussian.no_rows(d), no_columns(d), 0.0)
+    whole = Rows(gaussian.empty_factor(d), no_columns(d), 0.0)
     for batch in batches(part, columns):
         _require_range(batch, part)
         present = nonzero_rows(batch.Phi)
-        of = gaussian.block(batch.Phi, batch.w)
-        rows = Rows(of.data, _columns(batch.Phi, present), float(of.rows))
+        factor = gaussian.row_factor(batch.Phi, batch.w)
+        rows = Rows(factor.factor, _columns(batch.Phi, present), float(factor.n))
         whole = merged_rows(whole, rows)
     return whole
 
@@ -73,7 +73,7 @@ def read_rows(part: Part, columns: Columns) -> Rows:
 def read_views(part: Part, columns: Columns, theta: Array) -> Views:
     """A row group for a model of log-odds, around θ."""
     d = len(columns.features)
-    whole = Views(gaussian.no_rows(d), no_columns(d), 0.0, 0.0, 0.0, 0.0)
+    whole = Views(gaussian.empty_factor(d), no_columns(d), 0.0, 0.0, 0.0, 0.0)
     for batch in batches(part, columns):
         _require_range(batch, part)
         w = batch.w
@@ -91,7 +91,7 @@ def read_views(part: Part, columns: Columns, theta: Array) -> Views:
         y = eta + (w - p) / a
         log_likelihood = log_sigmoid(eta) - (1 - w) * eta
         views = Views(
-            gaussian.block(batch.Phi, y, a).data,
+            gaussian.row_factor(batch.Phi, y, a).factor,
             _columns(batch.Phi, present),
             float(present.sum()),
             float(w[present].sum()),

@@ -62,7 +62,7 @@ from superarm.contexts import as_table
 from superarm.contracts import Learner, Problem, require_learner
 from superarm.errors import ClusterError, FeaturesError, ItemsError, MaskError, ParameterError
 from superarm.files.archive import PathLike
-from superarm.gaussian import Gaussian
+from superarm.gaussian import Gaussian, RowFactor
 from superarm.oracles.base import is_full
 
 NOTHING = np.empty(0, np.int64)
@@ -369,7 +369,8 @@ class Population:
             start = gaussian.prior(self.problem.d, self._scales.spread)
             if self.worth and of.rows:
                 share = math.sqrt(self.discount) * of.data
-                start = gaussian.absorb(start, share, self.discount * of.rows, self.spread)
+                rows = RowFactor(share, np.asarray(self.discount * of.rows))
+                start = gaussian.absorb(start, rows, self.spread)
             self._started = np.ascontiguousarray(start.factor)
         return Everybody(self._started, self.lam, self.sigma)
 

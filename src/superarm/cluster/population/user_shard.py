@@ -86,7 +86,7 @@ class Total(NamedTuple):
 
 def no_total(d: int) -> Total:
     """No rows of nobody."""
-    return Total(0, gaussian.no_rows(d), 0.0, 0)
+    return Total(0, gaussian.empty_factor(d), 0.0, 0)
 
 
 def total_of(totals: Sequence[Total]) -> Total:
