@@ -191,7 +191,6 @@ class Model(Protocol):
       `per_item` fields is not enough.
     - `append(belief, to, n)`: the belief for a catalogue whose last n items are new, without a look
       at the others.
-    - `completed(fields, problem)`: the fields of a belief from an older file.
 
     An attribute `statistics` that is true says that `learn` reads the fields `n_observations` and
     `residual_ss` of feedback; without it `Statistics` are refused.

@@ -127,7 +127,7 @@ def test_inspect(tmp_path, capsys):
     agent.save(tmp_path / "agent.npz")
     assert main(["inspect", str(tmp_path / "agent.npz")]) == 0
     printed = capsys.readouterr().out
-    assert "superarm agent, format version 2" in printed
+    assert "superarm agent, format version 1" in printed
     assert "learner: CombLinTS" in printed
     assert "features: float64 (4, 4)" in printed
     (tmp_path / "other.npz").write_text("not a file of ours")
@@ -140,7 +140,7 @@ def test_inspect(tmp_path, capsys):
     assert main(["inspect", str(tmp_path / "trace.npz")]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("LongestPath(m=3, d=4, lam=10.0, sigma=1.0, tau=0.0), 5 episodes")
-    assert f"\n\n{trace}\n\nsuperarm trace, format version 2\n" in printed
+    assert f"\n\n{trace}\n\nsuperarm trace, format version 1\n" in printed
 
 
 def test_a_reader_may_leave_early(tmp_path):

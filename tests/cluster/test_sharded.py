@@ -413,7 +413,7 @@ def test_files_of_agents_that_do_not_fit(tmp_path):
         sharded.Agent.load(path, features=parts(), oracle=TopK(3), learner=TS)
     with pytest.raises(FileError, match="holds a superarm sharded agent, an agent is needed"):
         Agent.load(path, oracle=TopK(3))
-    meta, arrays = archive.read(path, "sharded agent")
+    meta, arrays = archive.read_archive(path, "sharded agent")
     for name, value in (
         ("known", np.array([0, 900])),
         ("removed", np.array([-1])),
@@ -421,7 +421,7 @@ def test_files_of_agents_that_do_not_fit(tmp_path):
         ("added", np.ones((1, 3))),
         ("held", arrays["held"][:5]),
     ):
-        archive.write(path, "sharded agent", meta, {**arrays, name: value})
+        archive.write_archive(path, "sharded agent", meta, {**arrays, name: value})
         with pytest.raises(FileError, match="damaged or does not fit"):
             sharded.Agent.load(path, features=parts(), oracle=TopK(3))
     path.write_bytes(path.read_bytes()[:-100])
@@ -1269,9 +1269,9 @@ def test_added_truth_values_saved_without_types(tmp_path):
     agent = numbered(column)
     agent.add_items(np.eye(3), {"c": column})
     agent.save(tmp_path / "agent")
-    meta, arrays = archive.read(tmp_path / "agent", "sharded agent")
+    meta, arrays = archive.read_archive(tmp_path / "agent", "sharded agent")
     del meta["types"]
-    archive.write(tmp_path / "agent", "sharded agent", meta | {"booleans": ["c"]}, arrays)
+    archive.write_archive(tmp_path / "agent", "sharded agent", meta | {"booleans": ["c"]}, arrays)
     given = {"features": np.eye(3), "columns": {"c": column}, "oracle": TopK(1)}
     assert found(sharded.Agent.load(tmp_path / "agent", **given), True) == [0, 3]
 
@@ -1281,8 +1281,8 @@ def test_types_of_entries_that_were_changed(tmp_path, types):
     agent = numbered(DAYS[:3])
     agent.add_items(np.eye(3), {"c": DAYS[:3]})
     agent.save(tmp_path / "agent")
-    meta, arrays = archive.read(tmp_path / "agent", "sharded agent")
-    archive.write(tmp_path / "agent", "sharded agent", meta | {"types": types}, arrays)
+    meta, arrays = archive.read_archive(tmp_path / "agent", "sharded agent")
+    archive.write_archive(tmp_path / "agent", "sharded agent", meta | {"types": types}, arrays)
     given = {"features": np.eye(3), "columns": {"c": DAYS[:3]}, "oracle": TopK(1)}
     with pytest.raises((FileError, MaskError), match=r"damaged|do not fit those given"):
         sharded.Agent.load(tmp_path / "agent", **given)

@@ -23,11 +23,11 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads files by /proc
 
 
 def save(path, arrays):
-    archive.write(path, "thing", {}, arrays)
+    archive.write_archive(path, "thing", {}, arrays)
 
 
 def held(path):
-    return archive.read(path, "thing")[1]["a"].tolist()
+    return archive.read_archive(path, "thing")[1]["a"].tolist()
 
 
 def partials(folder):
@@ -95,7 +95,7 @@ def test_folders_pipes_and_devices_are_refused(tmp_path):
             save(path, NEW)
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(FileError, match="is a device or a pipe"):
-            archive.read(path, "thing")
+            archive.read_archive(path, "thing")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
     assert partials(tmp_path) == []
 
@@ -107,7 +107,7 @@ from superarm.files import archive
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), -1))
 try:
-    archive.write(sys.argv[1], "thing", {}, {"a": np.ones(400)})
+    archive.write_archive(sys.argv[1], "thing", {}, {"a": np.ones(400)})
 except OSError as error:
     print(error.strerror)
 """
@@ -129,7 +129,7 @@ def test_what_the_disk_gives_back_is_compared(tmp_path, monkeypatch):
     """A disk that loses a bit in the middle of an array, and one that loses the end."""
     path = tmp_path / "a.npz"
     save(path, OLD)
-    fill = archive._fill
+    fill = archive._write_members
 
     def flipping(members, file):
         fill(members, file)
@@ -144,7 +144,7 @@ def test_what_the_disk_gives_back_is_compared(tmp_path, monkeypatch):
         fill(members | {"a": members["a"] + 1}, file)
 
     for wrong in (flipping, forgetting, other):
-        monkeypatch.setattr(archive, "_fill", wrong)
+        monkeypatch.setattr(archive, "_write_members", wrong)
         with pytest.raises(FileError, match="stays as it was"):
             save(path, NEW)
         assert held(path) == OLD["a"].tolist()
@@ -166,7 +166,7 @@ def test_only_partial_files_that_nobody_writes_are_removed(tmp_path):
     for left in (other_host, of_before, not_ours, own):
         left.write_bytes(b"x")
     os.utime(not_ours, (week, week))
-    living = atomic._started(tmp_path, 0o600)
+    living = atomic._create_partial(tmp_path, 0o600)
     save(path, NEW)
     assert not own.exists()  # whose process is gone: nobody holds a lock on it
     assert Path(living.name).exists()

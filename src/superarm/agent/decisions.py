@@ -366,10 +366,8 @@ class Ledger:
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Array], limit: int) -> "Ledger":
-        """The ledger of a file; those of version 1 have none."""
+        """The ledger of a file."""
         ledger = cls(limit)
-        if "observed.decision" not in arrays:
-            return ledger
         _check_filed(arrays)
         texts = [unpack_texts(arrays[f"observed.{name}"]) for name in FILED]
         (ledger.before,) = texts.pop()

@@ -12,12 +12,12 @@ import numpy as np
 from superarm import contexts, learners
 from superarm.agent import ids
 from superarm.agent.catalogue import Catalogue
-from superarm.agent.decisions import REMEMBERED, Ledger, as_array, as_time, now
+from superarm.agent.decisions import Ledger, as_array, as_time
 from superarm.agent.state import some_rows
 from superarm.arrays import Array, Features
 from superarm.checks import as_features, require_count
 from superarm.checks.tables import Names
-from superarm.contracts import Model, Problem, method_of, require_learner
+from superarm.contracts import Model, require_learner
 from superarm.errors import FeaturesError, FileError, ParameterError
 from superarm.files import archive
 from superarm.gaussian import Gaussian, mean, std
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from superarm.agent.kept import Snapshot
 
 SHOWN = 8
-"""Items and coefficients that `describe` shows."""
+"""Items and coefficients that `describe_agent` shows."""
 _UNFIT = "damaged or does not fit this learner"
 
 
@@ -78,7 +78,7 @@ def save(agent: "Agent", path: archive.PathLike, *, features: bool = True) -> No
     for name, value in now.state.belief._asdict().items():
         arrays[f"belief.{name}"] = np.asarray(value)
     arrays |= now.ledger.arrays()
-    archive.write(path, "agent", meta, arrays, partial(_accept, now, path, arrays))
+    archive.write_archive(path, "agent", meta, arrays, partial(_accept, now, path, arrays))
 
 
 def _accept(
@@ -92,7 +92,7 @@ def _accept(
     problem = state.problem
     given = None if contexts.are_packed(arrays) else problem.Phi
     content = _content(path, meta, arrays, state.learner, given)
-    belief_in(content.learner.model, state.belief, arrays, problem)
+    belief_in(state.belief, arrays)
     catalogue = state.catalogue
     if content.names != catalogue.names:
         raise ValueError("the names of the features would be others")
@@ -115,7 +115,7 @@ def load(
     """The agent in a file, which `make` makes anew and this brings to where it was."""
     if learner is not None:
         require_learner(learner)
-    meta, arrays = archive.read(path, "agent")
+    meta, arrays = archive.read_archive(path, "agent")
     given = None if features is None else _aligned(path, meta, arrays, features)
     with archive.as_file_error(path, _UNFIT):
         content = _content(path, meta, arrays, learner, given)
@@ -130,7 +130,7 @@ def load(
     options = {"oracle": oracle, "seed": None if seed == "saved" else seed}
     agent = _made(made, path, options | {"record_key": record_key})
     with archive.as_file_error(path, _UNFIT):
-        belief = belief_in(content.learner.model, agent.belief, arrays, agent.problem)
+        belief = belief_in(agent.belief, arrays)
         agent.restore(belief, content.names, content.ledger, content.aged_at)
         if seed == "saved":
             agent.rng.bit_generator.state = content.generator
@@ -148,17 +148,17 @@ def _content(
     features = _features(path, meta, arrays) if given is None else given
     found = learner_in(path, meta["learner"], meta["parameters"], learner)
     _refuse_large(found.model, features, arrays)
-    limit = meta.get("remembered", REMEMBERED)
+    limit = meta["remembered"]
     require_count(remembered=limit)
     return Content(
         learner=found,
         features=features,
         ids=ids.unpacked(arrays, features.shape[0]),
-        names=_names(meta.get("names"), features.shape[-1]),
+        names=_names(meta["names"], features.shape[-1]),
         generator=generator_in(meta["generator"]),
         ledger=Ledger.of_arrays(arrays, limit),
-        half_life=_half_life(meta.get("half_life")),
-        aged_at=_aged_at(meta.get("aged_at")),
+        half_life=_half_life(meta["half_life"]),
+        aged_at=datetime.fromisoformat(meta["aged_at"]).astimezone(UTC),
     )
 
 
@@ -185,7 +185,7 @@ def _aligned(
     """Features that are given, in the order of the file's items: by id, or the very same."""
     with archive.as_file_error(path, _UNFIT):
         L, d, saved = _known_features(meta, arrays)
-        catalogue = Catalogue(ids.unpacked(arrays, L), L, _names(meta.get("names"), d))
+        catalogue = Catalogue(ids.unpacked(arrays, L), L, _names(meta["names"], d))
         of_context = _names(meta.get("context_names"))
         of_items = _names(meta.get("item_names"))
     if isinstance(features, contexts.InContext):
@@ -236,12 +236,6 @@ def _half_life(seconds: Any) -> timedelta | None:
     if seconds is None:
         return None
     return timedelta(seconds=seconds)
-
-
-def _aged_at(time: Any) -> datetime:
-    if time is None:  # a file of before agents aged
-        return now()
-    return datetime.fromisoformat(time).astimezone(UTC)
 
 
 def learner_in(path: archive.PathLike, name: Any, parameters: Any, given: Any) -> Any:
@@ -296,39 +290,22 @@ def _names(names: Any, d: int | None = None) -> Names:
     return tuple(names)
 
 
-def belief_in(model: Model, like: Any, arrays: Mapping[str, Array], problem: Problem) -> Any:
+def belief_in(like: Any, arrays: Mapping[str, Array]) -> Any:
     """The belief in a file, which must look like this one."""
     fields = {}
     for name in like._fields:
-        value = arrays.get(f"belief.{name}")
-        if value is None:
-            continue
-        wanted = np.asarray(getattr(like, name))
-        fits = value.shape == wanted.shape and np.can_cast(value.dtype, wanted.dtype)
+        value = arrays[f"belief.{name}"]
+        expected = np.asarray(getattr(like, name))
+        fits = value.shape == expected.shape and np.can_cast(value.dtype, expected.dtype)
         if not (fits and np.isfinite(value).all()):
             raise ValueError(f"the {name} of its belief does not fit its features or is not finite")
-        fields[name] = value.astype(wanted.dtype, copy=False)
+        fields[name] = value.astype(expected.dtype, copy=False)
     if fields.keys() >= set(Gaussian._fields) and (fields["factor"].diagonal()[:-1] <= 0).any():
         raise ValueError("the factor of its belief does not fit: its diagonal must be positive")
-    if len(fields) < len(like):  # a file of before the model had all of these
-        fields = method_of(model, "completed")(fields | _left_over(like, arrays), problem)
     return type(like)(**fields)
 
 
-def _left_over(like: Any, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """What a file holds of a belief that such beliefs no longer have."""
-    found = {}
-    for key, value in arrays.items():
-        name = key.removeprefix("belief.")
-        if name == key or name in like._fields:
-            continue
-        if value.dtype.kind not in "fiu" or not np.isfinite(value).all():
-            raise ValueError(f"the {name} of its belief is not finite")
-        found[name] = value
-    return found
-
-
-def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+def describe_agent(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     """What an opened file of an agent holds, in words: learner, items and coefficients, and then
     the meta data and arrays.
     """
@@ -339,14 +316,13 @@ def describe(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
         shown = ", ".join(map(str, items[:SHOWN]))
         more = ", ..." if len(items) > SHOWN else ""
         parts.append(f"{len(items)} items: {shown}{more}")
-    if "observed.decision" in arrays:
-        observed = archive.unpack_texts(arrays["observed.decision"])
-        parts.append(f"{len(observed)} observed decisions remembered")
+    observed = archive.unpack_texts(arrays["observed.decision"])
+    parts.append(f"{len(observed)} observed decisions remembered")
     if {"belief.factor", "belief.log_scale"} <= arrays.keys():
         d = len(arrays["belief.factor"]) - 1
-        names = _names(header["meta"].get("names"), d)
+        names = _names(meta["names"], d)
         parts.append(_coefficients(names, arrays))
-    return "\n".join([*parts, "", archive.describe(header, arrays)])
+    return "\n".join([*parts, "", archive.describe_archive(header, arrays)])
 
 
 def _in_words(learner: str, parameters: Mapping[str, Any]) -> str:

@@ -8,9 +8,8 @@ The widths are a cache and no knowledge of the items: whatever the features are,
 out, from the cache if its features are these.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -207,10 +206,3 @@ class CachedStdModel(FactoredModel):
     def append(self, belief: CachedStd, to: Problem, n: int) -> CachedStd:
         """The belief with all widths left to be computed when they are asked for."""
         return _without_widths(belief, to.Phi)
-
-    def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
-        """The fields of a belief from a file; those of before widths were kept get them here."""
-        if "squared" in fields:
-            return fields
-        belief = Gaussian(np.asarray(fields["factor"]), np.asarray(fields["log_scale"]))
-        return with_cached_std(belief, problem.Phi)._asdict()

@@ -261,13 +261,6 @@ class EmpiricalBayesModel(FactoredModel):
         known = belief._replace(columns=columns)
         return self._made(known, belief.lam, belief.sigma, self._prior_of(known))
 
-    def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
-        """The fields of a belief from a file; those of before columns were kept had one λ."""
-        if "columns" in fields:
-            return fields
-        spread = full((problem.d,), fields["lam"])
-        return {**fields, "columns": summarize_columns(problem.Phi), "spread": spread}
-
 
 def _of_importance(belief: Any) -> Array:
     """½ Σ log v over the rows: what their importance adds to the logarithm of their density."""

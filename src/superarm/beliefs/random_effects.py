@@ -433,22 +433,3 @@ class RandomEffectsModel:
         columns = merge_column_statistics(belief.columns, summarize_columns(rows))
         known = belief._replace(columns=columns)
         return self._made(known, Phi, belief.lam, belief.sigma, belief.tau)
-
-    def completed(self, fields: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
-        """The fields of a belief from a file; those of before columns were kept had one λ."""
-        if "columns" in fields:
-            return fields
-        n = np.asarray(fields["n"])
-        total = np.asarray(fields["total"])
-        squares = fields["squares"] - (total**2 / np.where(n > 0, n, 1.0)).sum()
-        within = gaussian.add_residual(gaussian.empty_factor(problem.d), np.maximum(squares, 0.0))
-        return {
-            **{name: value for name, value in fields.items() if name != "squares"},
-            "past": np.zeros((0, problem.L)),
-            "within": gaussian.add_residual(
-                gaussian.empty_factor(problem.d), np.maximum(within, 0.0)
-            ),
-            "observed": n.sum(),
-            "columns": summarize_columns(problem.Phi),
-            "spread": full((problem.d,), fields["lam"]),
-        }

@@ -311,7 +311,7 @@ def _reproduce(arguments: argparse.Namespace) -> None:
 
 def _inspect(arguments: argparse.Namespace) -> None:
     from superarm import Trace
-    from superarm.agent.saving import describe
+    from superarm.agent.saving import describe_agent
     from superarm.files import archive
 
     path = arguments.file
@@ -320,9 +320,9 @@ def _inspect(arguments: argparse.Namespace) -> None:
         if header["superarm"] == "trace":
             trace = Trace.of_file(path, header["meta"], arrays)
             title = f"{trace.settings['instance']}, {trace.settings['episodes']} episodes"
-            text = f"{title}\n\n{trace}\n\n{archive.describe(header, arrays)}"
+            text = f"{title}\n\n{trace}\n\n{archive.describe_archive(header, arrays)}"
         else:
-            text = describe(header, arrays)
+            text = describe_agent(header, arrays)
     title, *lines = text.split("\n")
     say(archive.escape_control(title), "bold")
     for line in lines:

@@ -66,12 +66,12 @@ def save_population(population: "Population", path: archive.PathLike) -> None:
         if _known(written, arrays).users != listed:
             raise ValueError("the users would be others")
 
-    archive.write(path, "population", meta, arrays, accept)
+    archive.write_archive(path, "population", meta, arrays, accept)
 
 
 def load_population(make: Any, path: archive.PathLike, given: Mapping[str, Any]) -> "Population":
     """The population in a file, made anew with what is given and brought to where it was."""
-    meta, arrays = archive.read(path, "population")
+    meta, arrays = archive.read_archive(path, "population")
     with archive.as_file_error(path, _UNFIT):
         learner = learner_in(path, meta["learner"], meta["parameters"], None)
         features = check_features(arrays["features"])
@@ -166,7 +166,7 @@ def save_agent(agent: "sharded.Agent", path: archive.PathLike) -> None:
     def accept(written: Mapping[str, Any]) -> None:
         _saved(path, written, arrays, learner)
 
-    archive.write(path, "sharded agent", meta, arrays, accept)
+    archive.write_archive(path, "sharded agent", meta, arrays, accept)
 
 
 def load_agent(
@@ -179,7 +179,7 @@ def load_agent(
     given: Mapping[str, Any],
 ) -> "sharded.Agent":
     """The agent in a file, made anew with what is given and brought to where it was."""
-    meta, arrays = archive.read(path, "sharded agent")
+    meta, arrays = archive.read_archive(path, "sharded agent")
     with archive.as_file_error(path, _UNFIT):
         saved = _saved(path, meta, arrays, learner)
     options = {
@@ -234,7 +234,7 @@ def _saved(path: archive.PathLike, meta: Any, arrays: Mapping[str, Array], learn
     belief = None
     if "belief.factor" in arrays:
         problem = problem_of(held, TopK(1), contexts, width)
-        belief = belief_in(found.model, found.model.prior(problem), arrays, problem)
+        belief = belief_in(found.model.prior(problem), arrays)
     if len(known) != len(held) or any(len(x) != len(added.rows) for x in added.columns.values()):
         raise ValueError("its items do not fit their features")
     removed = _numbers(arrays["removed"], end)

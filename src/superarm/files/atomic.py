@@ -1,9 +1,9 @@
-"""One file put in place of another: all of it, safe on the disk, or nothing.
+"""Atomic replacement of files: all of the new content, safe on the disk, or the old.
 
-What is new goes into a partial file beside the target, which is on the disk before it takes the
-target's name. A process that dies on the way leaves its partial file behind; whoever writes into
-that folder next removes it. Its maker holds a lock on it, which ends with the process, so that a
-partial file in use is never taken for one left behind.
+New content goes into a partial file beside the target, which is on the disk before it takes the
+target's name. A process that dies on the way leaves its partial file behind; the next writer in
+that folder removes it. Its maker holds a lock on it, which ends with the process, so that a partial
+file in use is never taken for an abandoned one.
 """
 
 import errno
@@ -27,7 +27,7 @@ if sys.platform != "win32":
 
 PathLike: TypeAlias = str | os.PathLike[str]
 WEEK = 7 * 24 * 3600
-"""Seconds after which a partial file counts as left behind where locks do not tell."""
+"""Seconds after which a partial file counts as abandoned where there are no locks."""
 _HOST = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:60]
 _MAKER = f"superarm-on-{_HOST}"
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{32}\.partial")
@@ -38,21 +38,21 @@ def replace(
     fill: Callable[[BinaryIO], None],
     check: Callable[[Path], None],
 ) -> None:
-    """Let `path` hold what `fill` writes: if anything fails, it holds what it held before.
+    """Replace the content of a file by what `fill` writes; if anything fails, nothing changes.
 
-    The file keeps its mode; a link stays a link, and what it points to is replaced. After a return
-    the content survives a power cut.
+    The file keeps its mode; a link stays a link, and its target is replaced. After a return the
+    content survives a power cut.
 
     Args:
         path: a file, a link to one, or nothing yet.
         fill: writes the content.
-        check: reads the partial file and raises if it is not what it should be.
+        check: reads the partial file and raises if its content is wrong.
     """
     target = Path(os.path.realpath(path))
     refuse_special(target)
     mode = target.stat().st_mode if target.exists() else None
     remove_abandoned(target.parent)
-    file = _started(target.parent, 0o666 if mode is None else 0o600)
+    file = _create_partial(target.parent, 0o666 if mode is None else 0o600)
     partial = Path(file.name)
     try:
         fill(file)
@@ -72,7 +72,7 @@ def replace(
 
 
 def refuse_special(path: PathLike) -> None:
-    """Raise if there is something at `path` that is no file: a folder, a pipe, a device."""
+    """Refuse a path to a folder, a pipe or a device; a path to nothing passes."""
     with suppress(FileNotFoundError):
         mode = Path(path).stat().st_mode
         if stat.S_ISDIR(mode):
@@ -82,20 +82,20 @@ def refuse_special(path: PathLike) -> None:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove the partial files whose makers are gone."""
+    """Remove the partial files of processes that have ended."""
     for partial in folder.glob(".*.partial"):
-        found = _PARTIAL.fullmatch(partial.name)
-        if found is None:
+        name = _PARTIAL.fullmatch(partial.name)
+        if name is None:
             continue
         with suppress(OSError):  # it is in use, or another's, or was removed just now
-            if sys.platform != "win32" and found[1] == _MAKER:
+            if sys.platform != "win32" and name[1] == _MAKER:
                 _remove_unlocked(partial)
             elif time.time() - partial.lstat().st_mtime > WEEK:
                 partial.unlink()
 
 
-def _started(folder: Path, mode: int) -> BinaryIO:
-    """A partial file, open and locked."""
+def _create_partial(folder: Path, mode: int) -> BinaryIO:
+    """A new partial file, open and locked."""
     while True:
         partial = folder / f".{_MAKER}.{uuid.uuid4().hex}.partial"
         # the caller closes it, which ends the lock
@@ -120,7 +120,7 @@ def _remove_unlocked(partial: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk, where the system can."""
+    """Flush a file, or the names in a folder, to the disk, where the system can."""
     if sys.platform == "win32":
         return
     fd = os.open(path, os.O_RDONLY)

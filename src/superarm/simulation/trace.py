@@ -290,7 +290,7 @@ class Trace:
     def save(self, path: archive.PathLike) -> None:
         """Write to a file of arrays and JSON."""
         meta = {name: getattr(self, name) for name in META}
-        archive.write(path, "trace", meta, {name: getattr(self, name) for name in ARRAYS})
+        archive.write_archive(path, "trace", meta, {name: getattr(self, name) for name in ARRAYS})
 
     @classmethod
     def load(cls, path: archive.PathLike) -> "Trace":
@@ -302,7 +302,7 @@ class Trace:
         Raises:
             FileError: if the file is damaged, foreign, or of a newer version.
         """
-        return cls.of_file(path, *archive.read(path, "trace"))
+        return cls.of_file(path, *archive.read_archive(path, "trace"))
 
     @classmethod
     def of_file(
@@ -310,16 +310,16 @@ class Trace:
     ) -> "Trace":
         """The trace in the meta data and arrays of a file; its path is for error messages."""
         try:
-            shape = arrays["expected"].shape
-            # where all learners had the same best sets, older files have no axis for learners
-            by_learner = {name: np.broadcast_to(arrays[name], shape).copy() for name in ARRAYS}
-            content = {**meta, **by_learner, "learners": tuple(meta["learners"])}
-            return cls(**{name: content[name] for name in (*META, *ARRAYS)})
+            content = {**meta, **arrays, "learners": tuple(meta["learners"])}
+            trace = cls(**{name: content[name] for name in (*META, *ARRAYS)})
         except KeyError as error:
             raise FileError(f"{path} is damaged: {error} is missing") from error
-        except ValueError as error:
-            message = f"{path} is damaged: its arrays are of different shapes ({error})"
-            raise FileError(message) from error
+        shapes = {arrays[name].shape for name in ARRAYS}
+        if len(shapes) > 1:
+            raise FileError(
+                f"{path} is damaged: its arrays are of different shapes ({sorted(shapes)})"
+            )
+        return trace
 
 
 def _running_mean(x: Array) -> Array:
