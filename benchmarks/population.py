@@ -11,7 +11,7 @@ import numba
 import numpy as np
 
 from superarm import Agent, CombLinTS, Population, TopK
-from superarm.arrays.pools import one_blas_thread
+from superarm.arrays.compiled import one_blas_thread
 from superarm.contracts import Learner
 
 SIGMA = 0.3

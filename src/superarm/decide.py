@@ -21,7 +21,7 @@ from superarm.arrays import (
     to_numpy,
     unbroadcast,
 )
-from superarm.arrays.pools import one_blas_thread
+from superarm.arrays.compiled import one_blas_thread
 from superarm.checks import as_features, as_numbers, require_unmasked
 from superarm.contracts import Feedback, Learner, Oracle, Problem, defines_both, features_stay
 from superarm.errors import FeaturesError, SuperarmError, WeightsError

@@ -18,7 +18,7 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.arrays.namespace import MANY
+from superarm.arrays.namespace import KERNEL_MIN_NUMBERS
 from superarm.contexts import Concatenated, InContext, Outer
 from superarm.errors import (
     DecisionError,
@@ -59,7 +59,7 @@ def test_each_user_gets_what_they_would_get_alone(learner):
 
 @pytest.mark.parametrize("at_most", [False, True])
 def test_so_many_users_that_a_kernel_scores_them(at_most):
-    n = -(-MANY // (L * D))
+    n = -(-KERNEL_MIN_NUMBERS // (L * D))
     many = np.random.default_rng(5).standard_normal((n, L, D))
     agent = Agent(
         CombLinTS(lam=1.0, sigma=0.5), features=FEATURES, oracle=TopK(K, at_most=at_most), seed=0

@@ -42,7 +42,7 @@ def test_shared_features_are_looked_at_once():
 def test_parts_make_the_whole(monkeypatch):
     Phi = some((50, 4))
     whole = summarize_columns(Phi)
-    monkeypatch.setattr("superarm.arrays.numpy.PART", 28)
+    monkeypatch.setattr("superarm.arrays.numpy.CHUNK_NUMBERS", 28)
     np.testing.assert_allclose(summarize_columns(Phi), whole, rtol=1e-14)
     np.testing.assert_allclose(
         merge_column_statistics(summarize_columns(Phi[:20]), summarize_columns(Phi[20:])),
@@ -53,7 +53,7 @@ def test_parts_make_the_whole(monkeypatch):
 
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_products_are_formed_a_part_at_a_time(batch, monkeypatch):
-    monkeypatch.setattr("superarm.arrays.numpy.PART", 40)
+    monkeypatch.setattr("superarm.arrays.numpy.CHUNK_NUMBERS", 40)
     product = arrays.Product(some((23, 2)), some((*batch, 2, 5)))
     np.testing.assert_allclose(summarize_columns(product), literal(product), rtol=1e-12)
 

@@ -1,11 +1,20 @@
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
-from superarm.arrays.compiled import ENOUGH_FOR_ALL_CORES, ahead, compiled, for_kernels, prange
+from superarm.arrays.compiled import (
+    ENOUGH_FOR_ALL_CORES,
+    ahead,
+    compiled,
+    for_kernels,
+    one_blas_thread,
+    prange,
+)
 
 
 @compiled
@@ -125,3 +134,38 @@ def test_threads_that_need_a_kernel_share_it():
         kernels = list(pool.map(lambda _: triple.kernel(), range(8)))
         assert list(pool.map(triple, range(8))) == list(range(0, 24, 3))
     assert len({id(kernel) for kernel in kernels}) == 1
+
+
+def threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_blas_has_one_thread_until_the_last_has_left():
+    before = threads()
+    entered = threading.Event()
+    leave = threading.Event()
+
+    def stay():
+        with one_blas_thread():
+            entered.set()
+            leave.wait(10)
+
+    other = threading.Thread(target=stay)
+    with one_blas_thread():
+        other.start()
+        entered.wait(10)
+        assert set(threads()) == {1}
+    assert set(threads()) == {1}  # the other is still inside
+    leave.set()
+    other.join()
+    assert threads() == before
+
+
+def test_what_raises_leaves_too():
+    before = threads()
+    try:
+        with one_blas_thread():
+            raise ValueError("no")
+    except ValueError:
+        pass
+    assert threads() == before

@@ -195,3 +195,21 @@ def test_shapes_that_do_not_fit_are_refused_before_any_kernel_runs(factor, Phi, 
         arrays.qr_append(factor, Phi, w, noise)
     with pytest.raises(FeaturesError, match="do not go with"):
         arrays.qr_stack(factor, Phi)
+
+
+def upper(rng, *batch, d=5):
+    return np.triu(rng.standard_normal((*batch, d, d)), 1) + 3 * np.eye(d)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_a_downdate_undoes_an_update(batch):
+    rng = np.random.default_rng(0)
+    factor, rows = upper(rng, *batch), 0.3 * upper(rng, *batch)
+    updated = arrays.qr_stack(factor, rows)
+    np.testing.assert_allclose(arrays.qr_downdate(updated, rows), factor, atol=1e-12)
+
+
+def test_a_downdate_refuses_what_float64_cannot_hold():
+    factor = np.diag([1.0, 1e200])
+    with pytest.raises(NumericalError, match="beliefs are too large to merge"):
+        arrays.qr_downdate(factor, 0.1 * np.eye(2))

@@ -4,6 +4,7 @@ import scipy.sparse
 
 from superarm import arrays
 from superarm.arrays import sparse
+from superarm.beliefs.cached_std import fingerprint_probe, probe
 from superarm.checks import as_features, check_features
 from superarm.errors import FeaturesError
 
@@ -19,7 +20,7 @@ def some(density=0.3, seed=0):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.5, 1.0])
 def test_sparse_rows_give_what_dense_rows_give(density, dtype, monkeypatch):
-    monkeypatch.setattr("superarm.arrays.numpy.PART", 50)
+    monkeypatch.setattr("superarm.arrays.numpy.CHUNK_NUMBERS", 50)
     Phi = as_features(some(density).astype(dtype))
     filled = Phi.toarray()
     rng = np.random.default_rng(1)
@@ -47,18 +48,11 @@ def test_sparse_rows_give_what_dense_rows_give(density, dtype, monkeypatch):
     np.testing.assert_allclose(
         arrays.summarize_columns(Phi), arrays.summarize_columns(filled), rtol=1e-12
     )
-    direction = arrays.fingerprint_probe(Phi)
-    np.testing.assert_array_equal(direction, arrays.fingerprint_probe(filled))
+    direction = fingerprint_probe(Phi)
+    np.testing.assert_array_equal(direction, fingerprint_probe(filled))
     np.testing.assert_allclose(
-        arrays.probe(Phi, direction), arrays.probe(filled, direction), rtol=1e-12, atol=1e-12
+        probe(Phi, direction), probe(filled, direction), rtol=1e-12, atol=1e-12
     )
-
-
-def test_an_entry_of_a_batch_and_the_only_one_of_a_single_run():
-    Phi = some()
-    assert arrays.entry_of(Phi, ()) is Phi
-    batch = np.arange(24.0).reshape(2, 3, 2, 2)
-    np.testing.assert_array_equal(arrays.entry_of(batch, (1, 2)), batch[1, 2])
 
 
 def test_sparse_rows_are_told_from_others():

@@ -67,7 +67,7 @@ def test_a_selection_is_the_matrix_it_stands_for(batch):
     theta = rng.standard_normal((*batch, 5))
     A = rng.integers(-1, 6, (*batch, 2))
     np.testing.assert_allclose(Y @ B, Y @ formed, rtol=1e-14)
-    np.testing.assert_allclose(B.times(theta), arrays.matvec(formed, theta), atol=1e-14)
+    np.testing.assert_allclose(B.matvec(theta), arrays.matvec(formed, theta), atol=1e-14)
     lazy = arrays.Product(Y, B)
     Phi = Y @ formed
     np.testing.assert_allclose(arrays.matvec(lazy, theta), arrays.matvec(Phi, theta), atol=1e-12)
@@ -84,3 +84,12 @@ def test_asking_for_tensors_does_not_import_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_what_kernels_take_as_it_is():
+    locked = np.zeros((3, 2))
+    locked.flags.writeable = False
+    swapped = np.zeros((3, 2), np.dtype(np.float64).newbyteorder())
+    assert arrays.is_contiguous_float64(np.zeros((3, 2)))
+    for other in (locked, swapped, np.zeros((3, 2), order="F"), np.zeros((3, 2), int)):
+        assert not arrays.is_contiguous_float64(other)

@@ -13,7 +13,14 @@ from superarm import (
     episodes,
     gaussian,
 )
-from superarm.beliefs.cached_std import LEAST, OLDEST, CachedStd, widths
+from superarm.beliefs.cached_std import (
+    LEAST,
+    OLDEST,
+    CachedStd,
+    covariance_downdate,
+    probe,
+    widths,
+)
 from support import learn_rows, peak_memory, update
 
 
@@ -184,3 +191,22 @@ def test_widths_of_repeated_features_are_computed_once(batch):
     lengths = np.linalg.norm(Phi, axis=-1)
     found = widths(belief, repeated.Phi)
     np.testing.assert_allclose(found, np.broadcast_to(2.0 * lengths, found.shape))
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_shrinkage_is_what_rows_take_from_the_covariance(batch):
+    rng = np.random.default_rng(1)
+    factor = np.triu(rng.standard_normal((*batch, 5, 5)), 1) + 3 * np.eye(5)
+    X = rng.standard_normal((*batch, 3, 4))
+    R = factor[..., :4, :4]
+    U = covariance_downdate(factor, X)
+    before = np.linalg.inv(R.mT @ R)
+    after = np.linalg.inv(R.mT @ R + X.mT @ X)
+    np.testing.assert_allclose(before - U.mT @ U, after, atol=1e-12)
+
+
+def test_parts_of_the_features_are_put_together():
+    """More rows than fit into a part."""
+    Phi = np.random.default_rng(0).standard_normal((2, 9000, 40))
+    direction = np.ones((2, 40))
+    np.testing.assert_allclose(probe(Phi, direction), Phi.sum(-1), atol=1e-12)

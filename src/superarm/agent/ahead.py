@@ -11,7 +11,7 @@ import numpy as np
 
 from superarm import decide
 from superarm.arrays.compiled import ahead
-from superarm.arrays.namespace import MANY
+from superarm.arrays.namespace import KERNEL_MIN_NUMBERS
 from superarm.contracts import Learner, Oracle, Problem, features_stay
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.learners import (
@@ -173,7 +173,7 @@ def _decide_for_many(learner: Learner) -> None:
     if features_stay(learner.model) or not learner.model.uses_features:
         return
     L = d = 2**4
-    Phi = np.random.default_rng(0).standard_normal((MANY // (L * d), L, d))
+    Phi = np.random.default_rng(0).standard_normal((KERNEL_MIN_NUMBERS // (L * d), L, d))
     problem = Problem(Phi[0], TopK(2))
     users = decide.with_features_of_users(learner, problem, Phi)
     decide.decide_each(learner, learner.model.prior(problem), users, np.random.default_rng(0))

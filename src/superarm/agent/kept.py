@@ -21,7 +21,7 @@ from superarm.agent.growing import Growing
 from superarm.agent.state import State, caught_up, require_scores, without_gaps
 from superarm.agent.trust import refuse_implausible, require_key, signed, verify
 from superarm.arrays import Array
-from superarm.arrays.finite import FLOAT64
+from superarm.arrays.types import FLOAT64
 from superarm.checks.tables import Names
 from superarm.contracts import Feedback, Learner, Problem
 from superarm.errors import ParameterError

@@ -11,19 +11,17 @@ import math
 import numpy as np
 
 from superarm.arrays.compiled import compiled, for_kernels
+from superarm.arrays.namespace import backend, rows_per_chunk, torch_arrays
 from superarm.arrays.types import (
     Array,
-    Features,
     ColumnSelection,
+    Features,
     is_product,
     is_selection,
     is_sparse,
-    namespace,
+    is_tensor,
     unbroadcast,
-    or_torch,
-    sparse_arrays,
 )
-from superarm.arrays.numpy import rows_per_part
 
 SIDE = 16
 """Rows that a kernel counts side by side."""
@@ -44,8 +42,7 @@ def summarize_columns(Phi: Features) -> Array:
                [ 1.,  3.]])
     """
     if is_sparse(Phi):
-        of_entries: Array = sparse_arrays().summarize_columns(Phi)
-        return of_entries
+        return backend(Phi).summarize_columns(Phi)
     if is_product(Phi) and is_selection(Phi.right):
         return _of_selection(summarize_columns(Phi.left), Phi.right)
     one = None if is_product(Phi) or 0 in Phi.shape else unbroadcast(Phi)
@@ -53,7 +50,7 @@ def summarize_columns(Phi: Features) -> Array:
         shape = (*Phi.shape[:-2], 4, Phi.shape[-1])
         return np.full(shape, summarize_columns(one))
     L = Phi.shape[-2]
-    step = rows_per_part(Phi)
+    step = rows_per_chunk(Phi)
     stats = []
     for start in range(0, L, step):
         rows = _formed(Phi, start, start + step)
@@ -93,7 +90,7 @@ def merge_column_statistics(stats: Array, more: Array) -> Array:
         >>> bool((both == summarize_columns(Phi)).all())
         True
     """
-    xp = namespace(stats)
+    xp = backend(stats)
     sums = stats[..., :2, :] + more[..., :2, :]
     least = xp.minimum(stats[..., 2, :], more[..., 2, :])
     most = xp.maximum(stats[..., 3, :], more[..., 3, :])
@@ -103,7 +100,6 @@ def merge_column_statistics(stats: Array, more: Array) -> Array:
     )
 
 
-@or_torch
 def add_rows(stats: Array, rows: Array, times: Array) -> Array:
     """The statistics with a few more rows, each of which was there so many times; 0 is padding:
     (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
@@ -115,6 +111,8 @@ def add_rows(stats: Array, rows: Array, times: Array) -> Array:
         >>> add_rows(stats, rows, np.array([1.0, 0.0])).ravel()
         array([ 3., 14., -2.,  3.])
     """
+    if is_tensor(stats):
+        return backend(stats).add_rows(stats, rows, times)
     out = stats.copy()
     *batch, K, d = rows.shape
     n = math.prod(batch)  # with -1 in its place, no rows at all could not be reshaped
@@ -177,7 +175,6 @@ def _count_single(stats: Array, rows: Array) -> int:
     return counted
 
 
-@or_torch
 def column_scales(stats: Array) -> tuple[Array, Array]:
     """The size of a typical entry of each column, and whether it is the first that is constant and
     not zero: (*B, 4, d) -> (*B, d) twice.
@@ -189,6 +186,9 @@ def column_scales(stats: Array) -> tuple[Array, Array]:
         >>> sizes, is_first
         (array([3., 1.]), array([False,  True]))
     """
+    if is_tensor(stats):
+        scales: tuple[Array, Array] = torch_arrays().column_scales(stats)
+        return scales
     *batch, _, d = stats.shape
     sizes = np.empty((*batch, d))
     is_first = np.empty((*batch, d), np.bool_)
@@ -219,9 +219,10 @@ def _size_up(stats: Array, sizes: Array, is_first: Array) -> None:
             sizes[b, j] = size
 
 
-@or_torch
 def stats_of_rows(rows: Array) -> Array:
     """The statistics of at most 2²⁴ rows, all at once: (*B, n, d) -> (*B, 4, d)."""
+    if is_tensor(rows):
+        return backend(rows).stats_of_rows(rows)
     n = rows.shape[-2]
     ones = np.ones(n, np.float32)  # which counts as exactly, at half the cost
     present = (rows != 0).astype(np.float32)

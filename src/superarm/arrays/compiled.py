@@ -1,5 +1,5 @@
-"""Kernels that Numba compiles on first use. Importing Numba takes longer than importing all of
-superarm, so it waits until then.
+"""Kernels that Numba compiles on first use, and BLAS on one thread. Importing Numba takes longer
+than importing all of superarm, so it waits until then.
 """
 
 import contextlib
@@ -7,12 +7,14 @@ import contextvars
 import functools
 import logging
 import secrets
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -218,3 +220,45 @@ def _tell() -> None:
         "load it from Numba's cache. superarm.warm_up(oracle, learner), or the command superarm "
         "compile, does it ahead."
     )
+
+
+# --- threads of BLAS ----------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_inside: list[Any] = []  # what ends the limit, once for each that is inside
+
+
+@functools.lru_cache(maxsize=1)
+def _pools(modules: int) -> ThreadpoolController:
+    """The thread pools of the process. To find them takes a millisecond, so it is done again only
+    where more modules were imported, which may have brought others.
+    """
+    return ThreadpoolController()
+
+
+def _limited() -> Any:
+    pools = _pools(len(sys.modules))
+    return pools.limit(limits=1, user_api="blas")
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS work on one thread, for all threads of the process, until the last of those that
+    want it has left.
+
+    Example:
+        >>> import numpy as np
+        >>> with one_blas_thread():
+        ...     np.eye(2) @ np.ones(2)
+        array([1., 1.])
+    """
+    with _lock:
+        limit = _inside[0] if _inside else _limited()
+        _inside.append(limit)
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside.pop()
+            if not _inside:
+                limit.restore_original_limits()

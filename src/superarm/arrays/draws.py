@@ -7,7 +7,7 @@ import numpy as np
 
 from superarm.arrays.counters import Counter
 from superarm.arrays.types import Array, Rng
-from superarm.arrays.numpy import as_like, to_numpy
+from superarm.arrays.namespace import as_like, to_numpy
 from superarm.arrays.streams import Streams
 from superarm.errors import ParameterError
 

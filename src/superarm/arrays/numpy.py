@@ -1,157 +1,92 @@
-"""What the array-API standard leaves out, for NumPy arrays: LAPACK, hashes, gather and
-scatter. Each function that meets a tensor is its namesake in `arrays.torch`.
+"""What the array-API standard leaves out, for NumPy arrays: LAPACK, hashes, gather and scatter.
+
+`arrays.namespace` says what each function does.
 """
 
+import functools
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 from scipy.special import expit, log_expit
 
-from superarm.arrays.types import (
-    Array,
-    Features,
-    is_product,
-    is_sparse,
-    unbroadcast,
-    or_torch,
-    sparse_arrays,
-)
+from superarm.arrays.types import Array, Features, unbroadcast
 
-PART = 2**16
-"""Numbers in a part of the features that stays in the cache."""
+CHUNK_NUMBERS = 2**16
+"""Numbers in a chunk of the features that stays in the cache."""
 
 
 # --- conversions ----------------------------------------------------------------------------------
 
 
-@or_torch
 def to_numpy(x: Any) -> Array:
     """The same numbers in a NumPy array."""
     return np.asarray(x)
 
 
-@or_torch
 def as_like(like: Features, x: Array) -> Array:
-    """The numbers of x in an array of the kind of `like`, on the same device."""
+    """X itself."""
     return x
 
 
-@or_torch
-def full(
-    shape: Sequence[int],
-    value: Array | float,
-    like: Features | None = None,
-) -> Array:
-    """One value, or the values of an array repeated to fill the shape, in an array of the kind of
-    `like`.
-    """
+def full(shape: Sequence[int], value: Array | float, like: Features | None = None) -> Array:
+    """The value, or values repeated to fill the shape."""
     return np.full(shape, value)
 
 
-@or_torch
-def where(condition: Array, x: Array | float, y: Array | float) -> Array:
-    """X where the condition holds, y elsewhere; Python numbers count as float64."""
-    return np.where(
-        condition,
-        x,
-        y,
-    )
+sigmoid = expit
+log_sigmoid = log_expit
 
 
-# --- numbers --------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
-@or_torch
-def sigmoid(x: Array) -> Array:
-    """1/(1 + exp(-x)), elementwise, without overflow."""
-    p: Array = expit(x)
-    return p
-
-
-@or_torch
-def log_sigmoid(x: Array) -> Array:
-    """The logarithm of `sigmoid`, exact far out in both tails."""
-    p: Array = log_expit(x)
-    return p
-
-
-@or_torch
 def row_norms(M: Array) -> Array:
-    """The Euclidean norm of each row: (*B, L, d) -> (*B, L)."""
-    return np.asarray(
-        np.sqrt(np.einsum("...ld,...ld->...l", M, M)),
-    )
+    """The Euclidean norm of each row."""
+    squares = np.einsum("...ld,...ld->...l", M, M)
+    return np.asarray(np.sqrt(squares))
 
 
-@or_torch
-def rows_per_part(Phi: Features) -> int:
-    """How many rows of the features to work on at a time."""
+def rows_per_chunk(Phi: Features) -> int:
+    """Number of feature rows to work on at a time."""
     d: int = Phi.shape[-1]
-    return max(1, PART // max(1, d))
+    return max(1, CHUNK_NUMBERS // max(1, d))
 
 
 # --- gather and scatter ---------------------------------------------------------------------------
 
 
-def _flat(A: Array, L: int) -> Array:
-    """The places of the items in a batch laid end to end: (*B, K)."""
+def _flat_indices(A: Array, L: int) -> Array:
+    """Indices of the items in a batch laid end to end: (*B, K)."""
     batch = A.shape[:-1]
     first = L * np.arange(math.prod(batch))
     return A + first.reshape(*batch, 1)
 
 
-def _for_each(left: Array, A: Array) -> Array:
-    """The left side of a product, repeated for each entry of a batch if it is shared."""
-    if is_sparse(left):
-        return left
-    return np.broadcast_to(
-        left,
-        A.shape[:-1] + left.shape[-2:],
-    )
-
-
-@or_torch
-def take_rows(Phi: Features, A: Array) -> Array:
-    """The rows of the chosen items, zero where A pads: (*B, L, d), (*B, K) -> (*B, K, d).
-
-    Example:
-        >>> take_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1]))
-        array([[3., 4.],
-               [0., 0.]])
-    """
-    if is_product(Phi):
-        product: Array = take_rows(_for_each(Phi.left, A), A) @ Phi.right
-        return product
-    if is_sparse(Phi):
-        filled: Array = sparse_arrays().take_rows(Phi, A)
-        return filled
+def take_rows(Phi: Array, A: Array) -> Array:
+    """The rows of the chosen items, zero where A pads."""
     *batch, L, d = Phi.shape
-    one = unbroadcast(Phi)
-    if one is not None:  # as one array it would be copied for each entry of the batch
-        rows: Array = one[A]
+    shared = unbroadcast(Phi)
+    if shared is not None:  # as one array it would be copied for each entry of the batch
+        rows: Array = shared[A]
     else:
-        every_row = Phi.reshape(L * math.prod(batch), d)
-        rows = every_row[_flat(A, L)]
+        all_rows = Phi.reshape(L * math.prod(batch), d)
+        rows = all_rows[_flat_indices(A, L)]
     rows[A < 0] = 0
     return rows
 
 
-@or_torch
 def add_at(v: Array, A: Array, x: Array) -> Array:
-    """A copy of v with x added at the chosen items: (*B, L), (*B, K), (*B, K) -> (*B, L).
-
-    Example:
-        >>> add_at(np.zeros(3), np.array([2, 0, -1]), np.array([0.5, 1.0, 9.0]))
-        array([1. , 0. , 0.5])
-    """
+    """A copy of v with x added at the chosen items."""
     out = v.copy()
     chosen = A >= 0
+    indices = _flat_indices(A, v.shape[-1])
     np.add.at(
         out.reshape(-1),
-        _flat(A, v.shape[-1])[chosen],
+        indices[chosen],
         np.broadcast_to(x, A.shape)[chosen],
     )
     return out
@@ -179,20 +114,19 @@ def hashed_uniform(*keys: Array) -> Array:
 # copies on the way in.
 
 
-def _slices(factor: Array) -> Array:
+def _transposed_factors(factor: Array) -> Array:
     """The transposed factors of a batch laid end to end: (n, D, D), in C order."""
     D = factor.shape[-1]
     return factor.mT.reshape(-1, D, D)
 
 
-@or_torch
 def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
-    """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
+    """X with X R = Phi, or X Rᵀ = Phi."""
     L, d = Phi.shape[-2:]
-    one = unbroadcast(factor)
-    if one is not None:
-        return solve_rows(one, Phi.reshape(-1, d), transposed).reshape(Phi.shape)
-    triangles = _slices(factor)[:, :d].mT
+    shared = unbroadcast(factor)
+    if shared is not None:
+        return solve_rows(shared, Phi.reshape(-1, d), transposed).reshape(Phi.shape)
+    triangles = _transposed_factors(factor)[:, :d].mT
     columns = Phi.reshape(-1, L, d).mT
     lower = 0
     trans = int(not transposed)
@@ -200,13 +134,23 @@ def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
         dtrtrs(R, rhs, lower, trans)[0].T  # by position, which is faster
         for R, rhs in zip(triangles, columns, strict=True)
     ]
-    together = X[0] if len(X) == 1 else np.concatenate(X)
-    return together.reshape(Phi.shape)
+    joined = X[0] if len(X) == 1 else np.concatenate(X)
+    return joined.reshape(Phi.shape)
 
 
-@or_torch
 def triangle(A: Array) -> Array:
-    """R with RᵀR = AᵀA, upper triangular: (*B, M, N) -> (*B, N, N)."""
-    return np.asarray(
-        np.linalg.qr(A, mode="r"),
-    )
+    """R with RᵀR = AᵀA."""
+    return np.asarray(np.linalg.qr(A, mode="r"))
+
+
+# --- the array-API standard -----------------------------------------------------------------------
+
+
+BACKEND: Any = SimpleNamespace(**vars(np) | globals())
+"""NumPy's functions and those above, with reductions straight from the ufuncs behind them: np.max
+and its like take a microsecond more, on the way of every small decision."""
+BACKEND.astype = np.ndarray.astype
+BACKEND.all = functools.partial(np.logical_and.reduce, axis=None)
+BACKEND.any = functools.partial(np.logical_or.reduce, axis=None)
+BACKEND.max = functools.partial(np.maximum.reduce, axis=None)
+BACKEND.min = functools.partial(np.minimum.reduce, axis=None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from superarm.arrays.namespace import backend, row_norms, rows_per_chunk, solve_rows, triangle
 from superarm.arrays.types import (
     Array,
     Features,
@@ -17,10 +18,8 @@ from superarm.arrays.types import (
     is_product,
     is_selection,
     is_sparse,
-    namespace,
     unbroadcast,
 )
-from superarm.arrays.numpy import row_norms, rows_per_part, solve_rows, triangle
 
 MOST = 64
 """Features of users of which all pairs may be looked at."""
@@ -28,7 +27,7 @@ STEEPEST = 1e3
 """The largest ratio on the diagonal of R for which its square says enough."""
 
 
-def by_parts(
+def map_row_chunks(
     Phi: Array,
     function: Callable[[Array], Array],
     like: Array | None = None,
@@ -36,12 +35,12 @@ def by_parts(
     """What a function gives for the feature rows, one number per row, a part of the rows at a
     time: (*B, L). On its way are rows as long as those of `like`; None: as those of Phi.
     """
-    step = rows_per_part(Phi if like is None else like)
+    step = rows_per_chunk(Phi if like is None else like)
     starts = range(0, Phi.shape[-2], step)
     parts = [function(Phi[..., start : start + step, :]) for start in starts]
     if len(parts) == 1:
         return parts[0]
-    return namespace(Phi).concat(parts, axis=-1)
+    return backend(Phi).concat(parts, axis=-1)
 
 
 def posterior_row_norms(factor: Array, Phi: Features) -> Array:
@@ -61,7 +60,7 @@ def posterior_row_norms(factor: Array, Phi: Features) -> Array:
     one = unbroadcast(factor)
     if one is not None:
         return _norms_by_inverse(one, Phi)
-    return by_parts(
+    return map_row_chunks(
         Phi,
         lambda rows: row_norms(solve_rows(factor, rows)),
     )
@@ -119,7 +118,7 @@ def _norms_of_users(factor: Array, Phi: Product) -> Array:
         return found
 
     every = Phi.left if is_sparse(Phi.left) else Phi.left[0]
-    return np.sqrt(np.maximum(by_parts(every, squares, inverse), 0.0))
+    return np.sqrt(np.maximum(map_row_chunks(every, squares, inverse), 0.0))
 
 
 def product_row_norms(Phi: Array, U: Array) -> Array:
@@ -128,9 +127,9 @@ def product_row_norms(Phi: Array, U: Array) -> Array:
         if U.ndim > 2:  # of many users
             return np.stack([product_row_norms(Phi, u) for u in U])
         Ut = np.ascontiguousarray(U.mT)
-        return by_parts(Phi, lambda rows: row_norms(rows @ Ut), Ut)
-    xp = namespace(Phi)
-    return by_parts(
+        return map_row_chunks(Phi, lambda rows: row_norms(rows @ Ut), Ut)
+    xp = backend(Phi)
+    return map_row_chunks(
         Phi,
         lambda rows: row_norms(xp.matmul(rows, U.mT)),
     )
@@ -140,7 +139,7 @@ def is_ill_conditioned(R: Array, ratio: float) -> Array:
     """Whether the largest entry on the diagonal exceeds the least by more than the ratio:
     (*B, d, d) -> (*B,) bool.
     """
-    xp = namespace(R)
+    xp = backend(R)
     diagonal = xp.linalg.diagonal(R)
     most = xp.max(diagonal, axis=-1)
     least = xp.min(diagonal, axis=-1)

@@ -16,10 +16,17 @@ import numpy as np
 from scipy.linalg.lapack import dtpqrt
 
 from superarm.arrays.compiled import for_kernels
-from superarm.arrays.finite import FLOAT64, is_plain
-from superarm.arrays.types import Array, Features, or_torch
-from superarm.arrays.numpy import rows_per_part
 from superarm.arrays.householder import reflect_rows
+from superarm.arrays.namespace import (
+    all_finite,
+    backend,
+    full,
+    matvec,
+    rows_per_chunk,
+    solve_rows,
+    torch_arrays,
+)
+from superarm.arrays.types import FLOAT64, Array, Features, is_contiguous_float64, is_tensor
 from superarm.errors import FeaturesError, NumericalError
 
 Entries: TypeAlias = tuple[Array, Array, Array, Array, float, Array, Array]
@@ -35,7 +42,6 @@ class UpdatedFactor(NamedTuple):
     log_noise: Array  # (*B,) the sum of the logarithms of their noise
 
 
-@or_torch
 def qr_append(factor: Array, Phi: Array, w: Array, noise: Array | float) -> UpdatedFactor:
     """The triangular factor, with positive diagonal, of `factor` stacked on the rows [φ w] / noise,
     where rows φ of zeros are padding.
@@ -51,6 +57,9 @@ def qr_append(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Upda
         >>> int(added.rows)
         2
     """
+    if is_tensor(factor):
+        updated: UpdatedFactor = torch_arrays().qr_append(factor, Phi, w, noise)
+        return updated
     *batch, K, d = Phi.shape
     # kernels do not look where an array ends
     if factor.shape != (*batch, d + 1, d + 1):
@@ -64,10 +73,10 @@ def qr_append(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Upda
     else:
         each = _one_for_each(noise, w)
     start = _plain(factor.mT)
-    if is_plain(Phi) and is_plain(w):
+    if is_contiguous_float64(Phi) and is_contiguous_float64(w):
         return _added(start, Phi, w, one, each)
     added = UpdatedFactor(start.mT, np.zeros(batch), np.zeros(batch))
-    step = rows_per_part(Phi)
+    step = rows_per_chunk(Phi)
     for first in range(0, K, step):
         part = slice(first, first + step)
         some = each[..., part] if each.shape == w.shape else each
@@ -87,7 +96,6 @@ def _one_for_each(noise: Array | float, w: Array) -> Array:
     return _plain(each)
 
 
-@or_torch
 def qr_stack(factor: Array, rows: Array) -> Array:
     """The triangular factor, with positive diagonal, of `factor` stacked on rows, of which those
     that are zero are padding: (*B, D, D), (*B, K, D) -> (*B, D, D).
@@ -97,10 +105,85 @@ def qr_stack(factor: Array, rows: Array) -> Array:
         array([[5., 0.],
                [0., 3.]])
     """
+    if is_tensor(factor):
+        return backend(factor).qr_stack(factor, rows)
     *batch, _, D = rows.shape
     if factor.shape != (*batch, D, D):
         raise FeaturesError(f"rows of shape {rows.shape} do not go with a factor {factor.shape}")
     return _added(_plain(factor.mT), _plain(rows), np.empty((*batch, 0)), 1.0, NOTHING).factor
+
+
+def qr_downdate(factor: Array, rows: Array) -> Array:
+    """The triangular factor of `factor` without `rows`, which are at most half of it:
+    (*B, D, D) both.
+
+    With R = [S s; 0 r] and rows = [V v; 0 u], X = V S⁻¹ and C the Cholesky factor of I - XᵀX, whose
+    eigenvalues are at least a half: SᵀS - VᵀV = (CS)ᵀ(CS). With e = Vθ - v, what θ misses the rows
+    by once they are gone, r² becomes r² - u² - ‖e‖² + ‖Xᵀe‖². So nothing large is ever subtracted
+    from what is large.
+    """
+    xp = backend(factor)
+    S = factor[..., :-1, :-1]
+    s = factor[..., :-1, -1]
+    V = rows[..., :-1, :-1]
+    v = rows[..., :-1, -1]
+    Xt = solve_rows(factor, V).mT
+    d = S.shape[-1]
+    identity = diagonal(full((d,), 1.0, factor))
+    Ct = xp.linalg.cholesky(identity - Xt @ Xt.mT)  # Cᵀ, lower
+    rest = s - matvec(Xt, v)
+    z = xp.linalg.solve(Ct, rest[..., None])
+    S_theta = xp.linalg.solve(Ct.mT, z)
+    e = (Xt.mT @ S_theta)[..., 0] - v
+    with np.errstate(over="ignore", invalid="ignore"):
+        r2 = (
+            factor[..., -1, -1] ** 2
+            - rows[..., -1, -1] ** 2
+            - xp.sum(e**2, axis=-1)
+            + xp.sum(matvec(Xt, e) ** 2, axis=-1)
+        )
+    out = xp.zeros_like(factor.mT).mT
+    out[..., :-1, :-1] = xp.triu(Ct.mT @ S)
+    out[..., :-1, -1] = z[..., 0]
+    # of a sum of squares: below 0 by rounding only
+    out[..., -1, -1] = xp.sqrt(xp.where(r2 < 0, 0.0, r2))
+    if not all_finite(out):
+        raise NumericalError(
+            "beliefs are too large to merge: their squares leave the range of float64"
+        )
+    return out
+
+
+def solve(factor: Array, b: Array) -> Array:
+    """X with R x = b, where R is the leading block of `factor` of b's length:
+    (*B, D, D), (*B, d) -> (*B, d).
+    """
+    x = solve_rows(factor, b[..., None, :], True)
+    return x[..., 0, :]
+
+
+def diagonal(values: Array) -> Array:
+    """Matrices that are zero but for the values on their diagonals: (*B, d) -> (*B, d, d)."""
+    xp = backend(values)
+    place = xp.arange(
+        values.shape[-1],
+        device=values.device,
+    )
+    return xp.where(
+        place[:, None] == place,
+        values[..., None],
+        0.0,
+    )
+
+
+def log_det(R: Array) -> Array:
+    """Log det of an upper triangle with positive diagonal: (*B, d, d) -> (*B,)."""
+    xp = backend(R)
+    diagonal = xp.linalg.diagonal(R)
+    return xp.sum(
+        xp.log(diagonal),
+        axis=-1,
+    )
 
 
 def refuse_rows(factor: Array, Phi: Features) -> NoReturn:
@@ -113,7 +196,7 @@ def refuse_rows(factor: Array, Phi: Features) -> NoReturn:
 
 def _plain(x: Array) -> Array:
     """The array as kernels take it, or a copy that is so."""
-    if is_plain(x):
+    if is_contiguous_float64(x):
         return x
     converted: Array = for_kernels(x.astype(np.float64, copy=False))
     return converted

@@ -5,11 +5,13 @@ Imported when the first sparse features are met, as SciPy's sparse arrays take a
 """
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from superarm.arrays.numpy import BACKEND as NUMPY
 from superarm.arrays.types import Array
 
 FIELDS = ("data", "indices", "indptr", "shape")
@@ -158,3 +160,7 @@ def unpacked(arrays: Mapping[str, Array]) -> Array:
         shape=arrays["shape"],
     )
     return as_rows(rows)
+
+
+BACKEND: Any = SimpleNamespace(**vars(NUMPY) | globals())
+"""NumPy's functions, with those above in their place."""

@@ -14,44 +14,22 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from superarm.arrays import as_float64
-from superarm.arrays.types import Array
+from superarm.arrays.namespace import as_float64
 from superarm.arrays.torch_qr import (
     Tensor,
-    qr_append as qr_append,
     solve_rows as solve_rows,
-    qr_stack as qr_stack,
     triangle as triangle,
 )
+from superarm.arrays.types import Array
 from superarm.errors import ParameterError
 
 Shape: TypeAlias = int | Sequence[int]
 
-PART = 2**27
+CHUNK_NUMBERS = 2**27
 """Numbers in a temporary tensor that need not hold all of them: a gigabyte in float64."""
 GOLDEN = -0x61C8864680B583EB
 """0x9E3779B97F4A7C15 of SplitMix64 as int64."""
 HAS_TRITON = importlib.util.find_spec("triton") is not None
-
-
-# --- the array-API standard -----------------------------------------------------------------------
-
-
-def _matmul(x: Tensor, y: Tensor) -> Tensor:
-    """The matrix product, in the wider of the two types."""
-    dtype = torch.promote_types(x.dtype, y.dtype)
-    return x.to(dtype) @ y.to(dtype)
-
-
-xp = SimpleNamespace(**vars(torch))
-"""Torch under the names of the array-API standard: these few differ."""
-xp.astype = torch.Tensor.to
-xp.isdtype = lambda dtype, kind: dtype.is_floating_point
-xp.matmul = _matmul
-xp.max = torch.amax
-xp.min = torch.amin
-xp.nonzero = functools.partial(torch.nonzero, as_tuple=True)
-xp.sort = lambda x: torch.sort(x).values
 
 
 # --- devices --------------------------------------------------------------------------------------
@@ -144,9 +122,9 @@ log_sigmoid = torch.nn.functional.logsigmoid
 row_norms = functools.partial(torch.linalg.vector_norm, dim=-1)
 
 
-def rows_per_part(Phi: Tensor) -> int:
+def rows_per_chunk(Phi: Tensor) -> int:
     """How many rows of the features to work on at a time."""
-    rows: int = PART * Phi.shape[-2] // max(1, Phi.numel())
+    rows: int = CHUNK_NUMBERS * Phi.shape[-2] // max(1, Phi.numel())
     return max(1, rows)
 
 
@@ -279,7 +257,7 @@ class Streams:
     def standard_normal(self, shape: Shape) -> Tensor:
         """Draws from N(0, 1), by inversion of the distribution function: (*B, *shape)."""
         x = self.random(shape)
-        for part in x.reshape(-1).split(PART):
+        for part in x.reshape(-1).split(CHUNK_NUMBERS):
             torch.special.ndtri(part, out=part)
         return x
 
@@ -338,7 +316,7 @@ def plain_uniform(keys: Tensor, salt: int, n: int) -> Tensor:
         device=keys.device,
     )
     state = _mixed(keys ^ salt)[:, None]
-    step = max(1, PART // max(B, 1))
+    step = max(1, CHUNK_NUMBERS // max(B, 1))
     for start in range(0, n, step):
         stop = min(start + step, n)
         place = torch.arange(
@@ -363,3 +341,24 @@ def _mixed(h: Tensor) -> Tensor:
     h = (h ^ _shifted(h, 30)) * -0x40A7B892E31B1A47
     h = (h ^ _shifted(h, 27)) * -0x6B2FB644ECCEEE15
     return h ^ _shifted(h, 31)
+
+
+# --- the array-API standard -----------------------------------------------------------------------
+
+
+def _matmul(x: Tensor, y: Tensor) -> Tensor:
+    """The matrix product, in the wider of the two types."""
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    return x.to(dtype) @ y.to(dtype)
+
+
+BACKEND = SimpleNamespace(**vars(torch) | globals())
+"""Torch's functions under the names of the array-API standard, of which a few differ, and those
+above."""
+BACKEND.astype = torch.Tensor.to
+BACKEND.isdtype = lambda dtype, kind: dtype.is_floating_point
+BACKEND.matmul = _matmul
+BACKEND.max = torch.amax
+BACKEND.min = torch.amin
+BACKEND.nonzero = functools.partial(torch.nonzero, as_tuple=True)
+BACKEND.sort = lambda x: torch.sort(x).values

@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from superarm.arrays import as_float64, is_ill_conditioned, log, nonzero_rows, with_column
+from superarm.arrays.namespace import as_float64, log, nonzero_rows, with_column
+from superarm.arrays.posterior_std import is_ill_conditioned
 from superarm.arrays.qr_update import UpdatedFactor, refuse_rows, require_finite
 
 Tensor: TypeAlias = Any
@@ -38,7 +39,7 @@ def solve_rows(factor: Tensor, Phi: Tensor, transposed: bool = False) -> Tensor:
     return divided(rows, R)
 
 
-def qr_append(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) -> UpdatedFactor:
+def cholesky_update(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) -> UpdatedFactor:
     """The triangular factor, with positive diagonal, of `factor` stacked on the rows [φ w] / noise,
     where rows φ of zeros are padding.
     """
@@ -52,7 +53,7 @@ def qr_append(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | float) -> 
     return UpdatedFactor(added, counted.sum(-1), logs.sum(-1))
 
 
-def qr_stack(factor: Tensor, rows: Tensor) -> Tensor:
+def cholesky_stack(factor: Tensor, rows: Tensor) -> Tensor:
     """The triangular factor, with positive diagonal, of `factor` stacked on rows, of which those
     that are zero are padding.
     """

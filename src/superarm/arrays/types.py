@@ -4,14 +4,11 @@ multiplied out.
 Nothing here imports Torch or SciPy's sparse arrays: there can be none before somebody else has.
 """
 
-import functools
-import importlib
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +36,11 @@ class ColumnSelection:
                [0., 2., 0.]])
         >>> np.array([[10.0, 20.0]]) @ B
         array([[10., 40., 30.]])
-        >>> B.times(np.ones(3))
+        >>> B.matvec(np.ones(3))
         array([4., 2.])
     """
 
-    k: int  # columns to choose from
+    n_columns: int  # to choose from
     source: Array  # (d,) int
     scale: Array  # (*B, d)
 
@@ -53,7 +50,7 @@ class ColumnSelection:
     def shape(self) -> tuple[int, ...]:
         """The shape of B: (*B, k, d)."""
         *batch, d = self.scale.shape
-        return (*batch, self.k, d)
+        return (*batch, self.n_columns, d)
 
     @property
     def ndim(self) -> int:
@@ -63,7 +60,7 @@ class ColumnSelection:
     def __getitem__(self, key: Any) -> "ColumnSelection":
         """One entry or a slice along the first axis of a batch."""
         return ColumnSelection(
-            self.k,
+            self.n_columns,
             self.source,
             self.scale[key],
         )
@@ -73,19 +70,19 @@ class ColumnSelection:
         columns: Array = Y[..., self.source]
         return columns * self.scale[..., None, :]
 
-    def times(self, v: Array) -> Array:
+    def matvec(self, v: Array) -> Array:
         """B v: (*B, d) -> (*B, k)."""
         terms = self.scale * v
         batch = terms.shape[:-1]
         n = math.prod(batch)
-        first = self.k * np.arange(n)
+        first = self.n_columns * np.arange(n)
         places = first[:, None] + self.source
         sums = np.bincount(
             places.reshape(-1),
             terms.reshape(-1),
-            n * self.k,
+            n * self.n_columns,
         )
-        return sums.reshape(*batch, self.k)
+        return sums.reshape(*batch, self.n_columns)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """B, formed."""
@@ -142,8 +139,6 @@ class Product:
 Features: TypeAlias = Array | Product
 """The feature rows of all items: (*B, L, d); also a tensor, or SciPy's CSR rows (L, d)."""
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 
 def is_product(x: object) -> "TypeIs[Product]":
     """Whether these are features that were never multiplied out."""
@@ -173,20 +168,16 @@ def is_sparse(x: object) -> bool:
     return issparse is not None and bool(issparse(x))
 
 
-def broadcast(x: Array, n: int) -> Array:
-    """The same array as n entries of a batch, which share its memory: (*S) -> (n, *S).
+FLOAT64 = np.dtype(np.float64)
 
-    Example:
-        >>> import numpy as np
-        >>> broadcast(np.array([1.0, 2.0]), 2)
-        array([[1., 2.],
-               [1., 2.]])
+
+def is_contiguous_float64(x: Array) -> bool:
+    """True if kernels take an array as it is: float64, writable and in C order.
+
+    >>> is_contiguous_float64(np.zeros(3)), is_contiguous_float64(np.zeros(6)[::2])
+    (True, False)
     """
-    if type(x) is np.ndarray and x.flags.c_contiguous:  # NumPy's own takes three times as long
-        found = np.ndarray((n, *x.shape), x.dtype, x, strides=(0, *x.strides))
-        found.flags.writeable = False
-        return found
-    return namespace(x).broadcast_to(x, (n, *x.shape))
+    return x.dtype == FLOAT64 and x.flags.carray
 
 
 def unbroadcast(M: Array) -> Array | None:
@@ -195,7 +186,7 @@ def unbroadcast(M: Array) -> Array | None:
 
     Example:
         >>> import numpy as np
-        >>> unbroadcast(broadcast(np.eye(2), 1000)).shape
+        >>> unbroadcast(np.broadcast_to(np.eye(2), (1000, 2, 2))).shape
         (2, 2)
         >>> unbroadcast(np.zeros((1000, 2, 2))) is None
         True
@@ -203,77 +194,5 @@ def unbroadcast(M: Array) -> Array | None:
     batch = M.ndim - 2
     if type(M) is not np.ndarray or batch < 1 or any(M.strides[:batch]):
         return None
-    one: Array = M[(0,) * batch]
-    return one
-
-
-class Standard(Protocol):
-    """The functions and types of the array-API standard."""
-
-    float32: Any
-    float64: Any
-    linalg: Any
-
-    def __getattr__(self, name: str) -> Callable[..., Array]:
-        """The standard's function of this name."""
-        ...
-
-
-_REDUCTIONS = {
-    "all": np.logical_and,
-    "any": np.logical_or,
-    "max": np.maximum,
-    "min": np.minimum,
-}
-_NUMPY: Any = SimpleNamespace(**vars(np))
-"""NumPy, which is its own namespace of the standard, but with reductions straight from the ufuncs
-behind them: np.max and its like take a microsecond more, on the way of every small decision."""
-_NUMPY.astype = np.ndarray.astype
-for _name, _ufunc in _REDUCTIONS.items():
-    setattr(_NUMPY, _name, functools.partial(_ufunc.reduce, axis=None))
-
-
-@functools.cache
-def _torch_arrays() -> Any:
-    return importlib.import_module("superarm.arrays.torch")
-
-
-@functools.cache
-def sparse_arrays() -> Any:
-    """`arrays.sparse`, which imports what it is about."""
-    return importlib.import_module("superarm.arrays.sparse")
-
-
-def namespace(x: Any) -> Standard:
-    """The functions of the array-API standard for arrays of this kind.
-
-    Example:
-        >>> import numpy as np
-        >>> x = np.array([1.0, -2.0])
-        >>> float(namespace(x).max(x))
-        1.0
-    """
-    xp: Standard = _NUMPY
-    if type(x) is np.ndarray:
-        return xp
-    if is_tensor(x):
-        xp = _torch_arrays().xp
-    elif hasattr(x, "__array_namespace__"):
-        xp = x.__array_namespace__()
-    return xp
-
-
-def or_torch(function: Function) -> Function:
-    """A decorator: the function gives way to its namesake in `arrays.torch` for tensors.
-
-    Arguments go by position, since this is on the way of every small decision.
-    """
-    modules = sys.modules
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        if "torch" in modules and any(map(is_tensor, args)):
-            return getattr(_torch_arrays(), function.__name__)(*args)
-        return function(*args)
-
-    return cast(Function, call)
+    shared: Array = M[(0,) * batch]
+    return shared

@@ -17,18 +17,22 @@ from superarm import gaussian
 from superarm.arrays import (
     Array,
     Features,
-    covariance_downdate,
-    fingerprint_probe,
+    as_float64,
+    backend,
+    diagonal,
     full,
     is_ill_conditioned,
     is_product,
+    is_sparse,
+    map_row_chunks,
     nonzero_rows,
-    probe,
     product_row_norms,
+    solve_rows,
+    summarize_columns,
+    triangle,
     unbroadcast,
     where,
 )
-from superarm.arrays.types import namespace
 from superarm.beliefs.linear import FactoredModel
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian, HasFactor, RowFactor
@@ -80,7 +84,7 @@ def _with(belief: HasFactor, Phi: Array, squared: Array) -> CachedStd:
 def _without_widths(belief: HasFactor, Phi: Features) -> CachedStd:
     batch = belief.log_scale.shape
     zero = full((), 0.0, belief.factor)
-    unknown = namespace(zero).broadcast_to(zero, (*batch, Phi.shape[-2]))
+    unknown = backend(zero).broadcast_to(zero, (*batch, Phi.shape[-2]))
     return CachedStd(
         belief.factor,
         belief.log_scale,
@@ -108,6 +112,66 @@ def _same(belief: CachedStd, Phi: Features) -> bool:
 
 def _steep(belief: HasFactor) -> bool:
     return bool(is_ill_conditioned(belief.factor[..., :-1, :-1], STEEPEST).any())
+
+
+def probe(Phi: Array, direction: Array) -> Array:
+    """The part of each row along the direction, in float64: (*B, L, d), (*B, d) -> (*B, L)."""
+    if is_sparse(Phi):
+        return Phi @ direction
+    xp = backend(Phi)
+    return map_row_chunks(
+        Phi,
+        lambda rows: xp.matmul(rows, direction[..., None])[..., 0],
+    )
+
+
+def _extremes(Phi: Array) -> tuple[Array, Array]:
+    """The least and the largest entry of each column: (*B, L, d) -> (*B, d) twice."""
+    if is_sparse(Phi):
+        _, _, least, most = summarize_columns(Phi)
+        return least, most
+    xp = backend(Phi)
+    return xp.min(Phi, axis=-2), xp.max(Phi, axis=-2)
+
+
+def fingerprint_probe(Phi: Array) -> Array:
+    """A direction with a share of every column, of no simple relation to one another:
+    (*B, L, d) -> (*B, d).
+    """
+    least, most = _extremes(Phi)
+    xp = backend(least)
+    widest = xp.maximum(most, -least)
+    scale = xp.where(
+        widest > 0,
+        as_float64(widest),
+        1.0,
+    )
+    column = xp.arange(
+        1.0,
+        Phi.shape[-1] + 1,
+        dtype=xp.float64,
+        device=least.device,
+    )
+    return xp.cos(column**2) / scale
+
+
+def covariance_downdate(factor: Array, rows: Array) -> Array:
+    """U with Σ - UᵀU the covariance (RᵀR)⁻¹ = Σ after rows are added to R:
+    (*B, D, D), (*B, K, d) -> (*B, K, d).
+
+    Σ' = Σ - ΣXᵀ(I + XΣXᵀ)⁻¹XΣ, with V = XR⁻¹ and I + VVᵀ = CCᵀ:  U = C⁻¹V R⁻ᵀ.
+    """
+    K = rows.shape[-2]
+    V = solve_rows(factor, rows)
+    identity = diagonal(full((*V.shape[:-2], K), 1.0, V))
+    # Cᵀ is made triangular, because the Cholesky factorization of I + VVᵀ could fail
+    stacked = backend(V).concat(
+        [identity, V.mT],
+        axis=-2,
+    )
+    Ct = triangle(stacked)
+    W = solve_rows(Ct, V.mT).mT
+    return solve_rows(factor, W, True)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from superarm.arrays import (
     with_column,
 )
 from superarm.arrays.compiled import compiled
-from superarm.arrays.types import namespace
+from superarm.arrays.namespace import backend
 from superarm.contracts import Feedback
 from superarm.gaussian import RowFactor
 
@@ -188,7 +188,7 @@ def _counted_tensors(belief: RandomEffects, A: Array, w: Array, v: Array) -> Cou
 
 def repeats(A: Array) -> bool:
     """Whether an item occurs more than once in a row of A (*B, K), where -1 is padding."""
-    ordered = namespace(A).sort(A)
+    ordered = backend(A).sort(A)
     again = ordered[..., 1:] == ordered[..., :-1]
     return bool((again & (ordered[..., 1:] >= 0)).any())
 
@@ -206,7 +206,7 @@ def by_item(feedback: Feedback) -> ByItem:
     """The rows of each item together, whose deviation they share: their mean, as precise as all
     of them, and what is around it, which tells of θ and of the noise alone.
     """
-    order = namespace(feedback.A).argsort(feedback.A, stable=True)
+    order = backend(feedback.A).argsort(feedback.A, stable=True)
     A = take(feedback.A, order)
     rows = as_float64(take_rows(feedback.rows, order))
     own = A >= 0
@@ -287,7 +287,7 @@ def rows_before(belief: RandomEffects, A: Array) -> Array:
 def for_each_feature(past: Array, A: Array) -> Array:
     """The items once per feature: (*B, d, L), (*B, K) -> (*B, d, K)."""
     shape = (*past.shape[:-1], A.shape[-1])
-    return namespace(A).broadcast_to(A[..., None, :], shape)
+    return backend(A).broadcast_to(A[..., None, :], shape)
 
 
 class Means(NamedTuple):

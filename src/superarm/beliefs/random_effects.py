@@ -19,7 +19,6 @@ from superarm.arrays import (
     add_at,
     add_rows,
     as_like,
-    entry_of,
     full,
     is_counter,
     is_tensor,
@@ -304,7 +303,7 @@ class RandomEffectsModel:
 
         def fade(one: RandomEffects, b: tuple[int, ...]) -> RandomEffects:
             keep = gaussian.keep_after(self.forgetting, span * int(steps[b]))
-            return self._faded(one, entry_of(problem.Phi, b), keep)
+            return self._faded(one, problem.Phi[b], keep)
 
         return map_entries(steps > 0, belief, fade)
 
@@ -322,7 +321,7 @@ class RandomEffectsModel:
     def _where(
         self, due: Array, belief: RandomEffects, problem: Problem, make: Any
     ) -> RandomEffects:
-        return map_entries(due, belief, lambda one, b: make(one, entry_of(problem.Phi, b)))
+        return map_entries(due, belief, lambda one, b: make(one, problem.Phi[b]))
 
     def _faded(self, belief: RandomEffects, Phi: Features, keep: float) -> RandomEffects:
         """A single belief to which all of the past counts `keep` times what it did."""

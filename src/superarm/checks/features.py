@@ -10,8 +10,7 @@ from superarm.arrays import (
     Array,
     Features,
     all_finite,
-    are_finite,
-    is_plain,
+    is_contiguous_float64,
     is_product,
     is_selection,
     is_sparse,
@@ -129,4 +128,6 @@ def are_plain_feedback(rows: Any, weights: Any, d: int) -> bool:
     n = len(weights) if weights.ndim == 1 else 0
     if n == 0 or rows.shape != (n, d):
         return False
-    return is_plain(rows) and is_plain(weights) and are_finite(rows, weights)
+    if not (is_contiguous_float64(rows) and is_contiguous_float64(weights)):
+        return False
+    return sum_of_squares_is_finite(rows) and sum_of_squares_is_finite(weights)

@@ -7,13 +7,13 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import (
     Array,
+    log_sigmoid,
     merge_column_statistics,
     nonzero_rows,
     qr_stack,
     sigmoid,
     summarize_columns,
 )
-from superarm.arrays.numpy import log_sigmoid
 from superarm.beliefs.hyperparameters import require_squares
 from superarm.checks import CenteredStatistics
 from superarm.cluster.parquet import Batch, Columns, Part, batches

@@ -21,7 +21,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from threadpoolctl import threadpool_limits
 
-from superarm.arrays.pools import one_blas_thread
+from superarm.arrays.compiled import one_blas_thread
 from superarm.checks import is_whole
 from superarm.engine import ray_nodes
 from superarm.engine.chunking import Piece, Played, Shared, Tasks, play

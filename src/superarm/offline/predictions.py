@@ -104,7 +104,7 @@ def _with_constant(Phi: Features) -> Features:
         return Product(left, block_diag(1.0, B))
     source = np.append(0, B.source + 1)
     scale = np.append(1.0, B.scale)
-    right = ColumnSelection(B.k + 1, source, scale)
+    right = ColumnSelection(B.n_columns + 1, source, scale)
     return Product(left, right)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from superarm.arrays import Array, as_like, take, where
 from superarm.arrays.compiled import compiled, prange
-from superarm.arrays.types import namespace
+from superarm.arrays.namespace import backend
 from superarm.checks import raise_bad_weight
 from superarm.oracles.parts import Part
 
@@ -201,7 +201,7 @@ def best_of_total(w: Array, A: Array, needed: Array, total: int) -> Array:
     """Of the best of each group (n, k): what the minimum asks for first, then the best of the rest,
     (n, total).
     """
-    xp = namespace(w)
+    xp = backend(w)
     value = where(A < 0, -np.inf, take(w, A))
     value = where(as_like(A, needed), np.inf, value)
     order = xp.argsort(-value, stable=True)

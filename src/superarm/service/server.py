@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from superarm.arrays.pools import one_blas_thread
+from superarm.arrays.compiled import one_blas_thread
 from superarm.errors import FileError, ParameterError
 from superarm.files.atomic import sync
 from superarm.service import keys

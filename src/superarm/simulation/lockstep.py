@@ -104,7 +104,7 @@ def chunk_size(
     # vectors over the items, and [R; φ/σ] in the update
     learning = 24 * L + 12 * (d + 1 + K) * (d + 1)
     each = 8 * (tables * L * d + len(learners) * learning)
-    parts = 4 * 8 * min(torch_arrays.PART, len(seeds) * L * d)
+    parts = 4 * 8 * min(torch_arrays.CHUNK_NUMBERS, len(seeds) * L * d)
     free = 0.8 * torch_arrays.free_bytes(device) - parts
     return max(1, math.floor(free / each))
 
@@ -120,7 +120,7 @@ def _stacked_problem(problems: Sequence[Problem], device: Any) -> Problem:
     each = [validated(problem) for problem in problems]
     if any(problem.batch for problem in each):
         raise ParameterError("simulate plays one problem per replicate, got a batch: use episodes")
-    Phi = torch_arrays.xp.asarray(
+    Phi = torch_arrays.BACKEND.asarray(
         _stacked([problem.Phi for problem in each], "features"), device=device
     )
     return Problem(Phi, _oracle([problem.oracle for problem in each]))
