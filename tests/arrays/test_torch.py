@@ -133,7 +133,7 @@ def test_streams_refuse_another_batch():
 
 def test_large_draws_come_in_parts(monkeypatch):
     whole = streams([5, 6]).standard_normal((7, 3))
-    monkeypatch.setattr(torch_arrays, "PART", 8)
+    monkeypatch.setattr(torch_arrays, "CHUNK_NUMBERS", 8)
     np.testing.assert_array_equal(streams([5, 6]).standard_normal((7, 3)).numpy(), whole.numpy())
     Phi = torch.randn(2, 9, 3, dtype=torch.float64)
     np.testing.assert_allclose(
