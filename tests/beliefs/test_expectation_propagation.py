@@ -5,7 +5,7 @@ from scipy.special import log_expit
 from scipy.stats import multivariate_normal, multivariate_t
 
 from superarm import Feedback, gaussian
-from superarm.beliefs.expectation_propagation import BLOCK, matched, targets
+from superarm.beliefs.expectation_propagation import BLOCK_ROWS, matched, targets
 from superarm.errors import NumericalError
 
 
@@ -90,7 +90,7 @@ def test_a_block_against_importance_sampling_in_three_dimensions():
     assert float(evidence) == pytest.approx(np.log(weight.mean()), abs=0.04)
 
 
-@pytest.mark.parametrize("n", [5, BLOCK])
+@pytest.mark.parametrize("n", [5, BLOCK_ROWS])
 def test_the_order_of_rows_in_a_block_does_not_matter(n):
     rng = np.random.default_rng(1)
     phi = rng.standard_normal((n, 4))

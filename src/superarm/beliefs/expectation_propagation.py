@@ -1,15 +1,17 @@
-"""Clicks as Gaussian observations of log-odds, by moment matching.
+"""Expectation propagation: clicks as Gaussian observations of log-odds, by moment matching.
 
     P(w = 1) = p = sigmoid(η),   log p(w) = v (w log p + (1 - w) log(1 - p))
 
-Under the belief before it, η ~ N(m, s²). After the observation its density is no longer Gaussian;
-the Gaussian of the same mean and variance takes its place. That is what a linear model would
-believe that had seen, instead of the click, a target y with precision a:
+The posterior of log-odds η ~ N(m, V) is no longer Gaussian. Each click k is a site: a Gaussian
+observation y_k of η_k with precision a_k, in place of its likelihood.
 
-    1/s'² = 1/s² + a,   m'/s'² = m/s² + a y
+    posterior  N(m, V)          prior times all sites
+    cavity     N(m_c, V_c)      posterior of η_k without site k
+    tilted     N(m_c, V_c) p(w_k | η_k), not Gaussian; the site is such that the posterior of η_k
+               has its mean and variance
 
-So `gaussian.condition` on the targets is the update. The observations of a block are matched in
-turns, each given all the others. Weights between 0 and 1 are shares: w of v is binomial.
+Sites are matched in turns until they agree. `gaussian.condition` on the targets y, with noise of
+std 1/√a, is then the update of a linear model. A weight w in (0, 1) is a share of v clicks.
 """
 
 import math
@@ -37,67 +39,108 @@ from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.gaussian import HasFactor, condition
 
 NODES = 129
-"""Places at which a density is looked at; with that many the trapezoidal rule is exact to rounding
-where s is below 10."""
-STDS = 8.0
-"""How far from its mean a Gaussian is looked at."""
+"""Nodes of the trapezoidal rule, which is then exact to rounding for stds of log-odds below 10."""
+TAIL_STDS = 8.0
+"""Stds of the cavity that are integrated on either side."""
 NEGLIGIBLE = 40.0
-"""Logarithm of the share of the highest density below which density does not count."""
-PASSES = 30
-"""How often the interval may be narrowed to where the density is."""
-WIDEST = 1e12
-"""The largest std of log-odds before a click."""
-BLOCK = 64
-"""Rows that are matched under one joint covariance."""
-SWEEPS = 20
-"""How often the observations of a block take turns."""
+"""Logarithm of the ratio to the highest density below which density does not count."""
+MAX_NARROWING = 30
+"""Number of times that the nodes are moved to where the density is."""
+MIN_PRECISION = 1e-12
+"""Least precision of a site, and of a cavity, relative to what it is matched to: rounding."""
+MAX_LOG_ODDS_STD = 1e12
+BLOCK_ROWS = 64
+"""Number of rows that are matched under one joint covariance."""
+MAX_SWEEPS = 20
 TOLERANCE = 1e-6
-"""The largest change in standard deviations after which they agree."""
+"""Largest change of a site in posterior stds at which matching ends."""
 
 
 @compiled
-def _log_sigmoid(x: float) -> float:
-    return min(x, 0.0) - math.log1p(math.exp(-abs(x)))
+def _log_likelihood(eta: float, w: float) -> float:
+    log_p = min(eta, 0.0) - math.log1p(math.exp(-abs(eta)))
+    return log_p - (1 - w) * eta  # as log(1-p) = log p - η
 
 
 @compiled
-def _moments(m: float, variance: float, w: float, v: float) -> tuple[float, float, float]:
-    """Mean, variance and log mass of N(m, s²) times the likelihood of w (trapezoidal rule)."""
-    height = np.empty(NODES)
+def tilted_moments(
+    mean: float, variance: float, w: float, v: float, log_density: Array
+) -> tuple[float, float, float]:
+    """Mean less that of N(mean, variance), variance and log mass of its product with the likelihood
+    of w, by the trapezoidal rule; `log_density` is room for one number per node.
+    """
     std = math.sqrt(variance)
-    # the likelihood moves the mass by at most v s², up if w = 1 and down if w = 0
-    low = m - STDS * std - v * (1 - w) * variance
-    high = m + STDS * std + v * w * variance
-    for _ in range(PASSES):
+    # the likelihood moves the mass by at most v·variance, up if w = 1 and down if w = 0
+    low = mean - TAIL_STDS * std - v * (1 - w) * variance
+    high = mean + TAIL_STDS * std + v * w * variance
+    top = -math.inf
+    start = low
+    step = 0.0
+    for _ in range(MAX_NARROWING):
+        start = low
         step = (high - low) / (NODES - 1)
+        top = -math.inf
         for i in range(NODES):
-            eta = low + i * step
-            z = (eta - m) / std
-            log_p = _log_sigmoid(eta) - (1 - w) * eta  # as log(1-p) = log p - eta
-            height[i] = v * log_p - z * z / 2
-        top = height.max()
-        counts = np.flatnonzero(height > top - NEGLIGIBLE)
-        first = low
-        if len(counts) > NODES // 2:
+            eta = start + i * step
+            z = (eta - mean) / std
+            log_density[i] = v * _log_likelihood(eta, w) - z * z / 2
+            top = max(top, log_density[i])
+        first = -1
+        last = -1
+        n_counted = 0
+        for i in range(NODES):
+            if log_density[i] > top - NEGLIGIBLE:
+                first = i if first < 0 else first
+                last = i
+                n_counted += 1
+        if n_counted > NODES // 2:
             break
-        low = first + (counts[0] - 1) * step
-        high = first + (counts[-1] + 1) * step
-    total = 0.0
-    moved = 0.0
+        low = start + (first - 1) * step
+        high = start + (last + 1) * step
+    mass = 0.0
+    moment = 0.0
     for i in range(NODES):
-        height[i] = math.exp(height[i] - top)
-        total += height[i]
-        moved += height[i] * (first + i * step - m)
-    mean = moved / total
+        density = math.exp(log_density[i] - top)
+        mass += density
+        moment += density * (start + i * step - mean)
+    shift = moment / mass
     square = 0.0
     for i in range(NODES):
-        square += height[i] * (first + i * step - m - mean) ** 2
-    log_mass = top + math.log(total * step / (std * math.sqrt(2 * math.pi)))
-    return mean, square / total, log_mass
+        off = start + i * step - mean - shift
+        square += math.exp(log_density[i] - top) * off * off
+    log_mass = top + math.log(mass * step / (std * math.sqrt(2 * math.pi)))
+    return shift, square / mass, log_mass
 
 
 @compiled
-def _match(
+def cavity(m: float, variance: float, precision: float, y: float) -> tuple[float, float]:
+    """Mean and variance of N(m, variance) without a site of this precision at y."""
+    total = 1 / variance
+    rest = max(total - precision, MIN_PRECISION * total)
+    return (m * total - precision * y) / rest, 1 / rest
+
+
+@compiled
+def update_site(m: Array, V: Array, k: int, precision: float, shift: float, column: Array) -> float:
+    """Change the precision of site k, and precision times target, by this much: a rank-one update
+    of the posterior N(m, V). Returns the change in posterior stds.
+    """
+    n = len(m)
+    scale = 1 + precision * V[k, k]
+    step = (shift - precision * m[k]) / scale
+    gain = precision / scale
+    change: float = max(abs(precision) * V[k, k], abs(step) * math.sqrt(V[k, k]))
+    for i in range(n):
+        column[i] = V[i, k]
+    for i in range(n):
+        m[i] += column[i] * step
+        for j in range(n):
+            V[i, j] -= gain * (column[i] * column[j])
+    return change
+
+
+@compiled
+def match_sites(
     out: Array,
     m: Array,
     V: Array,
@@ -105,35 +148,46 @@ def _match(
     v: Array,
     present: Array,
 ) -> None:
-    """Fill out (B, 3, K) with targets, precisions, and what is missing of the log evidence."""
-    for b in range(len(m)):
-        a = np.zeros(m.shape[1])  # precisions
-        ay = np.zeros(m.shape[1])  # precisions times targets
-        for _ in range(SWEEPS):
+    """Fill out (B, 3, K) with targets, precisions, and log masses less those of the targets.
+
+    Args:
+        out: targets of 0, precisions of 1 and log masses of 0 to begin with.
+        m: means of the log-odds, (B, K); overwritten.
+        V: covariances of the log-odds, (B, K, K); overwritten.
+        w: shares of clicks, (B, K).
+        v: importance, (B, K).
+        present: False for padding, (B, K).
+    """
+    n, K = m.shape
+    log_density = np.empty(NODES)
+    column = np.empty(K)
+    precisions = np.empty(K)
+    for b in range(n):
+        y, a, log_missing = out[b, 0], out[b, 1], out[b, 2]
+        for k in range(K):
+            precisions[k] = 0.0
+        for _ in range(MAX_SWEEPS):
             largest = 0.0
-            for k in range(m.shape[1]):
+            for k in range(K):
                 if not present[b, k]:
                     continue
-                now = 1 / V[b, k, k]
-                without = 1 / max(now - a[k], 1e-12 * now)  # variance without this observation
-                mean = (m[b, k] * now - ay[k]) * without
-                change, left, log_mass = _moments(mean, without, w[b, k], v[b, k])
-                # below 1e-12 of the variance it is rounding that speaks
-                precision = max(1 / left - 1 / without, 1e-12 / without)
-                y = mean + change * (1 + 1 / (precision * without))
-                more = precision - a[k]
-                shift = (precision * y - ay[k] - more * m[b, k]) / (1 + more / now)
-                largest = max(largest, abs(more) / now, abs(shift) / math.sqrt(now))
-                column = V[b, :, k].copy()
-                m[b] += column * shift
-                V[b] -= (more / (1 + more / now)) * np.outer(column, column)
+                mean, variance = cavity(m[b, k], V[b, k, k], precisions[k], y[k])
+                shift, tilted_variance, log_mass = tilted_moments(
+                    mean, variance, w[b, k], v[b, k], log_density
+                )
+                precision = max(1 / tilted_variance - 1 / variance, MIN_PRECISION / variance)
+                target = mean + shift * (1 + 1 / (precision * variance))
+                old = precisions[k]
+                change = update_site(
+                    m[b], V[b], k, precision - old, precision * target - old * y[k], column
+                )
+                largest = max(largest, change)
+                precisions[k] = precision
                 a[k] = precision
-                ay[k] = precision * y
-                spread = without + 1 / precision
-                log_density = -(math.log(2 * math.pi * spread) + (y - mean) ** 2 / spread) / 2
-                out[b, 0, k] = y
-                out[b, 1, k] = precision
-                out[b, 2, k] = log_mass - log_density
+                y[k] = target
+                spread = variance + 1 / precision
+                log_target = -(math.log(2 * math.pi * spread) + (target - mean) ** 2 / spread) / 2
+                log_missing[k] = log_mass - log_target
             if largest < TOLERANCE:
                 break
 
@@ -157,7 +211,7 @@ def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
     out = np.zeros((*batch, 3, K))
     out[..., 1, :] = 1.0
     try:
-        _match(
+        match_sites(
             out.reshape(-1, 3, K),
             to_numpy(m).reshape(-1, K).copy(),
             to_numpy(V).reshape(-1, K, K).copy(),
@@ -179,9 +233,10 @@ def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
 
 def _require_narrow(V: Array) -> None:
     """Refuse log-odds that are so open that rounding would decide what a click says of them."""
-    if (V > WIDEST**2).any():
+    if (V > MAX_LOG_ODDS_STD**2).any():
         raise NumericalError(
-            f"log-odds with a std beyond {WIDEST:g} are too large: use smaller features, or lam"
+            f"log-odds with a std beyond {MAX_LOG_ODDS_STD:g} are too large: use smaller features, "
+            "or lam"
         )
 
 
@@ -224,7 +279,7 @@ class Matched(NamedTuple):
 
 def blocks(feedback: Feedback) -> list[slice]:
     """The feedback in parts of few rows, each with some of its beginning and of its end."""
-    n = -(-feedback.w.shape[-1] // BLOCK)
+    n = -(-feedback.w.shape[-1] // BLOCK_ROWS)
     return [slice(start, None, n) for start in range(n)]
 
 
