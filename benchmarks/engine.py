@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from superarm import CombLinTS
-from superarm.engine.local import Engine, engine
+from superarm.engine.local import Engine, create_engine
 from superarm.simulation.games import Game, Result, replicate
 from superarm.simulation.replicate import seeds_of
 from superarm.studies.longest_path import LongestPath
@@ -54,7 +54,7 @@ class Cost(NamedTuple):
 
 def cost(where: Engine, game: Game, replicates: int) -> Cost:
     """What so many replicates cost once the workers are there."""
-    shared = where.share(game)
+    shared = where.put(game)
     calls = [(shared, seed) for seed in seeds_of(0, replicates)]
     list(where.map(timed, calls[:20]))
     start = time.process_time()
@@ -90,7 +90,7 @@ def main() -> None:
     print(f"milliseconds of CPU time per replicate (asked: at most {ASKED:g} in all)")
     print("engine    driver    worker    in all    beside a replicate of")
     for name, cluster in (("joblib", None), ("Ray", "ray")):
-        with engine(cluster, given.workers) as where:
+        with create_engine(cluster, given.workers) as where:
             of = cost(where, game, given.replicates)
         both = of.driver + of.worker
         print(f"{name:8}{of.driver:8.2f}{of.worker:10.2f}{both:10.2f}{of.replicate:14.1f}")

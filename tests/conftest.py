@@ -89,7 +89,6 @@ def _one_blas_thread():
 @pytest.fixture
 def in_a_terminal(monkeypatch):
     """The standard error is taken for a terminal that shows frames of a bar."""
-    for module in ("superarm.engine.progress", "superarm.studies.progress"):
-        monkeypatch.setattr(f"{module}.is_watched", lambda: True)
+    monkeypatch.setattr("superarm.engine.progress.is_interactive", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")

@@ -22,15 +22,15 @@ UNWANTED = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
 COMPILING = """
 import time
 from superarm.arrays import compiled
-from superarm.engine.local import engine
-from superarm.engine.progress import reporting
+from superarm.engine.local import create_engine
+from superarm.engine.progress import progress_callback
 
 def piece(x):
     compiled.SLOW = 0.01
     with compiled._telling_if_slow():
         time.sleep(0.6)
 
-with engine(None, workers=2) as local, reporting(True, 4) as finished:
+with create_engine(None, workers=2) as local, progress_callback(True, 4) as finished:
     for _ in local.map(piece, [(x,) for x in range(4)]):
         finished(1)
 """

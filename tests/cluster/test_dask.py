@@ -6,7 +6,7 @@ import pytest
 from pieces import refuse
 
 from superarm import CombLinTS, CombMixTS, RandomChoice, simulate
-from superarm.engine.local import engine
+from superarm.engine.local import create_engine
 from superarm.errors import InfeasibleError
 from superarm.simulation.trace import ARRAYS
 from superarm.studies.longest_path import LongestPath
@@ -49,7 +49,7 @@ def test_an_error_on_dask_is_raised_as_it_was(dask):
     calls = [(x,) for x in range(10)]
     with (
         joblib.parallel_config(backend="dask"),
-        engine(None) as where,
+        create_engine(None) as where,
         pytest.raises(InfeasibleError, match="no set for 3"),
     ):
         dict(where.map(refuse, calls))

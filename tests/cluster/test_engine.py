@@ -16,7 +16,7 @@ import pieces
 import pytest
 
 from superarm.engine import ray_nodes
-from superarm.engine.local import engine
+from superarm.engine.local import create_engine
 from superarm.engine.ray_nodes import versions
 from superarm.errors import ClusterError, InfeasibleError, ParameterError
 
@@ -30,7 +30,7 @@ def where(request):
     if request.param == "ray":
         request.getfixturevalue("ray")
         cluster = "ray"
-    with engine(cluster, workers=2) as found:
+    with create_engine(cluster, workers=2) as found:
         yield found
 
 
@@ -41,7 +41,7 @@ def test_results_come_with_their_places(where):
 
 def test_what_is_shared_arrives(where):
     big = np.arange(10**6)
-    shared = where.share(big)
+    shared = where.put(big)
     found = dict(where.map(np.dot, [(shared, shared), (shared, shared)]))
     assert found == {0: big @ big, 1: big @ big}
 
@@ -57,7 +57,7 @@ def test_kills_in_tasks_of_many_pieces(ray, tmp_path, monkeypatch):
     monkeypatch.setattr(ray_nodes, "RETRIES", 1)
     kills = (20, 21)
     calls = [(x, tmp_path / str(x), kills) for x in range(60)]
-    with engine("ray") as where:
+    with create_engine("ray") as where:
         found = list(where.map(pieces.killed_each_once, calls))
     assert sorted(found) == [(x, x * x) for x in range(60)]
     assert len(list(tmp_path.iterdir())) == len(kills)
@@ -80,9 +80,9 @@ def test_an_error_with_a_constructor_of_its_own_is_raised_as_it_was(where):
     with pytest.raises(pieces.Unfit, match=r"^item 3: no price") as caught:
         dict(where.map(pieces.refuse_in_own_words, CALLS))
     assert caught.value.item == 3
-    place = where.place(pieces.Prices)
+    place = where.create_actor(pieces.Prices)
     with pytest.raises(pieces.Unfit, match=r"^item 4: no price"):
-        where.ask([place], "of", [(4,)])
+        where.call([place], "of", [(4,)])
 
 
 def test_an_error_that_cannot_be_pickled_says_the_same(where):
@@ -123,7 +123,7 @@ def pieces_threads():
 
 
 def test_an_error_names_the_node(ray):
-    with engine("ray") as where, pytest.raises(InfeasibleError) as caught:
+    with create_engine("ray") as where, pytest.raises(InfeasibleError) as caught:
         dict(where.map(pieces.refuse, CALLS))
     (note,) = caught.value.__notes__
     assert note.startswith(f"on node {ray.util.get_node_ip_address()} (")
@@ -135,17 +135,17 @@ def test_a_module_that_nodes_lack_is_named(ray, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     mine = importlib.import_module("only_here").Mine
     says = r"^module 'only_here' cannot be imported on a node of the Ray cluster: install it"
-    with engine("ray") as where:
-        for function, call in ((mine, ()), (id, (mine,)), (id, (where.share(mine),))):
+    with create_engine("ray") as where:
+        for function, call in ((mine, ()), (id, (mine,)), (id, (where.put(mine),))):
             with pytest.raises(ClusterError, match=says):
                 dict(where.map(function, [call]))
-        for place, call in ((where.place(mine), ()), (where.place(list), (mine,))):
+        for place, call in ((where.create_actor(mine), ()), (where.create_actor(list), (mine,))):
             with pytest.raises(ClusterError, match=says):
-                where.ask([place], "count", [call])
+                where.call([place], "count", [call])
 
 
 def test_all_nodes_have_the_same_versions(ray, monkeypatch):
-    with engine("ray") as where:
+    with create_engine("ray") as where:
         (found,) = where.settings["cluster"]["nodes"].values()
         assert found == versions()
         # as if this machine had another version from the one on the node
@@ -153,9 +153,9 @@ def test_all_nodes_have_the_same_versions(ray, monkeypatch):
         with pytest.raises(ClusterError, match=r"superarm .* and this machine 0\.0\.1"):
             dict(where.map(pieces.square, CALLS))
         with pytest.raises(ClusterError, match=r"this node has superarm .* this machine 0\.0\.1"):
-            where.ask([where.place(list)], "copy", [()])
+            where.call([where.create_actor(list)], "copy", [()])
     with pytest.raises(ClusterError, match=r"node [0-9.]+ \(.*\) has superarm .* 0\.0\.1"):
-        engine("ray").__enter__()
+        create_engine("ray").__enter__()
 
 
 @pytest.mark.parametrize("found_out", [True, False])
@@ -166,16 +166,16 @@ def test_a_node_that_is_lost_is_not_waited_for(ray, monkeypatch, found_out):
     said = iter([[lost, here], [lost | {"Alive": not found_out}, here]])
     monkeypatch.setattr(ray, "nodes", lambda: next(said))
     if found_out:
-        assert list(ray_nodes.checked_nodes(ray)) == [ray_nodes._named(here)]
+        assert list(ray_nodes.node_versions(ray)) == [ray_nodes._node_name(here)]
     else:
         with pytest.raises(
             ClusterError, match=r"^node 10\.0\.0\.9 \(.+\) of the Ray cluster fails"
         ):
-            ray_nodes.checked_nodes(ray)
+            ray_nodes.node_versions(ray)
 
 
 def test_no_more_workers_than_pieces():
-    with joblib.parallel_config(backend="loky", n_jobs=2), engine(None) as where:
+    with joblib.parallel_config(backend="loky", n_jobs=2), create_engine(None) as where:
         processes = {result for _, result in where.map(os.getpid, [()])}
         assert processes == {os.getpid()}
 
@@ -183,11 +183,11 @@ def test_no_more_workers_than_pieces():
 UNREACHABLE = """
 import sys
 from superarm.errors import ClusterError
-from superarm.engine.local import engine
+from superarm.engine.local import create_engine
 
 for address in sys.argv[1:]:
     try:
-        engine(address).__enter__()
+        create_engine(address).__enter__()
     except ClusterError as error:
         print(error)
 """
@@ -224,20 +224,20 @@ def test_a_token_that_this_machine_lacks(ray, tmp_path):
 
 def test_bad_settings():
     with pytest.raises(ParameterError, match="workers must not be 0"):
-        engine(None, workers=0)
+        create_engine(None, workers=0)
 
 
 def test_without_ray_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ClusterError, match=r"pip install 'superarm\[cluster\]'"):
-        engine("ray")
+        create_engine("ray")
 
 
 def test_ray_is_imported_only_when_asked_for():
     code = (
         "import sys, superarm\n"
-        "from superarm.engine.local import engine\n"
-        "with engine(None) as where: list(where.map(pow, [(2, 3)]))\n"
+        "from superarm.engine.local import create_engine\n"
+        "with create_engine(None) as where: list(where.map(pow, [(2, 3)]))\n"
         "assert 'ray' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -251,7 +251,7 @@ class Away:
         self.lost = ray.exceptions.ActorUnavailableError("no answer", None)
         self.calls = calls
         self.asked = 0
-        self.ask = self
+        self.call = self
 
     def remote(self, method, x):
         self.asked += 1
@@ -271,10 +271,10 @@ def got(references):
 def asking(monkeypatch):
     """Ray's engine, which asks fake places, and Ray."""
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'superarm[cluster]'")
-    where = engine("ray")
+    where = create_engine("ray")
     monkeypatch.setattr(where, "_require_open", lambda: None)
     monkeypatch.setattr(ray, "get", got)
-    monkeypatch.setattr(ray_nodes, "PAUSE", 0.01)
+    monkeypatch.setattr(ray_nodes, "POLL_SECONDS", 0.01)
     return where, ray
 
 
@@ -282,17 +282,17 @@ def asking(monkeypatch):
 def test_what_lived_on_a_lost_node_is_asked_until_it_is_there_again(asking):
     where, ray = asking
     places = [Away(ray, 3), Away(ray, 0), Away(ray, 1)]
-    assert where.ask(places, "of", [(1,), (2,), (3,)]) == [1, 2, 3]
+    assert where.call(places, "of", [(1,), (2,), (3,)]) == [1, 2, 3]
     assert [place.asked for place in places] == [4, 1, 2]
 
 
 @pytest.mark.cluster
 def test_what_cannot_be_reached_for_long_ends_the_call(asking, monkeypatch):
     where, ray = asking
-    monkeypatch.setattr(ray_nodes, "LOST", 0.01)
+    monkeypatch.setattr(ray_nodes, "RECOVERY_SECONDS", 0.01)
     place = Away(ray, 10**9)
     with pytest.raises(ClusterError, match=r"after 5 retries: .* no answer"):
-        where.ask([place], "of", [(1,)])
+        where.call([place], "of", [(1,)])
     assert place.asked > 1
 
 
@@ -302,9 +302,9 @@ import signal
 
 import ray
 from superarm.errors import ClusterError
-from superarm.engine.local import engine
+from superarm.engine.local import create_engine
 
-first, second = engine("ray", workers=1), engine("ray", workers=1)
+first, second = create_engine("ray", workers=1), create_engine("ray", workers=1)
 with first:
     second.__enter__()
 assert ray.is_initialized()  # the second still needs it
@@ -314,23 +314,23 @@ assert not ray.is_initialized()
 second.__exit__(None, None, None)  # twice is no more than once
 
 ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-with engine("ray"):
+with create_engine("ray"):
     first.__exit__(None, None, None)  # which has nothing to do with it
 assert ray.is_initialized()  # it is not ours to end
-with engine("ray") as third:
-    place = third.place(list, (1, 2))
+with create_engine("ray") as third:
+    place = third.create_actor(list, (1, 2))
     child = os.fork()
     if not child:
         signal.alarm(5)
         try:
-            third.ask([place], "count", [(1,)])
+            third.call([place], "count", [(1,)])
         except ClusterError as error:
             third.__exit__(None, None, None)
             os._exit(7 if "was forked from" in str(error) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     ray.shutdown()
     try:
-        third.ask([place], "count", [(1,)])
+        third.call([place], "count", [(1,)])
     except ClusterError as error:
         assert "connection to Ray was ended" in str(error)
     else:
@@ -350,7 +350,7 @@ def test_a_connection_lasts_as_long_as_anybody_needs_it(ray):
 )
 def test_what_is_no_engine(cluster, workers, says):
     with pytest.raises(ParameterError, match=says):
-        engine(cluster, workers)
+        create_engine(cluster, workers)
 
 
 class Mute(socketserver.BaseRequestHandler):
@@ -375,8 +375,8 @@ class SixServer(socketserver.ThreadingTCPServer):
 
 
 def test_an_address_of_ipv6():
-    assert ray_nodes.resolved("[::1]:6379", "10.0.0.1") == ("10.0.0.1", "6379")
-    assert ray_nodes.resolved("[fd00::7]:6379", "10.0.0.1") == ("fd00::7", "6379")
+    assert ray_nodes.resolve_address("[::1]:6379", "10.0.0.1") == ("10.0.0.1", "6379")
+    assert ray_nodes.resolve_address("[fd00::7]:6379", "10.0.0.1") == ("fd00::7", "6379")
     try:
         server = SixServer(("::1", 0), Web)
     except OSError:
@@ -390,7 +390,7 @@ def test_an_address_of_ipv6():
 
 @pytest.mark.parametrize("handler", [Mute, Web])
 def test_what_answers_but_is_no_ray_is_refused(handler, monkeypatch):
-    monkeypatch.setattr(ray_nodes, "PATIENCE", 0.3)
+    monkeypatch.setattr(ray_nodes, "CONNECT_TIMEOUT", 0.3)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()

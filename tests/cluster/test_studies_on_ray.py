@@ -17,7 +17,7 @@ import pytest
 from pieces import Fragile
 
 from superarm import CombLinTS, CombMixTS, Problem, RandomChoice, TopK, simulate
-from superarm.engine.chunking import LONG, Played, Tasks
+from superarm.engine.chunking import TARGET_SECONDS, ChunkQueue, ChunkResult
 from superarm.errors import ClusterError, InfeasibleError, ParameterError
 from superarm.simulation.environments import BernoulliEnvironment
 from superarm.simulation.replicate import longest_first
@@ -116,18 +116,18 @@ def played(task):
     total = 0.0
     done = []
     for _, (seconds,) in task:
-        if total > LONG:
+        if total > TARGET_SECONDS:
             break
         total += seconds
         done.append(seconds)
-    return Played(done, total)
+    return ChunkResult(done, total)
 
 
 def busy_share(durations, workers):
     """The share of time that workers are busy which take tasks in turn, of which the engine has
     sent two for each of them.
     """
-    tasks = Tasks([(seconds,) for seconds in durations])
+    tasks = ChunkQueue([(seconds,) for seconds in durations])
     sent = deque()
     playing = []
     order = itertools.count()
@@ -140,7 +140,7 @@ def busy_share(durations, workers):
             of = played(task)
             heapq.heappush(playing, (now + of.seconds, next(order), task, of))
         now, _, task, of = heapq.heappop(playing)
-        tasks.done(task, of)
+        tasks.complete(task, of)
     return sum(durations) / (workers * now)
 
 

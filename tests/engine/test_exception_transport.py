@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from superarm.engine.exception_transport import for_another_process
+from superarm.engine.exception_transport import picklable_errors
 from superarm.errors import InfeasibleError, ServiceError
 
 
@@ -74,7 +74,7 @@ def raised(error):
     """What is raised for another process instead of the error, which has a note."""
     error.add_note("on a node")
     try:
-        with for_another_process():
+        with picklable_errors():
             raise error
     except (Exception, SystemExit) as instead:
         return instead

@@ -1,8 +1,8 @@
 import re
 from functools import partial
 
+from superarm.engine.progress import ProgressLine
 from superarm.studies import ads, beyond, longest_path, slates, study
-from superarm.studies.progress import Line
 from superarm.studies.report import planned, reproduce
 from superarm.studies.study import Study
 
@@ -31,19 +31,19 @@ def test_no_frames_into_a_file_but_what_is_done(tmp_path, capsys):
 
 
 def test_what_is_expected_to_take_longer_counts_more(in_a_terminal, capsys):
-    with Line() as line:
-        line.expect(80.0)
-        line.name("the rest")
-        line.played(60.0)
-        line.done("never said")
+    with ProgressLine() as line:
+        line.set_total(80.0)
+        line.describe("the rest")
+        line.advance(60.0)
+        line.report("never said")
     last = frames(capsys.readouterr().err)[-1]
     assert last.startswith("75 %")
     assert last.endswith("the rest")
 
 
 def test_nothing_is_shown_where_nothing_is_ahead(in_a_terminal, capsys):
-    with Line() as line:
-        line.expect(0.0)
+    with ProgressLine() as line:
+        line.set_total(0.0)
     assert frames(capsys.readouterr().err) == []
 
 

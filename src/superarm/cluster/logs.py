@@ -24,7 +24,7 @@ from superarm.cluster.parquet import files_of, parts_of, require_names
 from superarm.cluster.pieces import Items, Rows
 from superarm.cluster.reading import Log
 from superarm.contracts import Feedback, Learner, Problem, require_learner
-from superarm.engine.local import engine
+from superarm.engine.local import create_engine
 from superarm.engine.progress import Progress
 from superarm.errors import (
     DataError,
@@ -226,7 +226,7 @@ def learn_from(
     rows = sum(part.rows for part in parts)
     if not rows:
         raise DataError(f"the files {paths!s:.200} hold no rows")
-    with engine(cluster, workers, len(parts)) as readers:
+    with create_engine(cluster, workers, len(parts)) as readers:
         of = _read(model, Log(parts, columns, readers, progress))
     return Learned(learner, columns.features, rows, of)
 

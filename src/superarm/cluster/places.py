@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from superarm.cluster.locks import held_interrupts
-from superarm.engine.local import engine
+from superarm.engine.local import create_engine
 from superarm.errors import ClusterError
 
 
@@ -86,7 +86,7 @@ class Places:
         self._closed = False
         self._here = cluster is None
         self.made = 0  # changes
-        self._entered = engine(cluster)
+        self._entered = create_engine(cluster)
         self._engine = self._entered.__enter__()
         try:
             self._things = self._placed(make, arguments)
@@ -99,9 +99,9 @@ class Places:
         shared: dict[int, Any] = {}
         for one in chain.from_iterable(arguments):
             if id(one) not in shared:
-                shared[id(one)] = self._engine.share(one)
+                shared[id(one)] = self._engine.put(one)
         return [
-            self._engine.place(Counted, make, *(shared[id(one)] for one in each))
+            self._engine.create_actor(Counted, make, *(shared[id(one)] for one in each))
             for each in arguments
         ]
 
@@ -118,7 +118,7 @@ class Places:
 
     def share(self, thing: Any) -> Any:
         """What stands for something large in several calls; it is shipped once."""
-        return self._engine.share(thing)
+        return self._engine.put(thing)
 
     def ask(self, method: str, calls: Mapping[int, Sequence[Any]]) -> dict[int, Any]:
         """What a method of some of the things returns, each for its own call."""
@@ -174,5 +174,5 @@ class Places:
         if self._closed:
             raise ClusterError("this was closed: make it anew, or load it from its file")
         things = [self._things[i] for i in calls]
-        answers = self._engine.ask(things, how, list(calls.values()))
+        answers = self._engine.call(things, how, list(calls.values()))
         return dict(zip(calls, answers, strict=True))

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from superarm.cluster.parquet import Columns, Part
 from superarm.engine.local import Engine
-from superarm.engine.progress import Progress, reporting
+from superarm.engine.progress import Progress, progress_callback
 
 Piece = TypeVar("Piece")
 
@@ -31,7 +31,7 @@ class Log(NamedTuple):
         tree = Tree(merge)
         total = sum(part.rows for part in self.parts)
         calls = [(part, self.columns, *more) for part in self.parts]
-        with reporting(self.progress, total) as report:
+        with progress_callback(self.progress, total) as report:
             for i, piece in self.readers.map(read, calls):
                 tree.put(i, piece)
                 report(self.parts[i].rows)

@@ -1,7 +1,7 @@
-"""Short pieces of work, several per task, as each task costs a cluster some milliseconds.
+"""Calls in chunks: a cluster needs some milliseconds per task, so short calls share one.
 
-A task is to take about `LONG` seconds. Its worker stops after that, and what is left goes to the
-next tasks, so that pieces which take longer than those before them keep nobody waiting.
+A chunk is to take about `TARGET_SECONDS`. Its worker stops after that, and the rest goes into the
+next chunks: nobody waits behind calls that take longer than those before them.
 """
 
 import time
@@ -9,82 +9,84 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-LONG = 1.0
-"""Seconds that a task is to take; one piece may take longer."""
+TARGET_SECONDS = 1.0
+"""Seconds that a chunk is to take; a single call may take longer."""
 
 
-class Piece(NamedTuple):
-    """A call, and its place among all."""
+class Call(NamedTuple):
+    """The arguments of one call, and its number among all."""
 
-    place: int
-    call: Sequence[Any]
-
-
-class Shared(NamedTuple):
-    """Stands in a call for something that all calls of a task share."""
-
-    at: int
+    number: int
+    arguments: Sequence[Any]
 
 
-class Played(NamedTuple):
-    """What came of the first calls of a task, and how long they took."""
+class SharedArgument(NamedTuple):
+    """Placeholder for an argument that several calls of a chunk share."""
+
+    number: int
+
+
+class ChunkResult(NamedTuple):
+    """Results of the first calls of a chunk, and the seconds that they took."""
 
     results: list[Any]
     seconds: float
 
 
-class Tasks:
-    """What is left to do, from which tasks are taken.
+class ChunkQueue:
+    """The calls that are still to be made, from which chunks are taken.
 
-    >>> from superarm.engine.chunking import Played, Tasks
-    >>> tasks = Tasks([("a",), ("b",), ("c",)])
-    >>> first = tasks.take()
-    >>> tasks.done(first, Played(["A"], seconds=0.001))
+    >>> from superarm.engine.chunking import ChunkQueue, ChunkResult
+    >>> queue = ChunkQueue([("a",), ("b",), ("c",)])
+    >>> first = queue.take()
+    >>> queue.complete(first, ChunkResult(["A"], seconds=0.001))
     [(0, 'A')]
-    >>> [piece.call for piece in tasks.take()]
+    >>> [call.arguments for call in queue.take()]
     [('b',), ('c',)]
     """
 
     def __init__(self, calls: Iterable[Sequence[Any]]) -> None:
-        self.waiting = deque(Piece(i, call) for i, call in enumerate(calls))
-        self.lost: deque[Piece] = deque()
+        self.waiting = deque(Call(i, arguments) for i, arguments in enumerate(calls))
+        self.requeued: deque[Call] = deque()
         self.size = 1
 
     def __bool__(self) -> bool:
-        return bool(self.waiting or self.lost)
+        return bool(self.waiting or self.requeued)
 
-    def take(self, among: int = 1) -> list[Piece]:
-        """The pieces of the next task: so few that what is left is enough for `among` tasks. One
-        that has lost its worker comes alone.
+    def take(self, n_chunks: int = 1) -> list[Call]:
+        """The next chunk, so small that the rest is enough for `n_chunks` of its size. A requeued
+        call comes alone.
         """
-        if self.lost:
-            return [self.lost.popleft()]
-        size = min(self.size, -(-len(self.waiting) // among))
+        if self.requeued:
+            return [self.requeued.popleft()]
+        size = min(self.size, -(-len(self.waiting) // n_chunks))
         return [self.waiting.popleft() for _ in range(size)]
 
-    def done(self, task: Sequence[Piece], played: Played) -> list[tuple[int, Any]]:
-        """The places and the results of what was played; the rest of the task is next."""
-        n = len(played.results)
-        self.waiting.extendleft(reversed(task[n:]))
-        fitting = n * LONG / max(played.seconds, 1e-9)
+    def complete(self, chunk: Sequence[Call], result: ChunkResult) -> list[tuple[int, Any]]:
+        """Number and result of each call that was made; the others of the chunk are next."""
+        n = len(result.results)
+        self.waiting.extendleft(reversed(chunk[n:]))
+        fitting = n * TARGET_SECONDS / max(result.seconds, 1e-9)
         self.size = max(1, min(2 * n, round(fitting)))
-        places = [piece.place for piece in task[:n]]
-        return list(zip(places, played.results, strict=True))
+        numbers = [call.number for call in chunk[:n]]
+        return list(zip(numbers, result.results, strict=True))
 
-    def lose(self, task: Sequence[Piece]) -> None:
-        """Play these again, each alone: any of them may be what kills workers."""
-        self.lost.extend(task)
+    def requeue(self, chunk: Sequence[Call]) -> None:
+        """Make these calls again, each alone: any of them may be what kills workers."""
+        self.requeued.extend(chunk)
 
 
-def play(function: Callable[..., Any], calls: Sequence[Sequence[Any]], shared: Any) -> Played:
+def run_chunk(
+    function: Callable[..., Any], calls: Sequence[Sequence[Any]], shared: Sequence[Any]
+) -> ChunkResult:
     """The results of the calls, or of as many as there is time for."""
     start = time.perf_counter()
     results: list[Any] = []
     seconds = 0.0
     for call in calls:
-        if seconds > LONG:
+        if seconds > TARGET_SECONDS:
             break
-        arguments = [shared[x.at] if isinstance(x, Shared) else x for x in call]
+        arguments = [shared[x.number] if isinstance(x, SharedArgument) else x for x in call]
         results.append(function(*arguments))
         seconds = time.perf_counter() - start
-    return Played(results, seconds)
+    return ChunkResult(results, seconds)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from superarm.engine.progress import bar
+from superarm.engine.progress import create_bar
 from superarm.errors import FileError, ParameterError
 from superarm.files.atomic import sync
 from superarm.service import compaction, log, server, snapshots
@@ -36,7 +36,7 @@ def opened(folder: Path) -> Iterator[Sqlite]:
 
 def progress(rows: Iterable[Any], total: int, *, shown: bool = True) -> Iterator[Any]:
     """Rows, of which a bar in the terminal tells how many are done."""
-    with bar(transient=True, shown=shown) as line:
+    with create_bar(transient=True, shown=shown) as line:
         yield from line.track(rows, total=total, description="events")
 
 

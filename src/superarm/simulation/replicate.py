@@ -9,8 +9,8 @@ from threadpoolctl import threadpool_limits
 
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Learner, Oracle, require_learner
-from superarm.engine.local import Engine, engine
-from superarm.engine.progress import Progress, reporting
+from superarm.engine.local import Engine, create_engine
+from superarm.engine.progress import Progress, progress_callback
 from superarm.engine.ray_nodes import versions
 from superarm.errors import ParameterError
 from superarm.oracles.base import as_oracle
@@ -92,10 +92,10 @@ def simulate(
     if chunk is not None or draws != "device":
         raise ParameterError("chunk and draws are for a device: give one, such as device='cuda'")
     with (
-        engine(cluster, workers, replicates) as where,
-        reporting(progress, replicates) as finished,
+        create_engine(cluster, workers, replicates) as engine,
+        progress_callback(progress, replicates) as finished,
     ):
-        ((_, trace),) = traces([run], where, arrived=lambda _: finished(1))
+        ((_, trace),) = traces([run], engine, arrived=lambda _: finished(1))
     return trace
 
 
@@ -131,7 +131,7 @@ def longest_first(replicates: Sequence[int], costs: Sequence[float]) -> list[Pie
 
 def traces(
     runs: Sequence[Run],
-    where: Engine,
+    engine: Engine,
     *,
     costs: Sequence[float] | None = None,
     arrived: Callable[[int], Any] = lambda place: None,
@@ -141,15 +141,15 @@ def traces(
 
     Args:
         runs: what to play.
-        where: the engine to play on.
+        engine: runs the replicates.
         costs: how long a replicate of each run takes, as far as is known.
         arrived: told the place of the run of each replicate when it arrives.
     """
     pieces = longest_first([run.replicates for run in runs], costs or [0.0] * len(runs))
-    games = [where.share(run.game) for run in runs]
+    games = [engine.put(run.game) for run in runs]
     calls = [(games[piece.run], _seed(runs[piece.run].seed, piece.replicate)) for piece in pieces]
     results: list[dict[int, Result]] = [{} for _ in runs]
-    with closing(where.map(replicate, calls)) as done:
+    with closing(engine.map(replicate, calls)) as done:
         for place, result in done:
             k, i = pieces[place]
             run = runs[k]
@@ -157,7 +157,7 @@ def traces(
             arrived(k)
             if len(results[k]) == run.replicates:
                 in_order = [results[k].pop(i) for i in range(run.replicates)]
-                yield k, _trace(run, in_order, where.settings)
+                yield k, _trace(run, in_order, engine.settings)
 
 
 def _trace(run: Run, results: Sequence[Result], more: Mapping[str, Any]) -> Trace:
@@ -226,7 +226,7 @@ def _in_lock_step(
 
     results = []
     # One BLAS thread, as on cores, where the device is the CPU.
-    with reporting(progress, len(seeds)) as finished, threadpool_limits(limits=1):
+    with progress_callback(progress, len(seeds)) as finished, threadpool_limits(limits=1):
         for first in range(0, len(seeds), size):
             results.append(played(first))
             finished(results[-1].earned.shape[2])

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from superarm import formatting
 from superarm.arrays import Array
+from superarm.engine.progress import ProgressLine
 from superarm.errors import DataError
 from superarm.simulation import mean_se, paired
 from superarm.studies import words
 from superarm.studies.page import DPI, Picture, Section, Table, write_page
-from superarm.studies.progress import Line
 from superarm.studies.study import Content, Rehearsal, Setting, Study
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
     left_out = []
     outcomes: dict[str, Outcome] = {}
     settings = planned(study, runs.values())
-    with Line(shown=study.progress) as line:
+    with ProgressLine(shown=study.progress) as line:
         replace(study, line=line).play(settings)
         part = replace(study, progress=False)
         for name, run in runs.items():
@@ -149,7 +149,7 @@ def reproduce(study: Study, runs: Mapping[str, Callable[[Study], Outcome]]) -> R
                     raise
                 left_out.append(f"{name}: {error}")
                 continue
-            line.done(f"{name}: done")
+            line.report(f"{name}: done")
     pictures: dict[str, list[Picture]] = {name: [] for name in outcomes}
     try:
         for name, outcome in outcomes.items():

@@ -15,7 +15,8 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.contracts import Learner
-from superarm.engine.local import engine
+from superarm.engine.local import create_engine
+from superarm.engine.progress import ProgressLine
 from superarm.engine.ray_nodes import versions
 from superarm.errors import FileError
 from superarm.simulation import simulate
@@ -23,7 +24,6 @@ from superarm.simulation.games import Game
 from superarm.simulation.lockstep import Instance
 from superarm.simulation.replicate import Run, traces
 from superarm.simulation.trace import ARRAYS, Trace, mean_se, share_of_optimum
-from superarm.studies.progress import Line
 
 Content: TypeAlias = dict[str, Any]
 """A part of an experiment's JSON."""
@@ -84,7 +84,7 @@ class Study:
     cluster: str | None = None  # the address of a Ray cluster, or "ray", as in `simulate`
     device: str | None = None
     progress: bool = True
-    line: Line | None = None  # of the whole command, if this is a part of one
+    line: ProgressLine | None = None  # of the whole command, if this is a part of one
     full: bool = False  # at the paper's scale
     replicates: int | None = None  # None: the paper's if full, else a few
     episodes: int | None = None  # None: the experiment's own
@@ -116,14 +116,14 @@ class Study:
             folder.mkdir(parents=True, exist_ok=True)
         together = [setting for setting in missing if self._device(setting) is None]
         with self._line() as line:
-            line.expect(sum(setting.replicates * setting.seconds for setting in missing))
+            line.set_total(sum(setting.replicates * setting.seconds for setting in missing))
             for setting in missing:
                 if self._device(setting) is not None:
                     self._play_on_device(setting, line)
             if together:
                 self._play_together(together, line)
 
-    def _play_together(self, settings: list[Setting], line: Line) -> None:
+    def _play_together(self, settings: list[Setting], line: ProgressLine) -> None:
         runs = [
             Run(
                 Game(setting.instance, setting.learners, setting.episodes, None),
@@ -133,34 +133,34 @@ class Study:
             for setting in settings
         ]
         expected = [costs().get(setting.name, math.inf) for setting in settings]  # it may be long
-        pieces = sum(run.replicates for run in runs)
-        with engine(self.cluster, self.workers, pieces) as where:
+        n_replicates = sum(run.replicates for run in runs)
+        with create_engine(self.cluster, self.workers, n_replicates) as engine:
             for k, trace in traces(
                 runs,
-                where,
+                engine,
                 costs=expected,
-                arrived=lambda k: line.played(settings[k].seconds),
+                arrived=lambda k: line.advance(settings[k].seconds),
             ):
                 trace.save(self._path(settings[k]))
-                line.name(settings[k].name)
+                line.describe(settings[k].name)
 
-    def _play_on_device(self, setting: Setting, line: Line) -> None:
-        line.name(setting.name)
+    def _play_on_device(self, setting: Setting, line: ProgressLine) -> None:
+        line.describe(setting.name)
         trace = simulate(
             setting.instance,
             setting.learners,
             episodes=setting.episodes,
             replicates=setting.replicates,
             seed=self.seed,
-            progress=lambda replicates: line.played(replicates * setting.seconds),
+            progress=lambda replicates: line.advance(replicates * setting.seconds),
             device=self._device(setting),
         )
         trace.save(self._path(setting))
 
     def map(self, function: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
         """What the function returns for each call, in their order, from as many workers."""
-        with engine(self.cluster, self.workers, len(calls)) as where:
-            found = dict(where.map(function, calls))
+        with create_engine(self.cluster, self.workers, len(calls)) as engine:
+            found = dict(engine.map(function, calls))
         return [found[i] for i in range(len(calls))]
 
     def compute(self, work: Callable[[], Content]) -> Content:
@@ -168,12 +168,12 @@ class Study:
         return work()
 
     @contextmanager
-    def _line(self) -> Iterator[Line]:
+    def _line(self) -> Iterator[ProgressLine]:
         """The line of the command, or one of its own."""
         if self.line is not None:
             yield self.line
             return
-        with Line(shown=self.progress) as line:
+        with ProgressLine(shown=self.progress) as line:
             yield line
 
     def compare(
