@@ -13,8 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from superarm.agent.ahead import EXAMPLES
-from superarm.contracts import Oracle
+from superarm.agent.ahead import ORACLES
 from superarm.formatting import aligned
 
 ASKED = {"TopK": 2.0, "Quota": 2.0}
@@ -23,9 +22,9 @@ WARM = 0.5
 
 CALL = """
 import sys, time
-from superarm.agent.ahead import EXAMPLES, warm_up
+from superarm.agent.ahead import ORACLES, warm_up
 start = time.process_time()
-warm_up(EXAMPLES[sys.argv[1]]())
+warm_up(ORACLES[sys.argv[1]]())
 print(time.process_time() - start)
 """
 
@@ -50,7 +49,7 @@ class First(NamedTuple):
 
 def oracles() -> list[str]:
     """The names of the examples that are oracles."""
-    return [name for name, make in EXAMPLES.items() if isinstance(make(), Oracle)]
+    return list(ORACLES)
 
 
 def measured(names: Sequence[str]) -> Iterator[First]:

@@ -23,6 +23,7 @@ from superarm import (
     CombUCB1,
     Feedback,
     Greedy,
+    Model,
     RandomChoice,
     TopK,
     Trace,
@@ -103,7 +104,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bare:
+class Bare(Model):
     """A learner of somebody else's with only what a learner must have: it is its own model."""
 
     per_item: ClassVar[tuple[str, ...]] = ("n",)

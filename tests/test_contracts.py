@@ -1,15 +1,18 @@
+from inspect import signature
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from superarm import CombLinTS, Oracle, Problem, RandomChoice, TopK, as_oracle
-from superarm.contracts import defines_both, method_of, require_learner
+from superarm import CombLinTS, Model, Oracle, Problem, TopK, as_oracle
+from superarm.contracts import require_learner
 from superarm.decide import validated
 from superarm.errors import (
     InfeasibleError,
     OracleError,
     ParameterError,
+    UnsupportedError,
 )
 from superarm.oracles.base import Masked
 from superarm.testing import check_oracle
@@ -131,42 +134,79 @@ def test_masked():
     assert oracle(np.array([1.0, 9.0, 3.0, 2.0])).tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("missing", ["scores", "per_item", "uses_features", "prior", "learn"])
-def test_what_a_learner_lacks_is_named(missing):
-    parts = dict.fromkeys(["scores", "per_item", "uses_features", "prior", "learn"])
-    del parts[missing]
-    model = SimpleNamespace(**parts)
-    with pytest.raises(
-        ParameterError, match=f"SimpleNamespace has no {missing}: superarm.contracts"
-    ):
-        require_learner(SimpleNamespace(model=model, **parts))
+def test_a_model_that_does_not_inherit_is_refused():
+    class Records:
+        per_item = ()
+        uses_features = True
+
+        def prior(self, problem): ...
+
+        def learn(self, belief, problem, feedback): ...
+
+    learner = SimpleNamespace(model=Records(), scores=max)
+    with pytest.raises(ParameterError, match=r"write class Records\(Model\), with the"):
+        require_learner(learner)
+
+
+@pytest.mark.parametrize("missing", ["prior", "learn"])
+def test_a_model_without_what_it_must_have_cannot_be_made(missing):
+    methods = {"prior": lambda self, problem: None, "learn": lambda self, *arguments: None}
+    del methods[missing]
+    with pytest.raises(TypeError, match=missing):
+        type("Records", (Model,), methods)()
 
 
 def test_what_is_no_learner_is_refused():
-    for thing in (CombLinTS, "CombLinTS", None, SimpleNamespace(init=None, update=None)):
+    things = (CombLinTS, "CombLinTS", None, SimpleNamespace(model=CombLinTS().model))
+    for thing in things:
         with pytest.raises(ParameterError, match=r"a learner is needed, as CombLinTS\(\)"):
             require_learner(thing)
     require_learner(CombLinTS())
 
 
-def test_a_method_that_a_model_lacks_is_named():
-    assert method_of(CombLinTS().model, "merge")
-    with pytest.raises(
-        ParameterError, match=r"CountsModel has no method std\(\.\.\.\), which this needs"
-    ):
-        method_of(RandomChoice().model, "std")
+DEFAULTS = ("mean", "std", "sample", "coefficients", "forget", "merge")
 
 
-def test_both_of_two_methods_must_be_defined_by_the_class_itself():
-    class Both:
-        def one(self): ...
+class LastWeights(NamedTuple):
+    w: np.ndarray
 
-        def two(self): ...
 
-    class OneAlone(Both):
-        def one(self): ...
+class LastWeight(Model):
+    """No more than a model must have."""
 
-    assert defines_both(Both(), "one", "two")
-    assert not defines_both(OneAlone(), "one", "two")
-    assert not defines_both(OneAlone(), "two", "one")
-    assert not defines_both(object(), "one", "two")
+    per_item = ("w",)
+
+    def prior(self, problem):
+        return LastWeights(np.zeros(problem.L))
+
+    def learn(self, belief, problem, feedback):
+        return belief
+
+
+@pytest.mark.parametrize("method", DEFAULTS)
+def test_a_method_that_a_model_lacks_is_named(method):
+    model = LastWeight()
+    function = getattr(model, method)
+    arguments = [None] * len(signature(function).parameters)
+    with pytest.raises(UnsupportedError, match=rf"LastWeight has no method {method}\(\.\.\.\)"):
+        function(*arguments)
+
+
+def test_defaults_of_a_model():
+    model = LastWeight()
+    two = Problem(np.eye(2), TopK(1))
+    three = Problem(np.eye(3)[:, :2], TopK(1))
+    belief = LastWeights(np.array([5.0, 7.0]))
+    moved = model.resize(belief, two, three, np.array([1, -1, 0]))
+    assert moved.w.tolist() == [7.0, 0.0, 5.0]
+    assert model.extend(belief, two, three).w.tolist() == [5.0, 7.0, 0.0]
+    assert model.select_items(belief, np.array([1])).w.tolist() == [7.0]
+    assert model.append_items(belief, LastWeights(np.array([9.0]))).w.tolist() == [5.0, 7.0, 9.0]
+    assert model.item_effects(belief, two).tolist() == [0.0, 0.0]
+    assert model.inverse_link(belief.w) is belief.w
+    assert model.ucb_growth(belief.w, belief) == 1.0
+    assert model.hyperparameters(belief) == {}
+    mean, variance = model.conditional_moments(belief, two, np.array([2.0, 3.0]))
+    assert mean.tolist() == [2.0, 3.0]
+    assert variance.tolist() == [0.0, 0.0]
+    assert model.fixed_features  # parameters per item, beside features

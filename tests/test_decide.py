@@ -23,8 +23,13 @@ from superarm import (
 from superarm import decide as decide_module
 from superarm.arrays import ColumnSelection, Product, broadcast
 from superarm.contexts import Concatenated, Outer
-from superarm.contracts import features_stay
-from superarm.decide import decide, decide_each, warm_up, with_features, with_features_of_users
+from superarm.decide import (
+    compile_first_call,
+    decide,
+    decide_each,
+    with_features,
+    with_features_of_users,
+)
 from superarm.errors import FeaturesError, InfeasibleError, WeightsError
 from superarm.oracles.base import Masked
 from support import LEARNERS, Stubborn, peak_memory, update
@@ -33,7 +38,7 @@ from support import LEARNERS, Stubborn, peak_memory, update
 @pytest.fixture
 def small_parts(monkeypatch):
     monkeypatch.setattr(decide_module, "LARGE", 50)
-    monkeypatch.setattr(decide_module, "PART", 7)
+    monkeypatch.setattr("superarm.oracles.base.CHUNK_ITEMS", 7)
 
 
 def both(learner, problem, seed=0):
@@ -145,7 +150,7 @@ def test_a_problem_in_context_has_the_features_of_the_call():
 # --- many users at once ---------------------------------------------------------------------------
 
 USERS, ITEMS, WIDE = 9, 14, 3
-IN_CONTEXTS = [learner for learner in LEARNERS if not features_stay(learner.model)]
+IN_CONTEXTS = [learner for learner in LEARNERS if not learner.model.fixed_features]
 
 
 def of_users(kind, seed=0):
@@ -321,7 +326,7 @@ def test_warming_up_changes_nothing(learner, oracle):
         learner, learner.model.prior(problem), problem, np.array([0, 1]), np.array([1.0, 0.0])
     )
     before = [np.array(x) for x in belief]
-    warm_up(learner, belief, problem)
+    compile_first_call(learner, belief, problem)
     for x, y in zip(belief, before, strict=True):
         np.testing.assert_array_equal(x, y)
 
@@ -331,10 +336,10 @@ import sys
 import numpy as np
 from numba.core import event
 from superarm import Agent, CombLinTS, TopK
-from superarm.decide import warm_up
+from superarm.decide import compile_first_call
 agent = Agent(CombLinTS(), features=np.ones((20, 2)), oracle=TopK(3), seed=0)
 counts = []
-for step in (lambda: warm_up(agent.learner, agent.belief, agent.problem),
+for step in (lambda: compile_first_call(agent.learner, agent.belief, agent.problem),
              lambda: agent.observe(agent.choose(), [1.0, 0.0, 1.0])):
     with event.install_recorder("numba:compile") as recorder:
         step()

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pytest
 
-from superarm import CombLinTS, TopK, as_oracle, minimize
+from superarm import CombLinTS, Model, TopK, as_oracle, minimize
 from superarm.arrays import normal
 from superarm.beliefs.independent import CountsModel
 from superarm.errors import InfeasibleError
@@ -118,7 +118,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokenLearner:
+class BrokenLearner(Model):
     """A learner that does one thing wrong."""
 
     fault: str

@@ -11,12 +11,15 @@ w̄, w_t          mean, w    (*B, L)         mean weights, weights of episode t
 Every array may carry a leading batch shape *B; a single run has B = ().
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from superarm.arrays import Array, Features, Rng, take_rows
+import numpy as np
+
+from superarm.arrays import Array, Features, Rng, full, matvec, take_rows
 from superarm.checks import centered_statistics, is_real
-from superarm.errors import ParameterError
+from superarm.errors import ParameterError, UnsupportedError
 
 
 @runtime_checkable
@@ -168,42 +171,59 @@ class Feedback(NamedTuple):
         return type(self.n_observations) is not float and not is_real(self.n_observations)
 
 
-Belief = TypeVar("Belief", bound=tuple[Any, ...])
+class Moments(NamedTuple):
+    """Mean and variance of each mean weight, given θ."""
+
+    mean: Array  # (*B, L)
+    variance: Array  # (*B, L)
 
 
-class Model(Protocol):
-    """What is believed about the weights. A belief is a NamedTuple of arrays.
+class Model(ABC):
+    """Posterior over mean weights. A subclass defines `prior` and `learn`; the rest has defaults.
 
-    These two attributes and two functions are all that choosing, observing, saving and simulation
-    need. More is possible with more methods; where one is missing, an error names it.
+    A belief is a NamedTuple of arrays. Methods return new beliefs and leave the old ones as they
+    are. The default of a method that cannot be derived raises an error that names it.
 
-    - `mean(belief, problem)`: the expected score of each item, (*B, L).
-    - `std(belief, problem)`: its standard deviation, (*B, L), for `Agent.explain`.
-    - `coefficients(belief)`: what a feature adds, (*B, d), for `Agent.explain`.
-    - `deviation(belief, problem)`: what an item adds to what its features say, (*B, L), for
-      `Agent.explain` where there are fields `per_item`.
-    - `sample(belief, problem, rng)`: scores drawn from the posterior, (*B, L).
-    - `inverse_link(linear_predictor)`: the weight that φ·θ stands for.
-    - `merge(belief, other, problem)`: both at once, each from the prior, for `Agent.merge`.
-    - `forget(belief, problem, keep)`: the belief to which all of the past counts `keep` times what
-      it did, in (0, 1], and the prior as much as ever.
-    - `move(belief, problem, to, source)`: the belief for another catalogue, where gathering the
-      `per_item` fields is not enough.
-    - `append(belief, to, n)`: the belief for a catalogue whose last n items are new, without a look
-      at the others.
-
-    An attribute `statistics` that is true says that `learn` reads the fields `n_observations` and
-    `residual_ss` of feedback; without it `Statistics` are refused.
+    >>> import numpy as np
+    >>> from typing import NamedTuple
+    >>> from superarm import Model, Problem, TopK
+    >>> class LastWeights(NamedTuple):
+    ...     w: np.ndarray
+    >>> class LastWeight(Model):
+    ...     per_item = ("w",)
+    ...     uses_features = False
+    ...     def prior(self, problem):
+    ...         return LastWeights(np.zeros(problem.L))
+    ...     def learn(self, belief, problem, feedback):
+    ...         w = belief.w.copy()
+    ...         w[feedback.A[feedback.A >= 0]] = feedback.w[feedback.A >= 0]
+    ...         return LastWeights(w)
+    >>> problem = Problem(np.eye(3), TopK(1))
+    >>> LastWeight().prior(problem)
+    LastWeights(w=array([0., 0., 0.]))
     """
 
-    @property
-    def per_item(self) -> tuple[str, ...]:
-        """The fields of a belief that have one entry per item, on the last axis."""
+    per_item: ClassVar[tuple[str, ...]] = ()
+    """The fields of a belief that have one entry per item, on the last axis."""
+    uses_features: ClassVar[bool] = True
+    """True if it learns from feature rows, also from those of items that are gone."""
+    takes_statistics: ClassVar[bool] = False
+    """True if `learn` reads `n_observations` and `residual_ss`; else `Statistics` are refused."""
+    unit_weights: ClassVar[bool] = False
+    """True if weights must lie in [0, 1]."""
+    fits_row_factors: ClassVar[bool] = False
+    """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
+    forgetting: float = 1.0
+    """The share of earlier evidence that an episode leaves, in (0, 1]."""
 
     @property
-    def uses_features(self) -> bool:
-        """Whether it learns from feature rows, also from those of items that are gone."""
+    def fixed_features(self) -> bool:
+        """True if the features of an item must stay the same: its parameters go with them."""
+        return bool(self.per_item) and self.uses_features
 
+    # --- required -----------------------------------------------------------------------------
+
+    @abstractmethod
     def prior(self, problem: Problem) -> Any:
         """The belief before any feedback.
 
@@ -211,77 +231,205 @@ class Model(Protocol):
             a NamedTuple of arrays.
         """
 
+    @abstractmethod
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
-        """The belief after the feedback; the one given stays as it is.
+        """The belief after the feedback.
 
         Returns:
-            a NamedTuple of arrays, of the same kind.
+            a NamedTuple of arrays, of the same class.
         """
 
+    # --- the posterior ------------------------------------------------------------------------
 
-def features_stay(model: Model) -> bool:
-    """Whether what the model knows of an item holds for the features it has in the catalogue only.
+    def mean(self, belief: Any, problem: Problem) -> Array:
+        """Posterior mean of each linear predictor.
 
-    That is so of a model of items and features, unless its attribute `contexts` is true.
-    """
-    return bool(model.per_item) and model.uses_features and not getattr(model, "contexts", False)
+        Returns:
+            one number per item, (*B, L).
+        """
+        raise self._unsupported("mean")
 
+    def std(self, belief: Any, problem: Problem) -> Array:
+        """Posterior standard deviation of each linear predictor, for `Agent.explain`.
 
-def method_of(model: object, name: str) -> Callable[..., Any]:
-    """An optional method of a model, refused by name if the model has none."""
-    method: Callable[..., Any] | None = getattr(model, name, None)
-    if method is None:
-        raise ParameterError(
-            f"{type(model).__name__} has no method {name}(...), which this needs: "
+        Returns:
+            one number per item, (*B, L).
+        """
+        raise self._unsupported("std")
+
+    def sample(self, belief: Any, problem: Problem, rng: Rng) -> Array:
+        """Linear predictors sampled from the posterior.
+
+        Returns:
+            one number per item, (*B, L).
+        """
+        raise self._unsupported("sample")
+
+    def coefficients(self, belief: Any) -> Array:
+        """Posterior mean θ̄ of the coefficients of the features, for `Agent.explain`.
+
+        Returns:
+            one number per feature, (*B, d).
+        """
+        raise self._unsupported("coefficients")
+
+    def item_effects(self, belief: Any, problem: Problem) -> Array:
+        """Posterior mean of each item's deviation from what its features predict; 0 by default.
+
+        Returns:
+            one number per item, (*B, L).
+        """
+        return full((*problem.batch, problem.L), 0.0, problem.Phi)
+
+    def conditional_moments(self, belief: Any, problem: Problem, theta: Array) -> Moments:
+        """Mean and variance of each linear predictor given θ; by default φ_e·θ and 0.
+
+        Returns:
+            the moments, (*B, L) each.
+        """
+        linear = matvec(problem.Phi, theta)
+        return Moments(linear, 0 * linear)
+
+    def inverse_link(self, linear_predictor: Array) -> Array:
+        """The mean weight that a linear predictor stands for; by default the same number.
+
+        Returns:
+            an array of the same shape.
+        """
+        return linear_predictor
+
+    def ucb_growth(self, std: Array, belief: Any) -> Array | float:
+        """The factor by which upper confidence bounds widen with time; 1 by default.
+
+        Returns:
+            a number, or one per item, (*B, L).
+        """
+        return 1.0
+
+    def hyperparameters(self, belief: Any) -> dict[str, Array | float]:
+        """λ, σ and τ in use, by the names `lam`, `sigma` and `tau`; none by default.
+
+        Returns:
+            a number, or (*B,), by name.
+        """
+        return {}
+
+    # --- beliefs that change without feedback -------------------------------------------------
+
+    def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
+        """The belief with all evidence counted `keep` times, in (0, 1], and the prior in full.
+
+        Returns:
+            a belief of the same class.
+        """
+        raise self._unsupported("forget")
+
+    def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
+        """The belief after the evidence of both, each of which started from the prior.
+
+        Returns:
+            a belief of the same class.
+        """
+        raise self._unsupported("merge")
+
+    def resize(self, belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
+        """The belief about another catalogue, whose item i was item source[i], or is new: -1.
+
+        By default fields `per_item` move along, and new items start from the prior.
+
+        Returns:
+            a belief of the same class.
+        """
+        if not self.per_item:
+            return belief
+        start = self.prior(to)
+        has_source = source >= 0
+        fields = {}
+        for name in self.per_item:
+            values = np.array(getattr(start, name))
+            before = np.asarray(getattr(belief, name))
+            values[..., has_source] = before[..., source[has_source]]
+            fields[name] = values
+        return belief._replace(**fields)
+
+    def extend(self, belief: Any, problem: Problem, to: Problem) -> Any:
+        """The belief about a catalogue with more items behind those of `problem`: as `resize`,
+        which it calls by default.
+
+        Returns:
+            a belief of the same class.
+        """
+        new = np.full(to.L - problem.L, -1)
+        source = np.append(np.arange(problem.L), new)
+        return self.resize(belief, problem, to, source)
+
+    def select_items(self, belief: Any, items: Array) -> Any:
+        """The belief about some of the items alone, in this order.
+
+        Returns:
+            a belief of the same class.
+        """
+        fields = {name: np.asarray(getattr(belief, name))[..., items] for name in self.per_item}
+        return belief._replace(**fields)
+
+    def append_items(self, belief: Any, start: Any) -> Any:
+        """The belief with the fields `per_item` of `start`, which is about items behind its own.
+
+        Returns:
+            a belief of the same class.
+        """
+        fields = {}
+        for name in self.per_item:
+            parts = [np.asarray(getattr(belief, name)), np.asarray(getattr(start, name))]
+            fields[name] = np.concatenate(parts, axis=-1)
+        return belief._replace(**fields)
+
+    def _unsupported(self, method: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"{type(self).__name__} has no method {method}(...), which this needs: "
             "see superarm.contracts.Model for what it takes and returns"
         )
-    return method
 
 
+def last_rows(problem: Problem, n: int) -> Array:
+    """Feature rows of the last n items: (n, d)."""
+    return take_rows(problem.Phi, np.arange(problem.L - n, problem.L))
+
+
+@runtime_checkable
 class Learner(Protocol):
     """An algorithm: a model of the weights, and a policy.
 
+    A learner of yours need not inherit from anything. One that inherits from
+    `superarm.learners.BaseLearner` may say more, such as how it scores feature rows alone.
     `superarm.testing.check_learner` checks the contract.
-
-    A learner that weighs each item by its feature row alone may also define, in the same class as
-    `scores`, a method `row_scores(belief, rng)` that returns a function from feature rows to the
-    same weights. It then chooses from millions of items without holding all of their weights.
-
-    One with parameters per item may define `moved(source)`, which returns the learner for another
-    catalogue, whose item i was item source[i], or is new if that is -1.
     """
 
     @property
     def model(self) -> Model:
-        """What it believes, chosen once when the learner is made."""
+        """The model of the weights, chosen once when the learner is made."""
 
     def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """The scores (*B, L) to hand to the oracle in this episode.
+        """The scores of an episode, of which the oracle maximizes the sum over a set.
 
         Returns:
-            one score per item, (*B, L), of which the oracle maximizes the sum.
+            one score per item, (*B, L).
         """
 
 
 def require_learner(learner: Any) -> None:
-    """Refuse what is not a learner, such as its class, and name what is missing from one."""
-    if isinstance(learner, type) or not hasattr(learner, "model"):
-        raise ParameterError(f"a learner is needed, as CombLinTS(), got {learner!r:.100}")
-    needed = [(learner.model, name) for name in ("per_item", "uses_features", "prior", "learn")]
-    for part, name in [(learner, "scores"), *needed]:
-        if not hasattr(part, name):
-            raise ParameterError(
-                f"{type(part).__name__} has no {name}: superarm.contracts says what a learner and "
-                "its model must have"
-            )
-
-
-def defines_both(thing: object, name: str, other: str) -> bool:
-    """Whether a class defines, and does not inherit, two methods that must agree.
-
-    A subclass may have changed what one of them depends on.
-    """
-    return {name, other} <= vars(type(thing)).keys()
+    """Refuse all but a learner whose model is a `Model`, and say what to write instead."""
+    if isinstance(learner, type) or not isinstance(learner, Learner):
+        raise ParameterError(
+            "a learner is needed, as CombLinTS(): an object with an attribute model and a method "
+            f"scores(belief, problem, rng), got {learner!r:.100}"
+        )
+    if not isinstance(learner.model, Model):
+        name = type(learner.model).__name__
+        raise ParameterError(
+            f"the model of a learner must be a superarm.Model: write class {name}(Model), with "
+            "the methods prior(problem) and learn(belief, problem, feedback)"
+        )
 
 
 class Environment(Protocol):

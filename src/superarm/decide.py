@@ -1,9 +1,8 @@
-"""One decision: the oracle's answer to the learner's weights."""
+"""One decision: the oracle's answer to the learner's scores."""
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,30 +22,38 @@ from superarm.arrays import (
 )
 from superarm.arrays.compiled import one_blas_thread
 from superarm.checks import as_features, as_numbers, require_unmasked
-from superarm.contracts import Feedback, Learner, Oracle, Problem, defines_both, features_stay
+from superarm.contracts import Feedback, Learner, Model, Problem
 from superarm.errors import FeaturesError, SuperarmError, WeightsError
-from superarm.oracles.base import BaseOracle, Masked, as_oracle
-from superarm.oracles.parts import Candidates
+from superarm.learners import as_learner
+from superarm.oracles.base import as_oracle
 
 LARGE = 2**18
-"""Items above which the best k are looked for in one pass over parts of the catalogue."""
-PART = 2**17
-"""Items in a part."""
+"""Items above which a catalogue is scored in chunks."""
 USERS = 2**21
-"""Numbers to hold for the users that are decided for at a time."""
-SCORES = 20
-"""Numbers to hold for each score: the score itself, and what it is made from."""
-PLAIN_SCORES = 4
-"""The same where a score is a function of the item's features alone."""
+"""Numbers to hold for the users of one chunk."""
+NUMBERS_PER_SCORE = 20
+"""Numbers to hold for each score: the score itself, and the terms it is made of."""
+NUMBERS_PER_ROW_SCORE = 4
+"""The same where a score is a function of the item's feature row alone."""
+UNLOCKED: AbstractContextManager[Any] = nullcontext()
+"""The lock of a generator that no other thread uses: none."""
 
 
 def validated(problem: Problem) -> Problem:
-    """The problem with its features validated, and its oracle wrapped if it is a plain function."""
+    """The problem with its features checked, and its oracle wrapped if it is a plain function."""
     return Problem(as_features(problem.Phi), as_oracle(problem.oracle))
 
 
-def decide(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
-    """The set to choose: ORACLE(weights), (*B, K).
+def decide(
+    learner: Learner,
+    belief: Any,
+    problem: Problem,
+    rng: Rng,
+    lock: AbstractContextManager[Any] = UNLOCKED,
+) -> Array:
+    """The set to choose: ORACLE(scores), (*B, K).
+
+    A generator that other threads use has a lock, which is not held while the oracle solves.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
@@ -56,24 +63,30 @@ def decide(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
     >>> decide(learner, learner.model.prior(problem), problem, np.random.default_rng(0))
     array([2, 0])
     """
-    if is_large(learner, problem):
-        found = _decide_by_parts(learner, belief, problem, rng)
-        if found is not None:
-            return found
+    if scores_in_chunks(learner, problem):
+        with lock:
+            row_scores = as_learner(learner).row_scores(belief, rng)
+            A = as_oracle(problem.oracle).solve_by_parts(row_scores, problem.Phi)
+        if A is not None:
+            return A
 
-    return problem.oracle(learner.scores(belief, problem, rng))
+    with lock:
+        scores = learner.scores(belief, problem, rng)
+    return problem.oracle(scores)
 
 
-def is_large(learner: Learner, problem: Problem) -> bool:
-    """Whether there are so many items that they are weighed in parts, if the learner can."""
-    return problem.L > LARGE and defines_both(learner, "scores", "row_scores")
+def scores_in_chunks(learner: Learner, problem: Problem) -> bool:
+    """True if there are so many items that their scores are never held all at once."""
+    if problem.L <= LARGE or problem.batch or not as_learner(learner).scores_rows:
+        return False
+    return not (is_tensor(problem.Phi) or is_sparse(problem.Phi))  # whose chunks are copies
 
 
 def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
-    """What to choose for each of n users, who share one belief but no draw from it: (n, K).
+    """The sets to choose for n users, who share one belief but no draw from it: (n, K).
 
     Args:
-        learner: any learner whose `weights` take batches.
+        learner: any learner whose `scores` take batches.
         belief: a single one, whose fields per item are those of all users.
         problem: features of shape (n, L, d), or a `Product` with contexts of n users, as from
             `with_features_of_users`. Dense ones are checked here, where they are read. A `Masked`
@@ -91,39 +104,30 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
     (3, 2)
     """
     n = problem.batch[0]
-    most = _users_per_part(learner, problem.Phi)
-    parts = math.ceil(n / most)
-    found = []
-    _let_memory_be_reused()
+    n_chunks = math.ceil(n / _users_per_chunk(learner, problem.Phi))
+    oracle = as_oracle(problem.oracle)
+    sets = []
     with one_blas_thread():
-        for i in range(parts):  # of about one size: BLAS takes long for few users
-            part = slice(i * n // parts, (i + 1) * n // parts)
-            some = Problem(_features_of(problem.Phi, part), _oracle_of(problem.oracle, part))
-            generators = rng[part] if isinstance(rng, Sequence) else rng
-            found.append(_decide_some(learner, belief, some, generators))
-    return _stacked(found)
+        for i in range(n_chunks):  # of about one size: BLAS takes long for few users
+            users = slice(i * n // n_chunks, (i + 1) * n // n_chunks)
+            chunk = Problem(_features_of(problem.Phi, users), oracle.of_user(users))
+            rngs = rng[users] if isinstance(rng, Sequence) else rng
+            sets.append(_decide_chunk(learner, belief, chunk, rngs))
+    return _stacked(sets)
 
 
-@functools.cache  # once in a process
-def _let_memory_be_reused() -> None:
-    """Free an array larger than those that come: from then on glibc keeps the memory of smaller
-    ones for the next part of the users, where it would be mapped anew, page by page.
-    """
-    np.empty(USERS)
-
-
-def _decide_some(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
-    """The sets for as many users as are looked at together."""
+def _decide_chunk(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
+    """The sets of as many users as are scored together."""
     n = problem.batch[0]
-    weights = learner.scores(broadcast_belief(belief, n), problem, rng)
-    if weights.shape != (n, problem.L):
+    scores = learner.scores(broadcast_belief(belief, n), problem, rng)
+    if scores.shape != (n, problem.L):
         raise WeightsError(
             f"{type(learner).__name__}.scores must return scores of shape {(n, problem.L)} for "
-            f"{n} users, got {weights.shape}"
+            f"{n} users, got {scores.shape}"
         )
-    if not (_show_in_weights(learner.model) and all_finite(weights)):
+    if not (_shows_bad_features(learner.model) and all_finite(scores)):
         as_features(problem.Phi)  # which names the first that is not finite
-    return problem.oracle(weights)
+    return problem.oracle(scores)
 
 
 def broadcast_belief(belief: Any, n: int) -> Any:
@@ -131,112 +135,62 @@ def broadcast_belief(belief: Any, n: int) -> Any:
     return type(belief)(*(broadcast(np.asarray(field), n) for field in belief))
 
 
-def _show_in_weights(model: Any) -> bool:
-    """Whether features that are not finite make weights that are not: so it is, unless the model
-    ignores features or its response is bounded.
-    """
-    response = getattr(model, "inverse_link", None)
-    if response is None or not model.uses_features:
-        return False
-    return not all_finite(response(np.array([np.inf])))
+def _shows_bad_features(model: Model) -> bool:
+    """True if features that are not finite make scores that are not: with an identity link."""
+    return model.uses_features and type(model).inverse_link is Model.inverse_link
 
 
-def _users_per_part(learner: Learner, Phi: Features) -> int:
-    """How many users to decide for at a time: where they share features only scores are held for
-    each.
-    """
+def _users_per_chunk(learner: Learner, Phi: Features) -> int:
+    """How many users to decide for at a time: where they share features, by their scores."""
     L, d = Phi.shape[-2:]
-    each = L * d
+    numbers = L * d
     if is_product(Phi) or unbroadcast(Phi) is not None:
-        by_rows = defines_both(learner, "scores", "row_scores")
-        each = L * (PLAIN_SCORES if by_rows else SCORES)
-    return max(1, USERS // each)
+        scores_rows = as_learner(learner).scores_rows
+        numbers = L * (NUMBERS_PER_ROW_SCORE if scores_rows else NUMBERS_PER_SCORE)
+    return max(1, USERS // numbers)
 
 
 def _features_of(Phi: Features, users: slice) -> Features:
-    """The features of some of the users; what they share is repeated, so that it is told to be the
-    same.
-    """
-    part = Phi[users]
-    if not is_product(part) or part.left.ndim > 2 or is_sparse(part.left):
-        return part
-    return Product(broadcast(part.left, part.shape[0]), part.right)
+    """The features of some users; rows that all share are broadcast, so that it shows."""
+    features = Phi[users]
+    if not is_product(features) or features.left.ndim > 2 or is_sparse(features.left):
+        return features
+    return Product(broadcast(features.left, features.shape[0]), features.right)
 
 
-def _oracle_of(oracle: Oracle, users: slice) -> Oracle:
-    """The oracle of some of the users."""
-    if isinstance(oracle, Masked) and oracle.available.ndim > 1:
-        return replace(oracle, available=oracle.available[users])
-    return oracle
+def _stacked(sets: list[Array]) -> Array:
+    """Sets (m, k) of all chunks in one array (n, K), -1 pads."""
+    K = max(A.shape[-1] for A in sets)
+    return np.concatenate([_padded_to(A, K) for A in sets])
 
 
-def _stacked(found: list[Array]) -> Array:
-    """Sets (m, k) of all parts in one array (n, K), -1 pads."""
-    K = max(A.shape[-1] for A in found)
-    return np.concatenate([_widened(A, K) for A in found])
-
-
-def _widened(A: Array, K: int) -> Array:
-    more = K - A.shape[-1]
-    if not more:
+def _padded_to(A: Array, K: int) -> Array:
+    missing = K - A.shape[-1]
+    if not missing:
         return A
-    return np.pad(A, ((0, 0), (0, more)), constant_values=-1)
+    return np.pad(A, ((0, 0), (0, missing)), constant_values=-1)
 
 
-def _decide_by_parts(learner: Any, belief: Any, problem: Problem, rng: Rng) -> Array | None:
-    """The best set of many items in one pass that never holds all weights; None if it must."""
-    oracle = problem.oracle
-    available = None
-    if isinstance(oracle, Masked):
-        available = oracle.available
-        oracle = oracle.oracle
-    if not isinstance(oracle, BaseOracle) or problem.batch:
-        return None
-    if is_tensor(problem.Phi) or is_sparse(problem.Phi):  # of which a part would be a copy
-        return None
-    if oracle.part(slice(0, 1)) is None:
-        return None
-    weights = learner.row_scores(belief, rng)
-    return oracle.merged(_candidates(oracle, weights, problem.Phi, available))
-
-
-def _candidates(
-    oracle: BaseOracle,
-    weights: Callable[[Features], Array],
-    Phi: Features,
-    available: Array | None,
-) -> Iterator[Candidates]:
-    """Those of one part of the catalogue after the other."""
-    L = Phi.shape[0]
-    for start in range(0, L, PART):
-        rows = slice(start, min(start + PART, L))
-        w = weights(Phi[rows])
-        if available is not None:
-            w = np.where(available[rows], w, -np.inf)
-        part = oracle.part(rows)
-        if part is not None:
-            yield part.candidates(w)
-
-
-def warm_up(learner: Learner, belief: Any, problem: Problem) -> None:
+def compile_first_call(learner: Learner, belief: Any, problem: Problem) -> None:
     """Compile what the first decision and the first update need: both are made, and thrown away.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
-    >>> from superarm.decide import warm_up
+    >>> from superarm.decide import compile_first_call
     >>> learner = CombLinTS()
     >>> problem = Problem(np.eye(4), TopK(2))
-    >>> warm_up(learner, learner.model.prior(problem), problem)
+    >>> compile_first_call(learner, learner.model.prior(problem), problem)
     """
-    A = _some_set(learner, belief, problem)
+    A = _any_feasible_set(learner, belief, problem)
     w = np.linspace(0.0, 1.0, len(A))
-    episodes = 1 + int(np.max(getattr(belief, "t", 0)))  # twice as many: scales are chosen anew
-    feedback = Feedback.of(problem, A, w)._replace(episodes=episodes)
+    t = int(np.max(belief._asdict().get("t", 0)))
+    # twice as many episodes, so that hyperparameters are chosen anew
+    feedback = Feedback.of(problem, A, w)._replace(episodes=1 + t)
     learner.model.learn(belief, problem, feedback)
 
 
-def _some_set(learner: Learner, belief: Any, problem: Problem) -> Array:
-    """A set that may be chosen, without padding; the first item if there is none."""
+def _any_feasible_set(learner: Learner, belief: Any, problem: Problem) -> Array:
+    """A feasible set without padding; the first item if there is none."""
     try:
         A = decide(learner, belief, problem, np.random.default_rng(0))
     except SuperarmError:  # as where this draw has no feasible set; what it compiled stays so
@@ -289,15 +243,15 @@ def with_features_of_users(learner: Learner, problem: Problem, features: Any) ->
 def _as_floats(features: Any) -> Array:
     """Features as an array of float32 or float64, used as it is where it is one."""
     try:
-        given = to_numpy(require_unmasked(features))
-        return given if given.dtype in (np.float32, np.float64) else as_numbers(given)
+        array = to_numpy(require_unmasked(features))
+        return array if array.dtype in (np.float32, np.float64) else as_numbers(array)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
 
 
 def _require_contexts(learner: Learner) -> None:
     """Refuse features that differ from call to call where the model cannot learn from them."""
-    if features_stay(learner.model):
+    if learner.model.fixed_features:
         raise FeaturesError(
             f"{type(learner).__name__} learns how items deviate from what their features say: "
             "the features must stay the same, unless it has contexts=True"

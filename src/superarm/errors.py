@@ -7,6 +7,7 @@ SuperarmError
 ├── DecisionError    (ValueError)       a decision record that is damaged, or was observed before
 ├── MaskError        (ValueError)       an availability mask of wrong shape or type
 ├── ParameterError   (ValueError)       a hyperparameter or setting out of its range
+│   └── UnsupportedError                a model without an optional method that a call needs
 ├── InfeasibleError  (ValueError)       no feasible set is left to choose
 ├── OracleError      (RuntimeError)     an oracle returned no set of available items
 ├── NumericalError   (ArithmeticError)  numbers too large for float64
@@ -43,6 +44,10 @@ class MaskError(SuperarmError, ValueError):
 
 class ParameterError(SuperarmError, ValueError):
     """A hyperparameter or setting out of its range."""
+
+
+class UnsupportedError(ParameterError):
+    """A model lacks an optional method that a call needs."""
 
 
 class InfeasibleError(SuperarmError, ValueError):

@@ -10,7 +10,7 @@ that into weights for the oracle. All state is the belief, which the model passe
 """
 
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -18,10 +18,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from superarm import bounds, gaussian
-from superarm.arrays import Array, Features, Rng, item_normal, log, matvec, take, where
+from superarm.arrays import Array, Rng, item_normal, log, matvec, take, where
 from superarm.beliefs.cached_std import CachedStdModel
 from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
-from superarm.beliefs.exploration_bonus import growth, index, optimistic
+from superarm.beliefs.exploration_bonus import index
+from superarm.beliefs.hyperparameters import Hyperparameter, fixed_hyperparameters
 from superarm.beliefs.independent import (
     BetaBernoulliModel,
     BetaPosterior,
@@ -31,11 +32,12 @@ from superarm.beliefs.independent import (
 )
 from superarm.beliefs.item_statistics import RandomEffects
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.options import LinearFamily, Scale, linear_model, mixed_model
+from superarm.beliefs.logit import EmpiricalBayesLogitModel, LogitModel, RandomEffectsLogitModel
 from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.checks import is_real, positive_each, require_count, require_positive
-from superarm.contracts import Problem
+from superarm.contracts import Learner, Model, Oracle, Problem
 from superarm.errors import ParameterError
+from superarm.oracles.base import RowScores, as_oracle
 
 __all__ = [
     "CombGaussianTS",
@@ -50,12 +52,135 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Linear:
-    """The parameters of every linear learner, and the model they ask for."""
+class BaseLearner:
+    """A learner with defaults for what is optional.
 
-    lam: Scale = "auto"
-    sigma: Scale = "auto"
+    A subclass has a `model` and defines `scores`, or `row_scores` if the score of an item depends
+    on its feature row alone. Then millions of items are scored in parts.
+
+    A subclass that defines one of the two anew loses what was declared for the one it replaces:
+    `scores_rows`, `scores_subsets` and `noise`, unless it declares them again.
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from superarm import CombLinTS, gaussian
+    >>> from superarm.learners import BaseLearner
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class TwoSamples(CombLinTS):
+    ...     def row_scores(self, belief, rng):
+    ...         theta = (gaussian.sample(belief, rng) + gaussian.sample(belief, rng)) / 2
+    ...         return lambda rows: rows @ theta
+    >>> TwoSamples(lam=1.0, sigma=1.0).scores_rows
+    True
+    """
+
+    scores_rows: ClassVar[bool] = False
+    """True if `scores` is `row_scores` applied to all feature rows."""
+    scores_subsets: ClassVar[bool] = False
+    """True if some of the items, with their part of the belief, are scored as among all."""
+    noise: ClassVar[float | None] = None
+    """The std of θ around its posterior mean, in posterior stds, where scores are those of one θ;
+    None if they are not.
+    """
+
+    def __init_subclass__(cls) -> None:
+        own = vars(cls)
+        if "scores" in own:
+            cls.scores_rows = own.get("scores_rows", False)
+            cls.scores_subsets = own.get("scores_subsets", False)
+            cls.noise = own.get("noise")
+        elif "row_scores" in own:
+            cls.scores_rows = own.get("scores_rows", True)
+            cls.scores_subsets = own.get("scores_subsets", True)
+            cls.noise = own.get("noise")
+
+    @property
+    def model(self) -> Any:
+        """The model of the weights, chosen once when the learner is made."""
+        raise ParameterError(f"{type(self).__name__} needs a model: see superarm.contracts.Learner")
+
+    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
+        """The scores of an episode: by default those of all feature rows.
+
+        Returns:
+            one score per item, (*B, L).
+        """
+        return self.row_scores(belief, rng)(problem.Phi)
+
+    def row_scores(self, belief: Any, rng: Rng) -> RowScores:
+        """The scores of an episode, as a function of feature rows.
+
+        Returns:
+            a function from rows (*B, n, d) to scores (*B, n).
+        """
+        raise ParameterError(
+            f"{type(self).__name__} needs a method scores(belief, problem, rng), or "
+            "row_scores(belief, rng) that returns a function from feature rows to scores"
+        )
+
+    def resize(self, source: Array) -> Learner:
+        """The learner for another catalogue, whose item i was item source[i], or is new: -1.
+
+        Returns:
+            a learner; the same by default.
+        """
+        return self
+
+
+@dataclass(frozen=True)
+class AdaptedLearner(BaseLearner):
+    """A learner that does not inherit from `BaseLearner`; made by `as_learner`."""
+
+    learner: Learner
+
+    @property
+    def model(self) -> Model:
+        """The model of the learner itself."""
+        return self.learner.model
+
+    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
+        """The scores of the learner itself, (*B, L)."""
+        return self.learner.scores(belief, problem, rng)
+
+    def resize(self, source: Array) -> Learner:
+        """The learner itself."""
+        return self.learner
+
+
+def as_learner(learner: Learner) -> BaseLearner:
+    """A learner with defaults for what it does not define; a `BaseLearner` is returned as it is.
+
+    >>> from superarm import CombUCB1
+    >>> from superarm.learners import as_learner
+    >>> as_learner(CombUCB1())
+    CombUCB1(scale=1.0)
+    """
+    return learner if isinstance(learner, BaseLearner) else AdaptedLearner(learner)
+
+
+# --- linear models --------------------------------------------------------------------------------
+
+
+def _check_options(forgetting: Any, link: Any) -> None:
+    if not (is_real(forgetting) and 0 < forgetting <= 1):
+        raise ParameterError(
+            f"forgetting must lie in (0, 1], where 1 forgets nothing, got {forgetting!r}"
+        )
+    if link not in ("identity", "logit"):
+        raise ParameterError(f"link must be 'identity' or 'logit', got {link!r}")
+
+
+def _refuse_sigma(fixed: dict[str, float]) -> None:
+    if "sigma" in fixed:
+        raise ParameterError("the logit link has no sigma: a coin brings its own noise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearLearner(BaseLearner):
+    """Parameters of every linear learner, and their model."""
+
+    lam: Hyperparameter = "auto"
+    sigma: Hyperparameter = "auto"
     forgetting: float = 1.0
     link: Literal["identity", "logit"] = "identity"
 
@@ -63,13 +188,22 @@ class _Linear:
         _ = self.model  # which refuses parameters that are out of their range
 
     @cached_property
-    def model(self) -> LinearFamily:
-        """The linear model; with a link, of log-odds. Its scales are those given, or found."""
-        return linear_model(self.lam, self.sigma, self.forgetting, self.link)
+    def model(self) -> Model:
+        """w̄(e) = φ_e·θ, or its log-odds; with fixed hyperparameters, or empirical Bayes."""
+        fixed = fixed_hyperparameters(lam=self.lam, sigma=self.sigma)
+        _check_options(self.forgetting, self.link)
+        if self.link == "logit":
+            _refuse_sigma(fixed)
+            if fixed:
+                return LogitModel(fixed["lam"], self.forgetting)
+            return EmpiricalBayesLogitModel(forgetting=self.forgetting)
+        if len(fixed) < 2:
+            return EmpiricalBayesModel(fixed, self.forgetting)
+        return LinearModel(fixed["lam"], fixed["sigma"], self.forgetting)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombLinTS(_Linear):
+class CombLinTS(LinearLearner):
     """Combinatorial linear Thompson sampling, Algorithm 2.
 
     Args:
@@ -87,18 +221,16 @@ class CombLinTS(_Linear):
     >>> clicks = CombLinTS(lam=1.0, link="logit", forgetting=0.999)
     """
 
-    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
-        return self.model.inverse_link(self.model.sample(belief, problem, rng))
+    noise: ClassVar[float | None] = 1.0
 
-    def row_scores(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
-        """θ_t ~ N(θ̄_t, Σ_t), as the function of feature rows Φ that returns Φθ_t."""
+    def row_scores(self, belief: Any, rng: Rng) -> RowScores:
+        """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
         theta = gaussian.sample(belief, rng)
         return lambda Phi: self.model.inverse_link(matvec(Phi, theta))
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombLinUCB(_Linear):
+class CombLinUCB(LinearLearner):
     """Combinatorial linear UCB, Algorithm 3, with the options of `CombLinTS`.
 
     Args:
@@ -124,21 +256,20 @@ class CombLinUCB(_Linear):
         require_positive(c=self.c)
 
     @cached_property
-    def model(self) -> LinearFamily:
-        """The linear model; widths are worth keeping where Σ changes by feedback alone."""
-        model = super().model
-        if isinstance(model, LinearModel) and self.forgetting == 1:
-            return CachedStdModel(model.lam, model.sigma)
-        return model
+    def model(self) -> Model:
+        """As of every linear learner; stds are kept where Σ changes by feedback alone."""
+        fixed = fixed_hyperparameters(lam=self.lam, sigma=self.sigma)
+        if len(fixed) == 2 and self.link == "identity" and self.forgetting == 1:
+            return CachedStdModel(fixed["lam"], fixed["sigma"])
+        return super().model
+
+    scores_subsets: ClassVar[bool] = True
 
     def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e); with scales of its own choosing c grows with t, as what is
-        believed at first of items that were never seen may be wrong.
-        """
+        """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e); c grows with t if λ and σ are estimated."""
         width = self.c * self.model.std(belief, problem)
-        if isinstance(self.model, EmpiricalBayesModel):
-            width = width * growth(width, belief.sigma, belief.t)
-        sense = getattr(problem.oracle, "sense", 1)  # for costs, the lower bound is optimistic
+        width = width * self.model.ucb_growth(width, belief)
+        sense = as_oracle(problem.oracle).sense  # for costs, the lower bound is optimistic
         return self.model.inverse_link(self.model.mean(belief, problem) + sense * width)
 
     @classmethod
@@ -175,7 +306,7 @@ class CombLinUCB(_Linear):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Greedy(_Linear):
+class Greedy(LinearLearner):
     """The posterior mean without exploration: a reference, with the options of `CombLinTS`.
 
     As long as all it has seen are zeros, it draws from the posterior: it would otherwise never
@@ -191,12 +322,10 @@ class Greedy(_Linear):
     >>> learner = Greedy(lam=10.0, sigma=1.0)
     """
 
-    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """Φθ̄_t."""
-        return self.row_scores(belief, rng)(problem.Phi)
+    noise: ClassVar[float | None] = 0.0
 
-    def row_scores(self, belief: Any, rng: Rng) -> Callable[[Features], Array]:
-        """The function of feature rows Φ that returns Φθ̄_t."""
+    def row_scores(self, belief: Any, rng: Rng) -> RowScores:
+        """Φθ̄_t."""
         theta = gaussian.mean(belief)
         unknown = (theta == 0).all(-1)
         if unknown.any():
@@ -204,13 +333,55 @@ class Greedy(_Linear):
         return lambda Phi: self.model.inverse_link(matvec(Phi, theta))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Mixed:
-    """The parameters of the mixed-effects learners, and their model."""
+# --- linear models with item effects --------------------------------------------------------------
 
-    lam: Scale = "auto"
-    sigma: Scale = "auto"
-    tau: Scale = "auto"
+BONUS_FRACTIONS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.125, 0.0)
+"""Fractions of the bonus with which sets are proposed."""
+POWER = 1.5
+"""How bonuses of a set add up: 1 would be their sum, 2 the std of a sum of independent terms."""
+
+
+def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:
+    """Scores whose best set trades what it is expected to return against what it teaches: (*B, L).
+
+    Where items of a set can be exchanged one by one, each gets its own bonus. Elsewhere, as on
+    paths, the bonuses of a set would add up to more than the std of their sum: then sets are
+    proposed with fractions of the bonus, and the best by mean and shared bonus is taken.
+
+    Args:
+        mean: expected weights of the items, (*B, L).
+        bonus: what to add for what each item teaches, (*B, L).
+        oracle: the feasible sets.
+    """
+    solver = as_oracle(oracle)
+    sense = solver.sense
+    if solver.exchanges:
+        upper: Array = mean + sense * bonus
+        return upper
+    best_scores = mean
+    best_value = None
+    for fraction in BONUS_FRACTIONS:
+        scores = mean + (sense * fraction) * bonus
+        A = solver(scores)
+        shared_bonus = (take(bonus, A) ** POWER).sum(-1) ** (1 / POWER)
+        value = sense * take(mean, A).sum(-1) + shared_bonus
+        if best_value is None:
+            best_scores = scores
+            best_value = value
+            continue
+        better = value > best_value
+        best_scores = where(better[..., None], scores, best_scores)
+        best_value = where(better, value, best_value)
+    return best_scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedLearner(BaseLearner):
+    """Parameters of the learners with item effects, and their model."""
+
+    lam: Hyperparameter = "auto"
+    sigma: Hyperparameter = "auto"
+    tau: Hyperparameter = "auto"
     explore: float | None = None
     forgetting: float = 1.0
     link: Literal["identity", "logit"] = "identity"
@@ -223,17 +394,26 @@ class _Mixed:
 
     @cached_property
     def model(self) -> RandomEffectsModel:
-        """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²); of log-odds for clicks."""
-        return mixed_model(
-            {"lam": self.lam, "sigma": self.sigma, "tau": self.tau},
-            self.forgetting,
-            self.link,
-            self.contexts,
-        )
+        """w̄(e) = φ_e·θ + δ_e with δ_e ~ N(0, τ²), or its log-odds."""
+        fixed = self._fixed()
+        _check_options(self.forgetting, self.link)
+        if self.contexts not in (False, True):
+            raise ParameterError(f"contexts must be True or False, got {self.contexts!r}")
+        if self.link == "logit":
+            _refuse_sigma(fixed)
+            fixed["sigma"] = 1.0
+            return RandomEffectsLogitModel(fixed, self.forgetting, bool(self.contexts))
+        return RandomEffectsModel(fixed, self.forgetting, bool(self.contexts))
+
+    def _fixed(self) -> dict[str, float]:
+        """The hyperparameters that are numbers; τ may be 0."""
+        if is_real(self.tau) and self.tau == 0:
+            return fixed_hyperparameters(lam=self.lam, sigma=self.sigma) | {"tau": 0.0}
+        return fixed_hyperparameters(lam=self.lam, sigma=self.sigma, tau=self.tau)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombMixTS(_Mixed):
+class CombMixTS(MixedLearner):
     """Thompson sampling for items that their features explain only in part: w̄(e) = φ_e·θ + δ_e.
 
     Args:
@@ -255,19 +435,22 @@ class CombMixTS(_Mixed):
     >>> clicks = CombMixTS(link="logit", contexts=True)
     """
 
+    scores_subsets: ClassVar[bool] = True
+
     def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
-        """θ_t ~ N(θ̄_t, Σ_t);  E[w̄(e) | θ_t] and a bonus for what is open about δ_e."""
+        """θ_t ~ N(θ̄_t, Σ_t);  E[w̄(e) | θ_t] and a bonus for the variance of δ_e."""
         if self.explore is not None:
             return self.model.inverse_link(self.model.sample(belief, problem, rng, self.explore))
-        of = self.model.outlook(belief, problem, gaussian.sample(belief, rng))
-        mean = self.model.inverse_link(of.mean)
-        bonus = index(of.variance, belief.sigma, belief.t)
-        upper = self.model.inverse_link(of.mean + bonus)
+        theta = gaussian.sample(belief, rng)
+        moments = self.model.conditional_moments(belief, problem, theta)
+        bonus = index(moments.variance, belief.sigma, belief.t)
+        mean = self.model.inverse_link(moments.mean)
+        upper = self.model.inverse_link(moments.mean + bonus)
         return optimistic(mean, upper - mean, problem.oracle)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombMixUCB(_Mixed):
+class CombMixUCB(MixedLearner):
     """Upper confidence bounds for items that their features explain only in part, with the options
     of `CombMixTS`.
 
@@ -291,22 +474,30 @@ class CombMixUCB(_Mixed):
         super().__post_init__()
         require_positive(c=self.c)
 
+    scores_subsets: ClassVar[bool] = True
+
     def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)]), or with the bonus."""
-        score = self.model.mean(belief, problem)
-        mean = self.model.inverse_link(score)
-        if self.explore is not None:
-            width = self.c * self.model.std(belief, problem, self.explore)
-        else:
-            of_theta = self.model.std(belief, problem, 0.0)
-            of_items = index(self.model.open(belief), belief.sigma, belief.t)
-            width = ((self.c * of_theta) ** 2 + of_items**2) ** 0.5
-        upper = self.model.inverse_link(score + width)
+        linear_predictor = self.model.mean(belief, problem)
+        mean = self.model.inverse_link(linear_predictor)
+        upper = self.model.inverse_link(linear_predictor + self._width(belief, problem))
         return optimistic(mean, upper - mean, problem.oracle)
+
+    def _width(self, belief: RandomEffects, problem: Problem) -> Array:
+        """The width of the confidence bounds of linear predictors, (*B, L)."""
+        if self.explore is not None:
+            return self.c * self.model.std(belief, problem, self.explore)
+        std = self.model.std(belief, problem, 0.0)
+        bonus = index(self.model.deviation_variance(belief), belief.sigma, belief.t)
+        width: Array = ((self.c * std) ** 2 + bonus**2) ** 0.5
+        return width
+
+
+# --- independent items ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombTS:
+class CombTS(BaseLearner):
     """Thompson sampling with a Beta posterior per item, for weights in [0, 1]: a baseline of the
     paper.
 
@@ -347,11 +538,13 @@ class CombTS:
         beta = positive_each("beta", self.beta)
         return BetaBernoulliModel(alpha, beta)
 
+    scores_subsets: ClassVar[bool] = True
+
     def scores(self, belief: BetaPosterior, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ Beta."""
         return self.model.sample(belief, problem, rng)
 
-    def moved(self, source: Array) -> "CombTS":
+    def resize(self, source: Array) -> "CombTS":
         """The learner for another catalogue, whose item i was item source[i], or is new if that is
         -1.
 
@@ -367,7 +560,7 @@ class CombTS:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombGaussianTS:
+class CombGaussianTS(BaseLearner):
     """Thompson sampling with a normal posterior per item, for unbounded weights: w̄(e) ~ N(0, λ²),
     and noise of std σ.
 
@@ -391,13 +584,15 @@ class CombGaussianTS:
         """N(0, λ²) for each item."""
         return NormalModel(self.lam, self.sigma)
 
+    scores_subsets: ClassVar[bool] = True
+
     def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ N(total/(n + σ²/λ²), σ²/(n + σ²/λ²))."""
         return self.model.sample(belief, problem, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombUCB1:
+class CombUCB1(BaseLearner):
     """UCB1 per item (Kveton et al., AISTATS 2015), the paper's other baseline:
     mean + scale √(1.5 ln t / T(e)).
 
@@ -419,6 +614,8 @@ class CombUCB1:
     def __post_init__(self) -> None:
         require_positive(scale=self.scale)
 
+    scores_subsets: ClassVar[bool] = True
+
     def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """The indicator of unobserved items while a feasible set brings a new one, then the upper
         confidence bounds.
@@ -435,7 +632,7 @@ class CombUCB1:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomChoice:
+class RandomChoice(BaseLearner):
     """The best set for weights drawn at random, whatever the feedback: a reference.
 
     >>> from superarm import RandomChoice
@@ -444,6 +641,8 @@ class RandomChoice:
     """
 
     model: ClassVar[CountsModel] = CountsModel()
+
+    scores_subsets: ClassVar[bool] = True
 
     def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """Independent N(0, 1)."""

@@ -20,7 +20,7 @@ from superarm.contracts import Feedback, Learner, Model, Oracle, Problem, requir
 from superarm.errors import InfeasibleError, ParameterError, SuperarmError
 from superarm.offline import Log, replay
 from superarm.oracles import TopK
-from superarm.oracles.base import minimize, padded
+from superarm.oracles.base import as_oracle, minimize, padded
 from superarm.simulation import BernoulliEnvironment, episodes
 
 
@@ -83,9 +83,9 @@ def check_oracle(
 
 def _check_hints(oracle: Oracle) -> None:
     """What an oracle may say of itself, but need not."""
-    sense = getattr(oracle, "sense", 1)
+    sense = as_oracle(oracle).sense
     assert sense in (1, -1), f"sense must be 1, or -1 for costs, got {sense!r}"
-    exchanges = getattr(oracle, "exchanges", False)
+    exchanges = as_oracle(oracle).exchanges
     assert exchanges in (True, False), f"exchanges must be True or False, got {exchanges!r}"
 
 
@@ -134,7 +134,7 @@ def _check_answer(oracle: Oracle, w: Array, randomized: bool) -> Array | None:
 def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int, ...]]) -> None:
     if oracle.gap is None or (oracle.gap > 0 and (w < 0).any()):
         return
-    worth = getattr(oracle, "sense", 1) * w
+    worth = as_oracle(oracle).sense * w
     possible = [s for s in feasible if (w[list(s)] > -np.inf).all()]
     best = max(worth[list(s)].sum() for s in possible)
     value = take(worth, items).sum()
@@ -166,7 +166,7 @@ def _check_refusals(oracle: Oracle, L: int) -> None:
         w[L // 2] = bad
         _assert_refuses(oracle, w, str(L // 2))
     _assert_refuses(oracle, np.float64(1.0), "")
-    if getattr(oracle, "L", None) is not None:
+    if as_oracle(oracle).L is not None:
         _assert_refuses(oracle, np.zeros(L + 1), str(L))
 
     try:
@@ -237,7 +237,7 @@ def _check_model(model: Model, problem: Problem) -> None:
     )
     unknown = set(model.per_item) - set(belief._fields)
     assert not unknown, f"per_item names {sorted(unknown)}, which beliefs do not have"
-    if hasattr(model, "move"):
+    if type(model).resize is not Model.resize:
         return
 
     fewer = model.prior(problem._replace(Phi=problem.Phi[:-1]))

@@ -38,6 +38,7 @@ from superarm.errors import (
     ParameterError,
     WeightsError,
 )
+from superarm.learners import BaseLearner
 from superarm.oracles.base import Masked
 from support import Stubborn
 
@@ -232,10 +233,12 @@ def test_a_worse_oracle_is_the_same_among_few_items():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moving(Stubborn):
+class Moving(Stubborn, BaseLearner):
     """The same, and it says where its favourite goes."""
 
-    def moved(self, source):
+    scores_subsets = True
+
+    def resize(self, source):
         return Moving(favourite=int(np.flatnonzero(source == self.favourite)[0]))
 
 

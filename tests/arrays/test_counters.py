@@ -6,7 +6,6 @@ from scipy import stats
 
 from superarm import CombGaussianTS, CombMixTS, CombTS, Feedback, Problem, RandomChoice, TopK
 from superarm.arrays import Counter
-from superarm.beliefs.changes import restricted
 
 
 def test_a_draw_depends_on_seed_and_item_alone():
@@ -79,7 +78,7 @@ def test_parts_of_a_catalogue_weigh_their_items_as_the_whole_does(learner):
     for start, stop in ((0, 30), (30, 31), (31, 90)):
         items = np.arange(start, stop)
         part = problem._replace(Phi=Phi[items])
-        some = restricted(learner.model, belief, items)
+        some = learner.model.select_items(belief, items)
         weights = learner.scores(some, part, Counter(8, items=start))
         np.testing.assert_allclose(weights, whole[items], rtol=1e-13, atol=1e-15)
 

@@ -17,7 +17,6 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.beliefs.changes import appended, moved, restricted
 from superarm.contexts import Outer
 from superarm.oracles.base import Masked
 from support import FEATURES, LEARNERS, Bare, D, K, L, learn_rows, update
@@ -57,8 +56,8 @@ def test_to_append_is_to_move_to_a_longer_catalogue(learner, more, kind):
     problem, to = (Problem(features(kind, n), TopK(K)) for n in (L, L + more))
     belief = learned(learner, problem)
     source = np.append(np.arange(L), np.full(more, -1))
-    found = appended(learner.model, belief, problem, to)
-    expected = moved(learner.model, belief, problem, to, source)
+    found = learner.model.extend(belief, problem, to)
+    expected = learner.model.resize(belief, problem, to, source)
     for name in set(belief._fields) - CACHES:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
     if "squared" in belief._fields:
@@ -78,7 +77,7 @@ def test_features_of_items_there_were_are_not_looked_at(learner):
     unreadable = np.full((L + 2, D), np.nan)
     unreadable[L:] = 3.0
     belief = learner.model.prior(problem)
-    after = appended(learner.model, belief, problem, Problem(unreadable, TopK(K)))
+    after = learner.model.extend(belief, problem, Problem(unreadable, TopK(K)))
     for name in set(belief._fields) - CACHES:
         assert np.isfinite(getattr(after, name)).all(), name
 
@@ -88,7 +87,7 @@ def test_widths_are_kept_again_after_items_were_added():
     Phi = np.random.default_rng(1).standard_normal((50, 30))
     problem, to = (Problem(x, TopK(K)) for x in (Phi, np.concatenate([Phi, more])))
     model = WIDTHS.model
-    belief = appended(model, learned(WIDTHS, problem), problem, to)
+    belief = model.extend(learned(WIDTHS, problem), problem, to)
     rng = np.random.default_rng(3)
     for _ in range(6):
         A = rng.permutation(to.L)[:K]
@@ -99,10 +98,10 @@ def test_widths_are_kept_again_after_items_were_added():
 
 def test_items_with_priors_of_their_own():
     old = CombTS(alpha=[1.0, 31.0], beta=[1.0, 971.0])
-    new = old.moved(np.array([0, 1, -1]))
+    new = old.resize(np.array([0, 1, -1]))
     two, three = Problem(np.eye(2), TopK(1)), Problem(np.eye(3), TopK(1))
     belief = update(old, old.model.prior(two), two, np.array([1]), np.array([1.0]))
-    after = appended(new.model, belief, two, three)
+    after = new.model.extend(belief, two, three)
     assert after.alpha.tolist() == [1.0, 32.0, 1.0]
     assert after.beta.tolist() == [1.0, 971.0, 1.0]
 
@@ -136,7 +135,7 @@ def test_weights_of_some_items_alone_are_those_among_all(learner, kind):
     some = Problem(problem.Phi[items], problem.oracle)
     available = np.isin(np.arange(L), items)
     every = problem._replace(oracle=Masked(problem.oracle, available))
-    of_some = restricted(learner.model, belief, items)
+    of_some = learner.model.select_items(belief, items)
     found = learner.scores(of_some, some, np.random.default_rng(0))
     expected = learner.scores(belief, every, np.random.default_rng(0))[items]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
@@ -151,7 +150,7 @@ def test_draws_per_item_are_of_the_same_distribution(learner):
     belief = learned(learner, problem)
     items = np.array([7, 2, 3])
     some = Problem(FEATURES[items], problem.oracle)
-    of_some = restricted(learner.model, belief, items)
+    of_some = learner.model.select_items(belief, items)
     one, other = np.random.default_rng(0), np.random.default_rng(1)
     found = np.array([learner.scores(of_some, some, one) for _ in range(4000)])
     expected = np.array([learner.scores(belief, problem, other)[items] for _ in range(4000)])

@@ -18,7 +18,6 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.beliefs.changes import moved
 from superarm.beliefs.random_effects import RandomEffects
 from superarm.errors import DecisionError, FeaturesError, ItemsError, NumericalError, ParameterError
 from support import FEATURES, Bare, D, K, L, Stubborn, learn_rows, make, play, state, update
@@ -315,7 +314,7 @@ def test_moving_needs_no_help_from_the_learner():
     belief = update(
         learner, learner.model.prior(problem), problem, np.array([3, 1]), np.array([2.0, 1.0])
     )
-    after = moved(learner.model, belief, problem, to, np.array([1, 3, *range(4, L - 1), -1, 0]))
+    after = learner.model.resize(belief, problem, to, np.array([1, 3, *range(4, L - 1), -1, 0]))
     assert after.total.tolist() == [1.0, 2.0, *[0.0] * (L - 3)]
     assert after.t == 1
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from superarm import Assignment, TopK, brute_force
-from superarm.beliefs.exploration_bonus import SHARES, growth, index, optimistic, psi
+from superarm.beliefs.exploration_bonus import index, log_growth, psi
+from superarm.learners import BONUS_FRACTIONS, optimistic
 from superarm.oracles.base import minimize
 
 
@@ -43,9 +44,9 @@ def test_a_batch_has_the_indices_of_its_entries():
 
 def test_widths_never_shrink_and_grow_as_the_square_root_of_log_t():
     width = np.array([1e-3, 1.0])
-    early = growth(width, np.array(1.0), np.array(0))
+    early = log_growth(width, np.array(1.0), np.array(0))
     assert (early == 1.0).all()
-    late = growth(width, np.array(1.0), np.array(10**8))
+    late = log_growth(width, np.array(1.0), np.array(10**8))
     assert late[1] == pytest.approx(np.sqrt(np.log(10**8 / 2)), rel=1e-3)
 
 
@@ -74,7 +75,7 @@ def test_the_best_of_the_proposed_sets_is_chosen(seed):
     mean, bonus = rng.random((2, 9))
     oracle = Assignment(3, 3)
     value = {}
-    for share in SHARES:
+    for share in BONUS_FRACTIONS:
         A = oracle(mean + share * bonus)
         value[tuple(A)] = mean[A].sum() + (bonus[A] ** 1.5).sum() ** (1 / 1.5)
     chosen = oracle(optimistic(mean, bonus, oracle))

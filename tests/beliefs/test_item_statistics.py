@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from superarm import CombMixTS, Feedback, Problem, TopK, gaussian
-from superarm.beliefs.changes import moved
 
 L, D = 6, 3
 SCALES = {"lam": 1.5, "sigma": 0.4, "tau": 0.7}
@@ -104,7 +103,7 @@ def test_what_removed_items_said_stays(contexts):
     problem, rows = observations(2, 40, contexts)
     source = np.array([1, 2, 4, 5])
     fewer = problem._replace(Phi=problem.Phi[source])
-    belief = moved(learner.model, learned(learner, problem, rows), problem, fewer, source)
+    belief = learner.model.resize(learned(learner, problem, rows), problem, fewer, source)
     mean, std, _ = dense(problem, rows, SCALES["lam"], SCALES["sigma"], SCALES["tau"])
     anew = learner.model.merge(belief, learner.model.prior(fewer), fewer)
     for left in (belief, anew):

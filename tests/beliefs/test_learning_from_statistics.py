@@ -52,9 +52,8 @@ def assert_same(learner, problem, one, other):
         if name in one._fields:
             a, b = getattr(one, name), getattr(other, name)
             np.testing.assert_allclose(b, a, rtol=1e-6, err_msg=name)
-    if hasattr(learner.model, "mean"):
-        mean = learner.model.mean(one, problem)
-        np.testing.assert_allclose(learner.model.mean(other, problem), mean, rtol=1e-6, atol=1e-8)
+    mean = learner.model.mean(one, problem)
+    np.testing.assert_allclose(learner.model.mean(other, problem), mean, rtol=1e-6, atol=1e-8)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LEARNERS), st.booleans())

@@ -172,7 +172,7 @@ def one_of_each_hundred(items):
 
 
 def test_rows_are_looked_at_in_parts(monkeypatch):
-    monkeypatch.setattr(shards, "PART", 64)
+    monkeypatch.setattr(shards, "CHUNK_ITEMS", 64)
     assert_same_decisions(MIX, Quota(GROUPS, {"a": 2, "b": 1, "c": 1}), 30)
     assert_same_decisions(TS, NESTED, 30)
     assert_same_decisions(TS, Matroid(L, one_of_each_hundred, bases=False), 10)
@@ -1305,7 +1305,7 @@ def test_names_of_columns_are_text(name):
 
 
 def test_a_number_that_is_not_finite_is_named_by_its_item(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "PART", 64)
+    monkeypatch.setattr(shards, "CHUNK_ITEMS", 64)
     rows = ROWS.copy()
     rows[777, 2] = np.nan
     rows[5, 1] = 1e200  # whose square is not finite

@@ -57,7 +57,7 @@ def test_millions_of_items_are_looked_at_in_parts(monkeypatch):
 
     whole = chosen()
     monkeypatch.setattr(decide, "LARGE", 10)
-    monkeypatch.setattr(decide, "PART", 7)
+    monkeypatch.setattr("superarm.oracles.base.CHUNK_ITEMS", 7)
     assert chosen().tolist() == whole.tolist()
 
 

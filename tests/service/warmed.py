@@ -9,8 +9,8 @@ import superarm.cli
 import superarm.service.http
 import superarm.service.sqlite  # noqa: F401  as above
 from superarm import CombLinTS, CombUCB1, Problem, TopK
-from superarm.decide import warm_up
+from superarm.decide import compile_first_call
 
 for learner in (CombLinTS(), CombUCB1()):
     problem = Problem(np.eye(3), TopK(2))
-    warm_up(learner, learner.model.prior(problem), problem)
+    compile_first_call(learner, learner.model.prior(problem), problem)

@@ -17,7 +17,7 @@ from superarm.agent.record import record, records
 from superarm.agent.state import started, with_changed_features, with_items, without_items
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Learner, require_learner
-from superarm.decide import warm_up
+from superarm.decide import compile_first_call
 from superarm.errors import FeaturesError, ParameterError
 from superarm.files.archive import PathLike
 from superarm.oracles.base import is_full
@@ -195,7 +195,7 @@ class Agent(Kept):
         Compiled code is kept on disk, so that later processes need not compile it again.
         """
         state = self._whole()
-        warm_up(state.learner, state.belief, state.problem)
+        compile_first_call(state.learner, state.belief, state.problem)
 
     def _asked(self, features: Any, available: Any, oracle: Any) -> Asked:
         self._age()

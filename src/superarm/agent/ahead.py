@@ -12,7 +12,7 @@ import numpy as np
 from superarm import decide
 from superarm.arrays.compiled import ahead
 from superarm.arrays.namespace import KERNEL_MIN_NUMBERS
-from superarm.contracts import Learner, Oracle, Problem, features_stay
+from superarm.contracts import Learner, Oracle, Problem
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
 from superarm.learners import (
     CombGaussianTS,
@@ -40,11 +40,11 @@ from superarm.oracles import (
     TopK,
     Tour,
 )
-from superarm.oracles.base import as_oracle
+from superarm.oracles.base import BaseOracle, as_oracle
 
 TRIANGLE = [(0, 1), (1, 2), (0, 2)]
 
-EXAMPLES: dict[str, Callable[[], Any]] = {
+ORACLES: dict[str, Callable[[], BaseOracle]] = {
     "TopK": lambda: TopK(2),
     "Quota": lambda: Quota(["a", "a", "b"], {"a": 1, "b": 1}),
     "PartitionMatroid": lambda: PartitionMatroid(["a", "a", "b"], {"a": 1, "b": 1}),
@@ -62,6 +62,9 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "Intervals": lambda: Intervals([0.0, 1.0, 2.0], [1.5, 2.5, 3.0]),
     "Milp": lambda: Milp([[1.0, 2.0, 1.0]], [2.0], time_limit=10.0),
     "Tour": lambda: Tour(12),
+}
+"""An oracle of each kind that has kernels, by name."""
+LEARNERS: dict[str, Callable[[], Learner]] = {
     "CombLinTS": lambda: CombLinTS(),
     "CombLinTS with scales": lambda: CombLinTS(lam=1.0, sigma=1.0),
     "CombLinTS of clicks": lambda: CombLinTS(link="logit"),
@@ -73,7 +76,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "CombGaussianTS": lambda: CombGaussianTS(lam=1.0, sigma=1.0),
     "CombUCB1": lambda: CombUCB1(),
 }
-"""What has kernels, by name: an oracle or a learner of each kind."""
+"""A learner of each kind that has kernels, by name."""
+NAMES = [*ORACLES, *LEARNERS]
 
 
 def compiled_oracles() -> list[str]:
@@ -83,7 +87,7 @@ def compiled_oracles() -> list[str]:
     >>> "TopK" in compiled_oracles(), "CombTS" in compiled_oracles()
     (True, False)
     """
-    return [name for name, make in EXAMPLES.items() if isinstance(make(), Oracle)]
+    return list(ORACLES)
 
 
 class Compiled(NamedTuple):
@@ -103,12 +107,12 @@ def warm_up(oracle: Any, learner: Learner | None = None) -> None:
     >>> warm_up(TopK(2))
     >>> warm_up(TopK(2), CombLinTS(lam=1.0, sigma=1.0))
     """
-    oracle = as_oracle(oracle)
-    L = _size(oracle)
+    solver = as_oracle(oracle)
+    L = _size(solver)
     with ahead():
-        _solve(oracle, L)
+        _solve(solver, L)
         if learner is not None:
-            _decide(learner, oracle, L)
+            _decide(learner, solver, L)
 
 
 def compile_all(names: Iterable[str] = ()) -> Iterator[Compiled]:
@@ -119,30 +123,29 @@ def compile_all(names: Iterable[str] = ()) -> Iterator[Compiled]:
     >>> [done.name for done in compile_all(["TopK"])]
     ['TopK']
     """
-    wanted = list(names) or list(EXAMPLES)
-    unknown = [name for name in wanted if name not in EXAMPLES]
+    wanted = list(names) or NAMES
+    unknown = [name for name in wanted if name not in NAMES]
     if unknown:
-        raise ParameterError(
-            f"{unknown[0]!r} has nothing to compile; what has: {', '.join(EXAMPLES)}"
-        )
+        raise ParameterError(f"{unknown[0]!r} has nothing to compile; what has: {', '.join(NAMES)}")
     return map(_compiled, wanted)
 
 
 def _compiled(name: str) -> Compiled:
     start = time.perf_counter()
-    example = EXAMPLES[name]()
     with ahead(everything=True):
-        if isinstance(example, Oracle):
-            _solve(example, _size(example))
+        if name in ORACLES:
+            oracle = ORACLES[name]()
+            _solve(oracle, _size(oracle))
         else:
-            _decide(example, TopK(2), 3)
-            _decide_for_many(example)
+            learner = LEARNERS[name]()
+            _decide(learner, TopK(2), 3)
+            _decide_for_many(learner)
     return Compiled(name, time.perf_counter() - start)
 
 
-def _size(oracle: Oracle) -> int:
+def _size(oracle: BaseOracle) -> int:
     """How many items to ask an oracle about: its own, or some."""
-    L: int | None = getattr(oracle, "L", None)
+    L: int | None = oracle.L
     return L or (oracle.K or 1) + 1
 
 
@@ -163,14 +166,14 @@ def _decide(learner: Learner, oracle: Oracle, L: int) -> None:
     """Make a decision, and learn from it."""
     Phi = np.random.default_rng(0).standard_normal((L, 3))
     problem = Problem(Phi, oracle)
-    decide.warm_up(learner, learner.model.prior(problem), problem)
+    decide.compile_first_call(learner, learner.model.prior(problem), problem)
 
 
 def _decide_for_many(learner: Learner) -> None:
     """Decide for so many users that what is fastest for them is used, if they may have features of
     their own.
     """
-    if features_stay(learner.model) or not learner.model.uses_features:
+    if learner.model.fixed_features or not learner.model.uses_features:
         return
     L = d = 2**4
     Phi = np.random.default_rng(0).standard_normal((KERNEL_MIN_NUMBERS // (L * d), L, d))

@@ -2,26 +2,23 @@
 or of many.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from superarm import learners
 from superarm.agent.catalogue import Catalogue, is_collection
 from superarm.agent.constraints import among, constraints
 from superarm.agent.state import State
 from superarm.arrays import Array, Features, Rng, is_sparse
-from superarm.beliefs.changes import restricted
 from superarm.checks.tables import as_mask
 from superarm.contexts import InContext, aligned, as_table, rows_taken
 from superarm.contracts import Learner, Problem
-from superarm.decide import decide, decide_each, is_large, with_features, with_features_of_users
+from superarm.decide import UNLOCKED, decide, decide_each, with_features, with_features_of_users
 from superarm.errors import FeaturesError, MaskError
-from superarm.oracles.base import Masked
+from superarm.learners import as_learner
+from superarm.oracles.base import Masked, as_oracle
 
-UNSHARED: AbstractContextManager[Any] = nullcontext()
-"""The lock of a generator that nobody else uses: none."""
 FEW = 4
 """Items are scored alone if there are this many times as many in all."""
 
@@ -43,7 +40,7 @@ class Asked(NamedTuple):
     def decided(
         self,
         rng: Rng,
-        drawing: AbstractContextManager[Any] = UNSHARED,
+        drawing: AbstractContextManager[Any] = UNLOCKED,
     ) -> Array:
         """Items of the problem to choose: (K,), or of each user (n, K), -1 pads.
 
@@ -52,18 +49,11 @@ class Asked(NamedTuple):
         if self.users is not None:
             with drawing:
                 return decide_each(self.learner, self.belief, self.problem, rng)
-        if is_large(self.learner, self.problem):
-            with drawing:
-                return decide(self.learner, self.belief, self.problem, rng)
-        with drawing:
-            weights = self.learner.scores(self.belief, self.problem, rng)
-        return self.problem.oracle(weights)
+        return decide(self.learner, self.belief, self.problem, rng, drawing)
 
     def of_user(self, i: int) -> "Asked":
         """What is asked for one of many users."""
-        oracle = self.problem.oracle
-        if isinstance(oracle, Masked) and oracle.available.ndim == 2:
-            oracle = Masked(oracle.oracle, oracle.available[i])
+        oracle = as_oracle(self.problem.oracle).of_user(i)
         return self._replace(problem=Problem(self.problem.Phi[i], oracle))
 
     def ids(self, A: Array) -> Array:
@@ -109,7 +99,7 @@ def asked(
         return _masked(everything, each)
     places = catalogue.available(available)
     few = 0 < FEW * len(places) <= problem.L
-    if alone and few and _knows_parts(state.learner):
+    if alone and few and as_learner(state.learner).scores_subsets:
         return _part(everything, places)
     mask = np.zeros(problem.L, np.bool_)
     mask[places] = True
@@ -117,27 +107,19 @@ def asked(
 
 
 def _masked(whole: Asked, available: Array) -> Asked:
-    oracle = Masked(whole.problem.oracle, available)
+    oracle = Masked(as_oracle(whole.problem.oracle), available)
     return whole._replace(problem=whole.problem._replace(oracle=oracle))
-
-
-def _knows_parts(learner: Learner) -> bool:
-    """Whether a learner weighs some items alone as it does among all. Superarm's own do; another
-    may go by positions, unless it says how it moves to another catalogue.
-    """
-    return type(learner).__module__ == learners.__name__ or hasattr(learner, "moved")
 
 
 def _part(whole: Asked, places: Array) -> Asked:
     """Only the items at these places, which are scored as they are among all."""
     problem = Problem(
         rows_taken(whole.problem.Phi, places),
-        among(whole.problem.oracle, places, whole.problem.L),
+        among(as_oracle(whole.problem.oracle), places, whole.problem.L),
     )
-    move = getattr(whole.learner, "moved", None)
     return whole._replace(
-        learner=whole.learner if move is None else move(places),
-        belief=restricted(whole.learner.model, whole.belief, places),
+        learner=as_learner(whole.learner).resize(places),
+        belief=whole.learner.model.select_items(whole.belief, places),
         problem=problem,
         places=places,
     )

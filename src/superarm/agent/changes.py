@@ -5,10 +5,8 @@ from datetime import timedelta
 import numpy as np
 
 from superarm.agent.state import State, require_scores
-from superarm.beliefs.changes import moved
 from superarm.checks import is_real
 from superarm.contexts import alike
-from superarm.contracts import features_stay, method_of
 from superarm.errors import FeaturesError, ItemsError, ParameterError
 from superarm.gaussian import MIN_KEEP
 
@@ -23,10 +21,9 @@ def merged(own: State, other: State) -> State:
     model = own.learner.model
     if model.per_item and not np.array_equal(own.catalogue.ids, other.catalogue.ids):
         raise ItemsError("merging what was learned of items needs the same items in the same order")
-    if features_stay(model) and not alike(own.problem.Phi, other.problem.Phi):
+    if model.fixed_features and not alike(own.problem.Phi, other.problem.Phi):
         raise FeaturesError("merging how items deviate from their features needs the same features")
-    merge = method_of(model, "merge")
-    belief = merge(own.belief, other.belief, own.problem)
+    belief = model.merge(own.belief, other.belief, own.problem)
     require_scores(own, belief)
     return own._replace(belief=belief)
 
@@ -48,9 +45,9 @@ def started_from(own: State, other: State, discount: float) -> State:
         )
     require_same_features(own, other)
     model = own.learner.model
-    past = method_of(model, "forget")(other.belief, other.problem, discount)
+    past = model.forget(other.belief, other.problem, discount)
     source = np.array([other.catalogue.get(item) for item in own.catalogue.ids.tolist()])
-    belief = moved(model, past, other.problem, own.problem, source)
+    belief = model.resize(past, other.problem, own.problem, source)
     require_scores(own, belief)
     return own._replace(belief=belief)
 
@@ -65,8 +62,8 @@ def aged(state: State, elapsed: timedelta, half_life: timedelta) -> State:
     keep = max(0.5 ** (forward / half_life), MIN_KEEP)
     if keep > 1 - NOTICED:
         return state
-    fade = method_of(state.learner.model, "forget")
-    return state._replace(belief=fade(state.belief, state.problem, keep))
+    belief = state.learner.model.forget(state.belief, state.problem, keep)
+    return state._replace(belief=belief)
 
 
 def require_half_life(half_life: timedelta | None, state: State) -> None:
@@ -77,4 +74,4 @@ def require_half_life(half_life: timedelta | None, state: State) -> None:
         raise ParameterError(
             f"half_life must be a positive datetime.timedelta, got {half_life!r:.100}"
         )
-    method_of(state.learner.model, "forget")
+    state.learner.model.forget(state.belief, state.problem, 1.0)  # which some models refuse

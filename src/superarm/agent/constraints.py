@@ -7,10 +7,9 @@ import numpy as np
 from superarm.agent.catalogue import Catalogue
 from superarm.agent.ids import objects
 from superarm.arrays import Array
-from superarm.contracts import Oracle
 from superarm.errors import ItemsError
 from superarm.oracles.aligned import Aligned
-from superarm.oracles.base import as_oracle, by_position
+from superarm.oracles.base import BaseOracle, as_oracle
 
 
 class Constraints(NamedTuple):
@@ -18,15 +17,15 @@ class Constraints(NamedTuple):
     do.
     """
 
-    oracle: Oracle
+    oracle: BaseOracle
     known: Catalogue | None
 
     @property
     def by_position(self) -> bool:
         """Whether it goes by the order of all items, so that there must be no gaps."""
-        return self.known is None and by_position(self.oracle)
+        return self.known is None and self.oracle.by_position
 
-    def fitted(self, catalogue: Catalogue) -> Oracle:
+    def fitted(self, catalogue: Catalogue) -> BaseOracle:
         """The oracle over the items of a catalogue, in their order."""
         if self.known is None or self.known is catalogue:
             return self.oracle
@@ -51,10 +50,10 @@ def constraints(oracle: Any, catalogue: Catalogue) -> Constraints:
     these are the ids.
     """
     checked = as_oracle(oracle)
-    L = getattr(checked, "L", None)
+    L = checked.L
     if L is None:
         return Constraints(checked, None)
-    ids = getattr(checked, "ids", None)
+    ids = checked.ids
     if ids is not None:
         return Constraints(checked, _named(checked, ids))
     edges = _edges(checked, catalogue)
@@ -68,16 +67,16 @@ def constraints(oracle: Any, catalogue: Catalogue) -> Constraints:
     return Constraints(checked, catalogue)
 
 
-def _named(oracle: Oracle, ids: Any) -> Catalogue:
+def _named(oracle: BaseOracle, ids: Any) -> Catalogue:
     try:
         return Catalogue(ids)
     except ItemsError as error:
         raise ItemsError(f"{oracle}: {error}") from error
 
 
-def _edges(oracle: Oracle, catalogue: Catalogue) -> Catalogue | None:
+def _edges(oracle: BaseOracle, catalogue: Catalogue) -> Catalogue | None:
     """The edges of the oracle as ids, if those of the catalogue are among them."""
-    edges = getattr(oracle, "items", None)
+    edges = oracle.items
     if edges is None or catalogue.kind != "tuples":
         return None
     listed = edges.tolist() if isinstance(edges, np.ndarray) else edges
@@ -90,12 +89,12 @@ def _edges(oracle: Oracle, catalogue: Catalogue) -> Catalogue | None:
     return known
 
 
-def among(oracle: Oracle, places: Array, L: int) -> Oracle:
+def among(oracle: BaseOracle, places: Array, L: int) -> BaseOracle:
     """The oracle over the L items, asked for the items at these places alone.
 
     One for any number of items need not hear of the others. A function might go by their order.
     """
-    any_number = getattr(oracle, "L", None) is None
-    if any_number and not by_position(oracle):
+    any_number = oracle.L is None
+    if any_number and not oracle.by_position:
         return oracle
     return Aligned(oracle, places, L)

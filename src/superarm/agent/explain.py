@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array, Rng, as_float64, take_rows
-from superarm.beliefs.changes import restricted
 from superarm.checks import require_count, set_fault
 from superarm.checks.tables import Names
-from superarm.contracts import Learner, Problem, method_of
+from superarm.contracts import Learner, Problem
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ItemsError, ParameterError
 
@@ -166,13 +165,11 @@ def explain(
         )
     phi = as_float64(take_rows(problem.Phi, items))
     part = problem._replace(Phi=phi)
-    own = restricted(model, belief, items)
-    contributions = phi * method_of(model, "coefficients")(belief)
+    own = model.select_items(belief, items)
+    contributions = phi * model.coefficients(belief)
     linear = contributions.sum(-1)
-    deviation = np.zeros(len(items))
-    if model.per_item:
-        deviation = method_of(model, "deviation")(own, part)
-    std = method_of(model, "std")(own, part)
+    deviation = model.item_effects(own, part)
+    std = model.std(own, part)
     if times is None:
         times = times_chosen(learner, belief, problem, draws=draws, rng=rng, seconds=seconds)
     p = times[items] / draws

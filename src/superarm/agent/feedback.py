@@ -20,7 +20,7 @@ from superarm.checks import (
 )
 from superarm.checks.tables import by_item, columns_of, in_order
 from superarm.contexts import as_table
-from superarm.contracts import Feedback, Statistics, features_stay
+from superarm.contracts import Feedback, Statistics
 from superarm.errors import DecisionError, FeaturesError, ItemsError, ParameterError, WeightsError
 
 NOWHERE = np.full(1000, -1)
@@ -72,7 +72,7 @@ def _feedback(state: State, A: Array, rows: Array, of: Shown) -> Feedback:
     feedback = Feedback(
         A, rows, of.w, of.importance, n_observations=of.times, residual_ss=of.within
     )
-    if feedback.is_summed and not getattr(state.learner.model, "statistics", False):
+    if feedback.is_summed and not state.learner.model.takes_statistics:
         raise ParameterError(
             f"{type(state.learner).__name__} cannot learn from statistics: its model has no "
             "attribute statistics, see superarm.contracts.Model; give means with importance n"
@@ -215,7 +215,7 @@ def of_decision(state: State, found: Observed) -> Feedback:
         raise DecisionError(f"this decision is of items with {width} features, not {d}")
     rows = np.asarray(decision.features[places])
     rows = check_features(rows[:, columns_of(decision.names, catalogue.names, DecisionError)])
-    if features_stay(model):
+    if model.fixed_features:
         same = take_rows(state.problem.Phi, A) == rows
         A = np.where(same.all(axis=-1), A, -1)
     if model.per_item and np.ndim(of.times):

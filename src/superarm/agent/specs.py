@@ -19,7 +19,7 @@ from superarm.checks.tables import index_of
 from superarm.contracts import Learner, Oracle
 from superarm.errors import ParameterError, SuperarmError
 from superarm.oracles import minimize
-from superarm.oracles.base import BaseOracle
+from superarm.oracles.base import as_oracle
 
 LEARNERS = tuple(learners.__all__)
 ORACLES = (
@@ -124,13 +124,14 @@ def of_oracle(oracle: Any) -> dict[str, Any]:
     >>> of_oracle(TopK(3))
     {'kind': 'TopK', 'k': 3}
     """
-    if getattr(oracle, "sense", 1) == -1 and hasattr(oracle, "oracle"):
-        return of_oracle(oracle.oracle) | {"minimize": True}
-    kind = type(oracle).__name__
-    if kind not in ORACLES or not isinstance(oracle, BaseOracle):
+    solver = as_oracle(oracle)
+    if solver.sense == -1 and solver.inner is not None:
+        return of_oracle(solver.inner) | {"minimize": True}
+    kind = type(solver).__name__
+    if kind not in ORACLES:
         raise ParameterError(f"a service has the oracles {', '.join(ORACLES)}, not {oracle!r:.100}")
-    given, named = oracle.arguments
-    bound = inspect.signature(type(oracle)).bind(*given, **named)
+    given, named = solver.arguments
+    bound = inspect.signature(type(solver)).bind(*given, **named)
     found = {"kind": kind}
     for name, value in bound.arguments.items():
         by_key = name in PER_ITEM + PER_GROUP

@@ -19,11 +19,11 @@ from superarm.arrays import (
     is_sparse,
     sparse_arrays,
 )
-from superarm.beliefs.changes import appended, moved
 from superarm.checks import as_features
 from superarm.contexts import InContext, as_table, rows_taken, side_of, side_rows, with_side
-from superarm.contracts import Learner, Model, Problem, features_stay
-from superarm.errors import FeaturesError, ItemsError, WeightsError
+from superarm.contracts import Learner, Model, Problem
+from superarm.errors import FeaturesError, ItemsError, UnsupportedError, WeightsError
+from superarm.learners import as_learner
 
 
 class State(NamedTuple):
@@ -118,11 +118,12 @@ def require_usable(model: Model, before: Any, after: Any, dtype: Any, reach: flo
 
 def _largest_score(model: Model, belief: Any, reach: float) -> float:
     """A bound on the coefficients and on their products with features; 0 if there are none."""
-    coefficients = getattr(model, "coefficients", None)
-    if coefficients is None:
+    try:
+        with np.errstate(over="ignore"):
+            total = float(np.abs(model.coefficients(belief)).sum())
+    except UnsupportedError:
         return 0.0
-    with np.errstate(over="ignore"):
-        return float(np.abs(coefficients(belief)).sum()) * max(reach, 1.0)
+    return total * max(reach, 1.0)
 
 
 def some_rows(Phi: Features) -> Features:
@@ -176,13 +177,12 @@ def caught_up(state: State) -> State:
     before = state.behind
     if before is None:
         return state
-    learner = state.learner
-    if hasattr(learner, "moved"):
-        old = np.arange(before.L)
-        new = np.full(state.problem.L - before.L, -1)
-        places = np.append(old, new)
-        learner = learner.moved(places)
-    belief = appended(learner.model, state.belief, before, state.problem)
+    old = np.arange(before.L)
+    new = np.full(state.problem.L - before.L, -1)
+    learner = as_learner(state.learner).resize(np.append(old, new))
+    belief = state.belief
+    if len(new):
+        belief = learner.model.extend(belief, before, state.problem)
     return state._replace(learner=learner, belief=belief, behind=None)
 
 
@@ -226,7 +226,7 @@ def with_changed_features(state: State, features: Any, items: Any) -> State:
     side = _with_rows(side_of(Phi), places, rows)
     source = np.arange(state.catalogue.L)
     model = state.learner.model
-    if features_stay(model) or not model.per_item:
+    if model.fixed_features or not model.per_item:
         source[places] = -1  # what was learned of the items was of other features
     found = _moved(state, with_side(Phi, side), state.catalogue, source)
     return found._replace(reach=max(state.reach, reach(rows)))
@@ -253,7 +253,6 @@ def _moved(
     state = caught_up(state)
     given = _given(state, catalogue, oracle)
     problem = Problem(Phi, given.fitted(catalogue))
-    move = getattr(state.learner, "moved", None)
-    learner = state.learner if move is None else move(source)
-    belief = moved(learner.model, state.belief, state.problem, problem, source)
+    learner = as_learner(state.learner).resize(source)
+    belief = learner.model.resize(state.belief, state.problem, problem, source)
     return State(learner, catalogue, given, problem, belief, state.reach)

@@ -9,7 +9,6 @@ import numpy as np
 
 from superarm.agent.decisions import Decision
 from superarm.agent.state import State, reach
-from superarm.contracts import features_stay
 from superarm.errors import DecisionError, ParameterError
 
 FAR = 1e6
@@ -75,7 +74,7 @@ def refuse_implausible(decision: Decision, state: State) -> None:
     found = reach(decision.features)
     if not np.isfinite(found):
         raise DecisionError("the features in this decision are not finite")
-    far = FAR if features_stay(model) else FAR_IN_CONTEXT
+    far = FAR if model.fixed_features else FAR_IN_CONTEXT
     if state.reach > 0 and found / far > state.reach:
         raise DecisionError(
             f"the features in this decision reach {found:.3g}, those of the agent "

@@ -9,7 +9,7 @@ out, from the cache if its features are these.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -190,6 +190,11 @@ class CachedStdModel(FactoredModel):
 
     lam: float
     sigma: float
+    fits_row_factors: ClassVar[bool] = True
+
+    def hyperparameters(self, belief: CachedStd) -> dict[str, Array | float]:
+        """λ and σ, which are fixed."""
+        return {"lam": self.lam, "sigma": self.sigma}
 
     def prior(self, problem: Problem) -> CachedStd:
         """Σ_1 = λ²I, θ̄_1 = 0, and λ‖φ_e‖."""
@@ -263,10 +268,10 @@ class CachedStdModel(FactoredModel):
         """The belief after the feedback of both, each of which started from the prior."""
         return with_cached_std(super().merge(belief, other, problem), problem.Phi)
 
-    def move(self, belief: CachedStd, problem: Problem, to: Problem, source: Array) -> CachedStd:
+    def resize(self, belief: CachedStd, problem: Problem, to: Problem, source: Array) -> CachedStd:
         """The belief with the widths of another catalogue."""
         return with_cached_std(belief, to.Phi)
 
-    def append(self, belief: CachedStd, to: Problem, n: int) -> CachedStd:
+    def extend(self, belief: CachedStd, problem: Problem, to: Problem) -> CachedStd:
         """The belief with all widths left to be computed when they are asked for."""
         return _without_widths(belief, to.Phi)

@@ -25,12 +25,12 @@ from superarm.arrays import (
     take_rows,
     where,
 )
-from superarm.beliefs.changes import last_rows
 from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merge_with_catalogue, sizes
+from superarm.beliefs.exploration_bonus import log_growth
 from superarm.beliefs.hyperparameters import best_scales_of_rows, map_entries, require_squares
 from superarm.beliefs.linear import FactoredModel, faded
 from superarm.beliefs.marginal_likelihood import pooled, summary_of_rows
-from superarm.contracts import Feedback, Problem
+from superarm.contracts import Feedback, Problem, last_rows
 from superarm.gaussian import RowFactor
 
 
@@ -94,6 +94,7 @@ class EmpiricalBayesModel(FactoredModel):
 
     known: Mapping[str, float]
     forgetting: float = 1.0
+    fits_row_factors: ClassVar[bool] = True
     wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0}
     """The scales before any feedback. The first choice depends on their ratio, not on their size.
     """
@@ -121,6 +122,14 @@ class EmpiricalBayesModel(FactoredModel):
             sigma=full(batch, scales["sigma"], like),
             t=full(batch, 0, like),
         )
+
+    def hyperparameters(self, belief: Any) -> dict[str, Array | float]:
+        """λ and σ of the last search."""
+        return {"lam": belief.lam, "sigma": belief.sigma}
+
+    def ucb_growth(self, std: Array, belief: Any) -> Array | float:
+        """As `log_growth`: bounds of items never seen may be wrong at first."""
+        return log_growth(std, belief.sigma, belief.t)
 
     def _sizes(self, columns: Array) -> Sizes:
         """What coefficients are relative to; a λ that is known is that of all."""
@@ -244,15 +253,18 @@ class EmpiricalBayesModel(FactoredModel):
         )
         return map_entries(rows >= 0, both, lambda entry, _: self._refitted(entry))
 
-    def move(self, belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
+    def resize(self, belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
         """The belief with what the columns of new items hold; all that was learned stays."""
         new = np.flatnonzero(source < 0)
         if not len(new):
             return belief
         return self._with_items(belief, take_rows(to.Phi, new))
 
-    def append(self, belief: Any, to: Problem, n: int) -> Any:
-        """The belief with what the columns of the last n items hold."""
+    def extend(self, belief: Any, problem: Problem, to: Problem) -> Any:
+        """The belief with what the columns of the new items hold."""
+        n = to.L - problem.L
+        if not n:
+            return belief
         return self._with_items(belief, last_rows(to, n))
 
     def _with_items(self, belief: Any, rows: Array) -> Any:

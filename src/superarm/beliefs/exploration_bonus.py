@@ -9,10 +9,6 @@ That is for many looks, each of which tells little. One look cannot be worth mor
 tells all: of an item z standard deviations below the best, which costs z now and gives on average
 φ(z) - z Φ(-z) in each of the t episodes to come. The bonus is at most that of the z at which the
 two are equal.
-
-Where sets can be improved by exchanging items one by one, each item gets its own bonus. Where they
-cannot, as on paths, a better set differs in many items at once, and their bonuses would add up to
-more than the std of their sum. Then the bonus is shared.
 """
 
 import functools
@@ -21,15 +17,8 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from superarm.arrays import Array, as_like, is_tensor, log, take, to_numpy, where
+from superarm.arrays import Array, as_like, is_tensor, log, to_numpy, where
 from superarm.arrays.compiled import compiled
-from superarm.contracts import Oracle
-
-SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.125, 0.0)
-"""Shares of the bonus with which sets are proposed."""
-POWER = 1.5
-"""How bonuses of a set add up: 1 would be their sum, 2 the std of a sum of independent terms."""
-
 
 SMALL = 0.2
 """Up to here ψ(x) is √(x/2), but no more than right beyond."""
@@ -127,38 +116,10 @@ def _index(out: Array, variance: Array, sigma: Array, t: Array, top: Array) -> N
             out[b, e] = bonus
 
 
-def growth(width: Array, sigma: Array, t: Array) -> Array:
+def log_growth(width: Array, sigma: Array, t: Array) -> Array:
     """√log(1 + x/2) with x = t·width²/σ², at least 1: how bounds of this width grow after t
     episodes, (*B, L).
     """
     x = (t[..., None] + 1) * (width / sigma[..., None]) ** 2
     grown = log(1 + x / 2) ** 0.5
     return where(grown > 1, grown, 1.0)
-
-
-def optimistic(mean: Array, bonus: Array, oracle: Oracle) -> Array:
-    """Weights for the oracle, to choose for what sets are worth and for what they teach: (*B, L).
-
-    Args:
-        mean: what the items are worth, (*B, L).
-        bonus: what each adds for what it teaches, (*B, L).
-        oracle: what sets there are.
-    """
-    sense: int = getattr(oracle, "sense", 1)
-    if getattr(oracle, "exchanges", False):
-        upper: Array = mean + bonus if sense > 0 else mean - bonus
-        return upper
-    best = mean
-    most = None
-    for share in SHARES:
-        weights = mean + (sense * share) * bonus
-        A = oracle(weights)
-        value = sense * take(mean, A).sum(-1) + (take(bonus, A) ** POWER).sum(-1) ** (1 / POWER)
-        if most is None:
-            best = weights
-            most = value
-            continue
-        better = value > most
-        best = where(better[..., None], weights, best)
-        most = where(better, value, most)
-    return best

@@ -4,7 +4,7 @@ likelihood, which is in `beliefs.marginal_likelihood`.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,14 @@ from superarm.beliefs.marginal_likelihood import (
     summary_of_rows,
 )
 from superarm.beliefs.newton import Rows, Weights, best_of_grid, descend, scales_of_rows
-from superarm.checks import as_numbers, check_features
-from superarm.contracts import Belief
-from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
+from superarm.checks import as_numbers, check_features, require_positive
+from superarm.errors import (
+    FeaturesError,
+    ItemsError,
+    NumericalError,
+    ParameterError,
+    WeightsError,
+)
 
 WEAK = 3.0
 """Width of the prior on the logarithm of each scale: a factor of twenty around the size of the
@@ -35,6 +40,11 @@ FARTHEST = 1e-5
 SPLITS = (0.02, 0.3, 0.9)
 """Shares of what features leave open that may be the items' own: where to begin."""
 NAMES = ("lam", "sigma", "tau")
+
+Hyperparameter: TypeAlias = float | Literal["auto"]
+"""A number, or "auto": by the marginal likelihood, anew after 1, 2, 4, 8, ... episodes."""
+
+Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 
 class Hyperparameters(NamedTuple):
@@ -339,3 +349,21 @@ def map_entries(
         for x, new in zip(arrays, refit(entry, b), strict=True):
             x[b] = new
     return type(belief)(*map(as_like, belief, arrays))
+
+
+def fixed_hyperparameters(**values: Hyperparameter) -> dict[str, float]:
+    """The hyperparameters that are numbers, which must be positive, by name."""
+    fixed: dict[str, Any] = {}
+    for name, value in values.items():
+        if not isinstance(value, str):
+            fixed[name] = value
+        elif value != "auto":
+            raise ParameterError(f'{name} must be a positive number or "auto", got {value!r}')
+    require_positive(**fixed)
+    fixed = {name: float(value) for name, value in fixed.items()}  # NumPy's would keep their dtype
+    extreme = any(not 1e-100 < value < 1e100 for value in fixed.values())
+    if extreme and len(fixed) < len(values):
+        raise ParameterError(
+            f'beside a scale that is "auto", others must lie between 1e-100 and 1e100, got {fixed}'
+        )
+    return fixed

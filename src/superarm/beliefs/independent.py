@@ -8,16 +8,17 @@ An observation of importance v counts as v observations of the same weight.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import Array, Rng, add_at, as_like, beta, full, item_normal, where
-from superarm.beliefs.changes import extended, last_rows
 from superarm.checks import require_unit
-from superarm.contracts import Belief, Feedback, Problem
+from superarm.contracts import Feedback, Model, Problem, last_rows
 from superarm.errors import ParameterError, WeightsError
+
+Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 
 def summed(belief: Belief, other: Belief, start: Belief) -> Belief:
@@ -35,7 +36,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CountsModel:
+class CountsModel(Model):
     """Counts and sums per item.
 
     >>> import numpy as np
@@ -50,7 +51,7 @@ class CountsModel:
 
     per_item: ClassVar[tuple[str, ...]] = ("n", "total")
     uses_features: ClassVar[bool] = False
-    statistics: ClassVar[bool] = True
+    takes_statistics: ClassVar[bool] = True
 
     def prior(self, problem: Problem) -> Counts:
         """Nothing observed."""
@@ -82,10 +83,16 @@ class CountsModel:
             keep * belief.t,
         )
 
-    def append(self, belief: Counts, to: Problem, n: int) -> Counts:
-        """The last n items were never observed."""
-        unseen = self.prior(Problem(last_rows(to, n), to.oracle))
-        return extended(self, belief, unseen)
+    def extend(self, belief: Counts, problem: Problem, to: Problem) -> Counts:
+        """Counts of 0 for the new items."""
+        rows = last_rows(to, to.L - problem.L)
+        unseen = self.prior(Problem(rows, to.oracle))
+        extended: Counts = self.append_items(belief, unseen)
+        return extended
+
+    def mean(self, belief: Counts, problem: Problem) -> Array:
+        """The mean of the observed weights of each item, 0 where there are none: (*B, L)."""
+        return belief.total / where(belief.n > 0, belief.n, 1.0)
 
     def merge(self, belief: Counts, other: Counts, problem: Problem) -> Counts:
         """The counts and sums of both."""
@@ -140,7 +147,7 @@ def _each(name: str, values: float | tuple[float, ...], problem: Problem) -> Arr
 
 
 @dataclass(frozen=True)
-class BetaBernoulliModel:
+class BetaBernoulliModel(Model):
     """w̄(e) ~ Beta(alpha, beta) independently: each item is a coin.
 
     A weight between 0 and 1 counts as that share of heads, and the rest as tails. So learning draws
@@ -164,8 +171,9 @@ class BetaBernoulliModel:
     alpha: float | tuple[float, ...]
     beta: float | tuple[float, ...]
     per_item: ClassVar[tuple[str, ...]] = ("alpha", "beta")
+    unit_weights: ClassVar[bool] = True
     uses_features: ClassVar[bool] = False
-    statistics: ClassVar[bool] = True
+    takes_statistics: ClassVar[bool] = True
 
     def prior(self, problem: Problem) -> BetaPosterior:
         """The Beta of each item before any feedback."""
@@ -204,10 +212,18 @@ class BetaBernoulliModel:
         """w̄_t(e) from the posterior: (*B, L)."""
         return beta(rng, belief.alpha, belief.beta)
 
-    def append(self, belief: BetaPosterior, to: Problem, n: int) -> BetaPosterior:
-        """The last n items start from their prior."""
+    def extend(self, belief: BetaPosterior, problem: Problem, to: Problem) -> BetaPosterior:
+        """The new items start from their prior."""
         start = self.prior(to)
-        return extended(self, belief, BetaPosterior(start.alpha[..., -n:], start.beta[..., -n:]))
+        L = problem.L
+        unseen = BetaPosterior(start.alpha[..., L:], start.beta[..., L:])
+        extended: BetaPosterior = self.append_items(belief, unseen)
+        return extended
+
+    def mean(self, belief: BetaPosterior, problem: Problem) -> Array:
+        """α/(α + β): (*B, L)."""
+        mean: Array = belief.alpha / (belief.alpha + belief.beta)
+        return mean
 
     def merge(self, belief: BetaPosterior, other: BetaPosterior, problem: Problem) -> BetaPosterior:
         """Heads and tails of both."""

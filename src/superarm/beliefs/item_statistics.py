@@ -236,13 +236,6 @@ def by_item(feedback: Feedback) -> ByItem:
     )
 
 
-class Outlook(NamedTuple):
-    """What items are worth given θ."""
-
-    mean: Array  # (*B, L)
-    variance: Array  # (*B, L)
-
-
 @compiled
 def look_at(
     mean: Array,

@@ -11,16 +11,14 @@ from typing import Any, ClassVar
 
 from superarm import gaussian
 from superarm.arrays import Array, Rng, matvec
-from superarm.contracts import Feedback, Problem
+from superarm.contracts import Feedback, Model, Problem
 from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
 
-class FactoredModel:
+class FactoredModel(Model):
     """Scores φ_e·θ under any belief that holds the triangular factor of a Gaussian."""
 
-    per_item: ClassVar[tuple[str, ...]] = ()
-    uses_features: ClassVar[bool] = True
-    statistics: ClassVar[bool] = True
+    takes_statistics: ClassVar[bool] = True
     lam: float
 
     def prior(self, problem: Problem) -> Any:
@@ -37,10 +35,6 @@ class FactoredModel:
         """
         return belief if keep == 1 else faded(belief, self.lam, keep)
 
-    def append(self, belief: Any, to: Problem, n: int) -> Any:
-        """The belief as it is: new items do not change it."""
-        return belief
-
     def coefficients(self, belief: HasFactor) -> Array:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
@@ -56,10 +50,6 @@ class FactoredModel:
     def sample(self, belief: HasFactor, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ_t with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
         return matvec(problem.Phi, gaussian.sample(belief, rng))
-
-    def inverse_link(self, linear_predictor: Array) -> Array:
-        """The weight a score stands for: the score itself."""
-        return linear_predictor
 
 
 def faded(belief: HasFactor, stds: Array | float, keep: float) -> Gaussian:
@@ -86,6 +76,11 @@ class LinearModel(FactoredModel):
     lam: float
     sigma: float
     forgetting: float = 1.0
+    fits_row_factors: ClassVar[bool] = True
+
+    def hyperparameters(self, belief: Gaussian) -> dict[str, Array | float]:
+        """λ and σ, which are fixed."""
+        return {"lam": self.lam, "sigma": self.sigma}
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Algorithm 1 on the rows of the feedback."""

@@ -84,6 +84,11 @@ class LogitModel(FactoredModel):
 
     lam: float
     forgetting: float = 1.0
+    unit_weights: ClassVar[bool] = True
+
+    def hyperparameters(self, belief: Gaussian) -> dict[str, Array | float]:
+        """λ, which is fixed."""
+        return {"lam": self.lam}
 
     def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
         """Bayes' rule by moment matching."""
@@ -140,6 +145,8 @@ class EmpiricalBayesLogitModel(EmpiricalBayesModel):
     """
 
     known: Mapping[str, float] = field(default_factory=lambda: {"sigma": 1.0})
+    unit_weights: ClassVar[bool] = True
+    fits_row_factors: ClassVar[bool] = False
     wide: ClassVar[Mapping[str, float]] = {"lam": 1.0}
     size: ClassVar[float | None] = 1.0
     widest: ClassVar[float] = LEVEL  # where features tell clicks apart, no λ is too large for them
@@ -257,6 +264,7 @@ class RandomEffectsLogitModel(RandomEffectsModel):
     array([0.67, 0.59])
     """
 
+    unit_weights: ClassVar[bool] = True
     wide: ClassVar[Mapping[str, float]] = {"lam": 1.0, "sigma": 1.0, "tau": 1.0}
     size: ClassVar[float | None] = 1.0
 

@@ -36,13 +36,11 @@ from superarm.arrays import (
     with_column,
 )
 from superarm.arrays.normals import fill_normal
-from superarm.beliefs.changes import extended, gathered, last_rows
 from superarm.beliefs.columns import LEVEL, is_level, merge_with_catalogue, prior_stds
 from superarm.beliefs.empirical_bayes import crossed_power_of_two
 from superarm.beliefs.hyperparameters import best_scales, map_entries, require_squares
 from superarm.beliefs.item_statistics import (
     Means,
-    Outlook,
     RandomEffects,
     Rows,
     by_item,
@@ -61,7 +59,7 @@ from superarm.beliefs.item_statistics import (
     without,
 )
 from superarm.beliefs.marginal_likelihood import says_nothing, summary_of_items
-from superarm.contracts import Feedback, Problem
+from superarm.contracts import Feedback, Model, Moments, Problem, last_rows
 from superarm.gaussian import RowFactor
 
 FADED = 0.05
@@ -80,7 +78,7 @@ def _normals(rng: Rng, like: Array, batch: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class RandomEffectsModel:
+class RandomEffectsModel(Model):
     """A linear model and deviations per item, at scales of its own choosing where not `known`.
 
     >>> import numpy as np
@@ -98,8 +96,7 @@ class RandomEffectsModel:
     contexts: bool = False
     """Whether the features of an item may differ from call to call."""
     per_item: ClassVar[tuple[str, ...]] = ("n", "total", "past")
-    uses_features: ClassVar[bool] = True
-    statistics: ClassVar[bool] = True
+    takes_statistics: ClassVar[bool] = True
     wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
     size: ClassVar[float | None] = None
 
@@ -131,6 +128,15 @@ class RandomEffectsModel:
             t=full(batch, 0, like),
         )
 
+    @property
+    def fixed_features(self) -> bool:
+        """True if the features of an item must stay the same: without `contexts`."""
+        return not self.contexts
+
+    def hyperparameters(self, belief: RandomEffects) -> dict[str, Array | float]:
+        """λ, σ and τ of the last search, or as fixed."""
+        return {"lam": belief.lam, "sigma": belief.sigma, "tau": belief.tau}
+
     def _spread(self, columns: Array, lam: Array, level: Array) -> Array:
         """The prior stds of θ: (*B, d)."""
         return prior_stds(columns, lam, level, equal="lam" in self.known)
@@ -141,7 +147,7 @@ class RandomEffectsModel:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
 
-    def outlook(self, belief: RandomEffects, problem: Problem, theta: Array) -> Outlook:
+    def conditional_moments(self, belief: RandomEffects, problem: Problem, theta: Array) -> Moments:
         """Mean and variance of w̄(e) given θ, of all items: (*B, L) each."""
         linear = matvec(problem.Phi, theta)
         before = linear
@@ -151,9 +157,9 @@ class RandomEffectsModel:
             if self.contexts:
                 before = before / where(belief.n > 0, belief.n, 1.0)
             of = shares(belief, belief.n, belief.total)
-            return Outlook(linear + of.pull - (1 - of.keep) * before, of.variance)
+            return Moments(linear + of.pull - (1 - of.keep) * before, of.variance)
         L = linear.shape[-1]
-        out = Outlook(np.empty(linear.shape), np.empty(linear.shape))
+        out = Moments(np.empty(linear.shape), np.empty(linear.shape))
         look_at(
             out.mean.reshape(-1, L),
             out.variance.reshape(-1, L),
@@ -169,9 +175,9 @@ class RandomEffectsModel:
 
     def mean(self, belief: RandomEffects, problem: Problem) -> Array:
         """E w̄(e): (*B, L)."""
-        return self.outlook(belief, problem, gaussian.mean(belief)).mean
+        return self.conditional_moments(belief, problem, gaussian.mean(belief)).mean
 
-    def deviation(self, belief: RandomEffects, problem: Problem) -> Array:
+    def item_effects(self, belief: RandomEffects, problem: Problem) -> Array:
         """E δ_e: (*B, L)."""
         theta = gaussian.mean(belief)
         deviation: Array = self.mean(belief, problem) - matvec(problem.Phi, theta)
@@ -194,20 +200,16 @@ class RandomEffectsModel:
         self, belief: RandomEffects, problem: Problem, rng: Rng, explore: float = 1.0
     ) -> Array:
         """E[w̄(e) | θ_t] + explore·N(0, var(w̄(e) | θ_t)) with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
-        of = self.outlook(belief, problem, gaussian.sample(belief, rng))
+        of = self.conditional_moments(belief, problem, gaussian.sample(belief, rng))
         if explore == 0 or not belief.tau.any():
             return of.mean
         drawn = _normals(rng, of.mean, belief.tau)
         scores: Array = of.mean + explore * of.variance**0.5 * drawn
         return scores
 
-    def open(self, belief: RandomEffects) -> Array:
+    def deviation_variance(self, belief: RandomEffects) -> Array:
         """The variance of δ_e given θ: (*B, L)."""
         return shares(belief, belief.n, belief.total).variance
-
-    def inverse_link(self, linear_predictor: Array) -> Array:
-        """The weight a score stands for: the score itself."""
-        return linear_predictor
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -410,22 +412,27 @@ class RandomEffectsModel:
         )
         return self._where(both.t >= 0, both, problem, self._refitted)
 
-    def move(
+    def resize(
         self, belief: RandomEffects, problem: Problem, to: Problem, source: Array
     ) -> RandomEffects:
         """For another catalogue: what items that leave said about θ stays, as loose rows."""
         gone = np.setdiff1d(np.arange(problem.L), source)
-        left: RandomEffects = gathered(self, without(belief, problem.Phi, gone), to, source)
+        left: RandomEffects = super().resize(
+            without(belief, problem.Phi, gone), problem, to, source
+        )
         new = np.flatnonzero(source < 0)
         if not len(new):
             return left
         return self._with_items(left, to.Phi, take_rows(to.Phi, new))
 
-    def append(self, belief: RandomEffects, to: Problem, n: int) -> RandomEffects:
-        """For a catalogue whose last n items are new."""
+    def extend(self, belief: RandomEffects, problem: Problem, to: Problem) -> RandomEffects:
+        """For a catalogue with more items behind those of `problem`."""
+        n = to.L - problem.L
+        if not n:
+            return belief
         rows = last_rows(to, n)
         unseen = self.prior(Problem(rows, to.oracle))
-        return self._with_items(extended(self, belief, unseen), to.Phi, rows)
+        return self._with_items(self.append_items(belief, unseen), to.Phi, rows)
 
     def _with_items(self, belief: RandomEffects, Phi: Features, rows: Array) -> RandomEffects:
         """The belief made anew with a prior that follows the columns of new items too."""

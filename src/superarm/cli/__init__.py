@@ -334,8 +334,8 @@ def _completion(arguments: argparse.Namespace) -> None:
 
 
 def _compile(arguments: argparse.Namespace) -> None:
-    from superarm.agent.ahead import EXAMPLES, compile_all
+    from superarm.agent.ahead import NAMES, compile_all
 
-    n = len(arguments.names or EXAMPLES)
+    n = len(arguments.names or NAMES)
     for i, done in enumerate(compile_all(arguments.names), start=1):
         print(f"{i:3}/{n}  {done.name:24}{done.seconds:6.1f} s", flush=True)

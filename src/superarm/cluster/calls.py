@@ -20,7 +20,7 @@ from superarm.checks.tables import require_in_order
 from superarm.cluster.columns import added_columns
 from superarm.cluster.heads import Choice, Later
 from superarm.contexts import Concatenated, Outer
-from superarm.contracts import Feedback, Learner, Statistics, features_stay, require_learner
+from superarm.contracts import Feedback, Learner, Statistics, require_learner
 from superarm.errors import (
     FeaturesError,
     InfeasibleError,
@@ -29,7 +29,7 @@ from superarm.errors import (
     ParameterError,
     WeightsError,
 )
-from superarm.oracles.base import BaseOracle
+from superarm.oracles.base import as_oracle
 
 # --- where an agent is made -----------------------------------------------------------------------
 
@@ -55,17 +55,18 @@ def require_by_features(learner: Learner) -> None:
 
 def require_parts(oracle: Any, L: int) -> None:
     """Refuse an oracle that cannot be solved by parts, or is for another number of items."""
-    by_parts = isinstance(oracle, BaseOracle) and oracle.exchanges and oracle.sense > 0
-    if not by_parts or oracle.part(slice(0, 1)) is None:
+    solver = as_oracle(oracle)
+    by_parts = solver.exchanges and solver.sense > 0
+    if not by_parts or solver.part(slice(0, 1)) is None:
         raise OracleError(
             f"{oracle} cannot be solved by parts: use TopK, Quota, PartitionMatroid, "
             "LaminarMatroid or Matroid"
         )
-    if oracle.L not in (None, L):
+    if solver.L not in (None, L):
         raise OracleError(
-            f"{oracle} is for {oracle.L} items, but there are {L}: give one for all of them"
+            f"{oracle} is for {solver.L} items, but there are {L}: give one for all of them"
         )
-    ids = getattr(oracle, "ids", None)
+    ids = solver.ids
     if ids is not None and not np.array_equal(ids, np.arange(L)):
         raise OracleError(
             f"{oracle} names its items, but here items are 0, 1, ..., {L - 1} in the order of the "
@@ -114,7 +115,7 @@ def as_contexts(contexts: Any, kind: Any, learner: Learner, width: int | None) -
         )
     if contexts is None:
         return None
-    if features_stay(learner.model):
+    if learner.model.fixed_features:
         raise FeaturesError(f"{type(learner).__name__} needs contexts=True for contexts")
     _require_plain("features of a context", contexts)
     try:
@@ -197,7 +198,7 @@ def as_choice(chosen: Any, end: int, d: int) -> Choice:
 
 def as_feedback(items: Array, rows: Array, weights: Any, learner: Learner) -> Feedback:
     """What these items showed: weights, or `Statistics` if the learner learns from them."""
-    if isinstance(weights, Statistics) and not getattr(learner.model, "statistics", False):
+    if isinstance(weights, Statistics) and not learner.model.takes_statistics:
         raise WeightsError(
             f"{type(learner).__name__} cannot learn from statistics: give one weight per item"
         )

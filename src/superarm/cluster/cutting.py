@@ -11,13 +11,13 @@ from superarm.checks import as_array, require_count
 from superarm.checks.tables import require_in_order
 from superarm.cluster.columns import as_column
 from superarm.cluster.shards import Source, opened
-from superarm.decide import PART
 from superarm.errors import FeaturesError, FileError, ParameterError
+from superarm.oracles.base import CHUNK_ITEMS
 
 
 def cut(features: Any, shards: int | None = None) -> list[Source]:
     """One source per shard: the entries of a list, or as many pieces of a single file or array, cut
-    at multiples of `PART` rows if there are enough of them.
+    at multiples of `CHUNK_ITEMS` rows if there are enough of them.
 
     >>> import numpy as np
     >>> from superarm.cluster.cutting import cut
@@ -41,7 +41,7 @@ def cut(features: Any, shards: int | None = None) -> list[Source]:
 def _pieces(L: int, n: int) -> list[tuple[int, int]]:
     if not 1 <= n <= L:
         raise ParameterError(f"shards must be from 1 to {L}, the number of items, got {n!r}")
-    unit = PART if 2 * n * PART <= L else 1
+    unit = CHUNK_ITEMS if 2 * n * CHUNK_ITEMS <= L else 1
     ends = [round(i * L / n / unit) * unit for i in range(n)] + [L]
     return list(pairwise(ends))
 

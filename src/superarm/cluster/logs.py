@@ -15,8 +15,6 @@ from superarm import gaussian
 from superarm.agent import Agent
 from superarm.agent.state import require_scores
 from superarm.arrays import Array, qr_stack, take_rows
-from superarm.beliefs.changes import moved
-from superarm.beliefs.logit import EmpiricalBayesLogitModel, LogitModel, RandomEffectsLogitModel
 from superarm.checks.tables import Names, columns_of
 from superarm.cluster import pieces
 from superarm.cluster.clicks import Clicks, newton, with_clicks
@@ -80,14 +78,19 @@ class Learned:
         return found
 
     @property
+    def _hyperparameters(self) -> dict[str, Any]:
+        values: dict[str, Any] = self.learner.model.hyperparameters(self.belief)
+        return values
+
+    @property
     def sigma(self) -> float:
         """The noise std, as given or as found."""
-        return float(getattr(self.belief, "sigma", getattr(self.learner.model, "sigma", 1.0)))
+        return float(self._hyperparameters.get("sigma", 1.0))
 
     @property
     def lam(self) -> float:
         """The prior std, as given or as found."""
-        return float(getattr(self.belief, "lam", getattr(self.learner.model, "lam", 1.0)))
+        return float(self._hyperparameters.get("lam", 1.0))
 
     def agent(self, *, features: Any, oracle: Any, items: Any = None, **options: Any) -> Agent:
         """An agent over a catalogue, which has learned from the log.
@@ -166,7 +169,7 @@ def _with_items(model: Any, problem: Problem, A: Array, of: Items) -> Any:
     known = model.learn(model.prior(logged), logged, feedback)
     source = np.full(problem.L, -1)
     source[A[A >= 0]] = every[A >= 0]
-    return moved(model, known, logged, problem, source)
+    return model.resize(known, logged, problem, source)
 
 
 def learn_from(
@@ -235,7 +238,7 @@ def _read(model: Any, log: Log) -> Rows | Clicks | Items:
     """What a model needs to know of a log."""
     if model.per_item:
         return log.read(pieces.read_items, pieces.merged_items)
-    if isinstance(model, LogitModel | EmpiricalBayesLogitModel):
+    if model.unit_weights:
         return newton(model, log)
     return log.read(pieces.read_rows, pieces.merged_rows)
 
@@ -246,15 +249,16 @@ def _require_known(learner: Any, item: str | None) -> None:
     if model.per_item:
         if item is None:
             raise ParameterError(f"{type(learner).__name__} learns of items: name their column")
-        apart = isinstance(model, RandomEffectsLogitModel) or getattr(model, "contexts", False)
-        if apart or not getattr(model, "statistics", False):
+        clicks = model.uses_features and model.unit_weights
+        in_contexts = model.uses_features and not model.fixed_features
+        if clicks or in_contexts or not model.takes_statistics:
             raise ParameterError(
                 f"{learner!r:.100} cannot learn from what items add up to: take CombLinTS for "
                 "clicks or contexts, or give an agent the log in parts"
             )
-    elif not (hasattr(model, "absorb") or isinstance(model, LogitModel)):
+    elif not (model.fits_row_factors or model.unit_weights):
         raise ParameterError(f"{type(learner).__name__} cannot learn from logs by parts")
-    if getattr(model, "forgetting", 1.0) != 1:
+    if model.forgetting != 1:
         raise ParameterError("rows of a log have no order: leave forgetting out")
 
 

@@ -23,7 +23,6 @@ from superarm.agent.kept import generator
 from superarm.agent.state import reach, require_usable
 from superarm.arrays import Array
 from superarm.arrays.counters import Counter
-from superarm.beliefs.changes import appended
 from superarm.cluster import calls, heads, saving
 from superarm.cluster.columns import as_where, joint_types
 from superarm.cluster.cutting import cut, cut_columns
@@ -33,9 +32,10 @@ from superarm.cluster.places import Places
 from superarm.cluster.saving import Saved
 from superarm.cluster.shards import Added, Fields, Found, Question, Shard, State
 from superarm.contexts import Concatenated, Outer
-from superarm.contracts import Learner, Problem, defines_both
+from superarm.contracts import Learner, Problem
 from superarm.errors import ClusterError, DecisionError, FeaturesError, ParameterError
 from superarm.files.archive import PathLike
+from superarm.learners import as_learner
 from superarm.oracles.base import BaseOracle
 
 __all__ = ["Agent", "Choice"]
@@ -217,10 +217,10 @@ class Agent:
         of_items = {name: getattr(self.belief, name)[..., :0] for name in model.per_item}
         belief = self.belief._replace(**of_items)
         by_rows = None
-        learner: Any = self.learner
-        if len(seeds) == 1 and defines_both(learner, "scores", "row_scores"):
+        learner = as_learner(self.learner)
+        if len(seeds) == 1 and learner.scores_rows:
             by_rows = learner.row_scores(self.belief, Counter(seeds[0]))
-        question = Question(learner, belief, seeds, x, where, excluded, by_rows)
+        question = Question(self.learner, belief, seeds, x, where, excluded, by_rows)
         answers = self._shards.ask_all("candidates", self._shards.share(question))
         return list(zip(*answers, strict=True))
 
@@ -313,7 +313,7 @@ class Agent:
         if len(new):
             (rows,) = self._fetched([new])
             held = np.concatenate([held, rows])
-            belief = appended(model, belief, self._problem(self._held), self._problem(held))
+            belief = model.extend(belief, self._problem(self._held), self._problem(held))
         return About(belief, known, held, heads.places_of(items, known))
 
     def _news(self, before: About, belief: Any) -> dict[int, tuple[Fields]]:

@@ -1,7 +1,7 @@
 """One shard of a catalogue: the features of some of the items, and what is found among them.
 
-Rows are looked at in parts of `PART`, so that cuts between shards which are at multiples of it
-change no rounding.
+Rows are looked at in parts of `CHUNK_ITEMS`, so that cuts between shards which are at multiples of
+it change no rounding.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ from superarm.cluster.columns import are_in
 from superarm.contexts import Concatenated, Outer
 from superarm.contexts.products import InContext, with_side
 from superarm.contracts import Learner, Problem
-from superarm.decide import PART
 from superarm.errors import FileError
 from superarm.oracles import TopK
+from superarm.oracles.base import CHUNK_ITEMS
 from superarm.oracles.parts import Candidates, Part, joined
 
 LIKE = TopK(1)
@@ -172,8 +172,8 @@ class Shard:
     def rows(self) -> Array:
         """The rows it was made from, checked."""
         rows = self.source.rows()
-        for start in range(0, len(rows), PART):
-            part = rows[start : start + PART]
+        for start in range(0, len(rows), CHUNK_ITEMS):
+            part = rows[start : start + CHUNK_ITEMS]
             if sum_of_squares_is_finite(part):
                 continue
             bad = np.argwhere(~np.isfinite(part))
@@ -291,7 +291,7 @@ class Shard:
 
     def _parts(self, n: int) -> Iterator[slice]:
         """The places of items that are looked at together, those of the files first."""
-        step = PART if n == 1 else max(1024, NUMBERS // (SCORES * n))
+        step = CHUNK_ITEMS if n == 1 else max(1024, NUMBERS // (SCORES * n))
         for start, stop in ((0, len(self.rows)), (len(self.rows), self.size)):
             for begin in range(start, stop, step):
                 yield slice(begin, min(begin + step, stop))

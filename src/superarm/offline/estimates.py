@@ -30,7 +30,7 @@ from superarm.agent.constraints import constraints
 from superarm.agent.explain import times_chosen
 from superarm.arrays import Array
 from superarm.checks import as_numbers, is_real, require_count
-from superarm.contracts import Feedback, Learner, Oracle, features_stay, require_learner
+from superarm.contracts import Feedback, Learner, Oracle, require_learner
 from superarm.decide import decide
 from superarm.errors import FeaturesError, ParameterError
 from superarm.learners import Greedy
@@ -372,7 +372,7 @@ def _check_learner(log: Log, learner: Any, belief: Any, oracle: Oracle, rng: Any
         )
     model = learner.model
     start = model.prior(problem_of(log, 0, oracle))
-    if features_stay(model) and any(Phi is not log.Phi[0] for Phi in log.Phi):
+    if model.fixed_features and any(Phi is not log.Phi[0] for Phi in log.Phi):
         raise FeaturesError(
             "a mixed-effects learner learns how items deviate from their features: they must stay, "
             "unless it has contexts=True"

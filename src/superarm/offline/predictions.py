@@ -21,13 +21,13 @@ from superarm.errors import FeaturesError, ParameterError
 from superarm.offline.intervals import is_clicks
 from superarm.offline.log import Log
 from superarm.oracles import TopK
-from superarm.oracles.base import Masked
+from superarm.oracles.base import Masked, as_oracle
 
 
 def problem_of(log: Log, i: int, oracle: Oracle) -> Problem:
     """The problem of decision i."""
     if log.available is not None:
-        oracle = Masked(oracle, log.available[i])
+        oracle = Masked(as_oracle(oracle), log.available[i])
     return Problem(log.Phi[i], oracle)
 
 

@@ -1,6 +1,7 @@
 """An oracle among some of its own items."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Aligned(Around):
         return None
 
     @property
-    def gap(self) -> float | None:
+    def gap(self) -> Any:
         """The γ of the oracle itself."""
         return self.oracle.gap
 

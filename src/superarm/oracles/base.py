@@ -5,18 +5,23 @@ oracles, masks, and oracles made from oracles.
 import functools
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, hashed_uniform, to_numpy, where
+from superarm.arrays import Array, Features, as_like, hashed_uniform, to_numpy, where
 from superarm.arrays.compiled import for_kernels
 from superarm.checks import as_weights, check_weights, is_whole, set_fault
 from superarm.contracts import Oracle
 from superarm.errors import InfeasibleError, OracleError, ParameterError
 from superarm.oracles.parts import Candidates, Part
+
+RowScores: TypeAlias = Callable[[Features], Array]
+"""A function from feature rows (*B, n, d) to their scores (*B, n)."""
+CHUNK_ITEMS = 2**17
+"""Items that are scored at a time in one pass over a large catalogue."""
 
 
 class BaseOracle:
@@ -55,6 +60,10 @@ class BaseOracle:
     """The paper's γ, with which its sets reach (1 - γ) of the maximum; 0 if exact, None if
     unknown."""
 
+    inner: Any = None
+    """The oracle that it is made from; None if it is made from none."""
+    by_position: Any = False
+    """True if its sets may depend on the positions of items, as those of a function may."""
     exchanges: Any = False
     """Whether a set can be improved by exchanging items one by one, as in a matroid."""
     sense: Any = 1
@@ -118,6 +127,43 @@ class BaseOracle:
     def merged(self, parts: Iterable[Candidates]) -> Array:
         """The best set (K,) of all items, from the candidates among each part of them."""
         raise OracleError(f"{self} cannot be solved by parts")
+
+    def of_user(self, i: int | slice) -> "BaseOracle":
+        """The oracle of one of several users, or of some, by their number; the same by default."""
+        return self
+
+    def allowed(self, L: int) -> Array:
+        """The items that it does not mask, (L,) bool: all by default."""
+        return np.ones(L, np.bool_)
+
+    def solve_by_parts(
+        self, row_scores: RowScores, Phi: Features, available: Array | None = None
+    ) -> Array | None:
+        """The best set (K,) of many items in one pass that never holds all scores; None if this
+        oracle must see them together.
+
+        Args:
+            row_scores: scores of feature rows.
+            Phi: feature rows of all items, (L, d).
+            available: the items that may be chosen, (L,) bool; all if None.
+        """
+        if self.part(slice(0, 1)) is None:
+            return None
+        return self.merged(self._candidates_of_chunks(row_scores, Phi, available))
+
+    def _candidates_of_chunks(
+        self, row_scores: RowScores, Phi: Features, available: Array | None
+    ) -> Iterator[Candidates]:
+        """The candidates of one chunk of the catalogue after the other."""
+        L = Phi.shape[0]
+        for start in range(0, L, CHUNK_ITEMS):
+            items = slice(start, min(start + CHUNK_ITEMS, L))
+            w = row_scores(Phi[items])
+            if available is not None:
+                w = np.where(available[items], w, -np.inf)
+            part = self.part(items)
+            if part is not None:
+                yield part.candidates(w)
 
     def solve_tensors(self, rows: Array) -> Array:
         """The best set for each row of a tensor (n, L), as a tensor on its device.
@@ -189,6 +235,7 @@ class CheckedOracle(BaseOracle):
     function: Callable[[Array], Any]
     K: int | None
     gap: float | None
+    by_position = True
 
     @property
     def L(self) -> int | None:
@@ -257,7 +304,7 @@ def as_oracle(
     *,
     K: int | None = None,
     gap: float | None = None,
-) -> Oracle:
+) -> BaseOracle:
     """Any function `weights -> items` as an oracle, with what it returns checked.
 
     Subclasses of `BaseOracle`, such as superarm's own, are returned as they are. A function, or an
@@ -298,46 +345,50 @@ def as_oracle(
 class Around(BaseOracle):
     """An oracle made from another one."""
 
-    oracle: Oracle
+    oracle: BaseOracle
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "oracle", as_oracle(self.oracle))
 
     @property
-    def L(self) -> int | None:
+    def inner(self) -> BaseOracle:
+        """The oracle itself."""
+        return self.oracle
+
+    @property
+    def by_position(self) -> Any:
+        """True if the sets of the oracle itself may depend on the positions of items."""
+        return self.oracle.by_position
+
+    @property
+    def L(self) -> Any:
         """The number of items the oracle itself is built for."""
-        return getattr(self.oracle, "L", None)
+        return self.oracle.L
 
     @property
     def ids(self) -> Any:
         """The ids of the items the oracle itself is built for."""
-        return getattr(self.oracle, "ids", None)
+        return self.oracle.ids
 
     @property
     def items(self) -> Any:
         """What the items of the oracle itself are."""
-        return getattr(self.oracle, "items", None)
+        return self.oracle.items
 
     @property
-    def K(self) -> int | None:
+    def K(self) -> Any:
         """The most items the oracle itself returns."""
         return self.oracle.K
 
     @property
-    def exchanges(self) -> bool:
+    def exchanges(self) -> Any:
         """Whether items can be exchanged one by one in the sets of the oracle itself."""
-        return getattr(self.oracle, "exchanges", False)
+        return self.oracle.exchanges
 
     @property
-    def sense(self) -> int:
+    def sense(self) -> Any:
         """1 if the oracle itself looks for large weights, -1 if for small ones."""
-        return getattr(self.oracle, "sense", 1)
-
-
-def by_position(oracle: Oracle) -> bool:
-    """Whether what it chooses may depend on the positions of items: so it is of a function, as
-    nothing is known of it, and of an oracle made worse on purpose, item by item.
-    """
-    if isinstance(oracle, CheckedOracle | _WithGap):
-        return True
-    return isinstance(oracle, Around) and by_position(oracle.oracle)
+        return self.oracle.sense
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,7 +398,7 @@ class Masked(Around):
     available: Array  # (*B, L) bool
 
     @property
-    def gap(self) -> float | None:
+    def gap(self) -> Any:
         """The γ of the oracle itself."""
         return self.oracle.gap
 
@@ -355,6 +406,25 @@ class Masked(Around):
         """The best set of available items for the weights (*B, L): items (*B, k), -1 pads."""
         weights = where(as_like(w, self.available), w, -np.inf)
         return self.oracle(weights)
+
+    def of_user(self, i: int | slice) -> BaseOracle:
+        """The oracle of one of several users, or of some, by their number; the same for all if
+        they share a mask.
+        """
+        if self.available.ndim == 1:
+            return self
+        return Masked(self.oracle, self.available[i])
+
+    def allowed(self, L: int) -> Array:
+        """The available items, (L,) bool."""
+        return self.available & self.oracle.allowed(L)
+
+    def solve_by_parts(
+        self, row_scores: RowScores, Phi: Features, available: Array | None = None
+    ) -> Array | None:
+        """As of the oracle itself, among the available items."""
+        both = self.available if available is None else self.available & available
+        return self.oracle.solve_by_parts(row_scores, Phi, both)
 
 
 @dataclass(frozen=True)
@@ -365,7 +435,8 @@ class _Minimize(Around):
 
     @property
     def sense(self) -> int:
-        return -super().sense
+        sense: int = -self.oracle.sense
+        return sense
 
     def solve(self, rows: Array) -> Array:
         costs = where(rows == -np.inf, rows, -rows)
@@ -374,7 +445,7 @@ class _Minimize(Around):
     solve_tensors = solve
 
 
-def minimize(oracle: Oracle) -> Oracle:
+def minimize(oracle: Oracle) -> BaseOracle:
     """An oracle over the same feasible sets that takes weights as costs and returns the cheapest
     set. -inf still means 'not available'.
 
@@ -397,6 +468,7 @@ def minimize(oracle: Oracle) -> Oracle:
 class _WithGap(Around):
     gap: float
     seed: int = 0
+    by_position = True
 
     def solve(self, rows: Array) -> Array:
         L = rows.shape[-1]
@@ -410,7 +482,7 @@ class _WithGap(Around):
     solve_tensors = solve
 
 
-def with_gap(oracle: Oracle, gamma: float, *, seed: int = 0) -> Oracle:
+def with_gap(oracle: Oracle, gamma: float, *, seed: int = 0) -> BaseOracle:
     """An exact oracle made worse on purpose, by a sub-optimality gap γ: for studies of approximate
     oracles.
 
@@ -427,11 +499,11 @@ def with_gap(oracle: Oracle, gamma: float, *, seed: int = 0) -> Oracle:
     >>> bool(0.5 <= w[oracle(w)][0] < 1.0), oracle.gap
     (True, 0.5)
     """
-    oracle = as_oracle(oracle)
+    exact = as_oracle(oracle)
     if not 0 <= gamma < 1:
         raise ParameterError(f"gamma must lie in [0, 1), got {gamma!r}")
-    if oracle.gap != 0:
+    if exact.gap != 0:
         raise ParameterError(
-            f"with_gap needs an exact oracle, but the gap of {oracle} is {oracle.gap}"
+            f"with_gap needs an exact oracle, but the gap of {oracle} is {exact.gap}"
         )
-    return _WithGap(oracle, gamma, seed)
+    return _WithGap(exact, gamma, seed)

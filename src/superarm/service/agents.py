@@ -12,7 +12,7 @@ import numpy as np
 from superarm.agent.decisions import as_time, now
 from superarm.agent.specs import learner_of, oracle_of
 from superarm.contexts import InContext
-from superarm.contracts import Learner, method_of
+from superarm.contracts import Learner
 from superarm.errors import SuperarmError
 from superarm.service import commits, log
 from superarm.service.asking import (
@@ -67,7 +67,7 @@ async def create(service: Service, body: CreateAgent) -> AgentInfo:
     if len(service.learner.views) >= service.limits.agents:
         raise TooLarge(f"there may be {service.limits.agents} agents: remove one first")
     learner = learner_of(plain(body.learner, "/learner"))
-    _require_settings(learner, body.half_life, body.default)
+    _require_settings(learner, body.default)
     context = None
     if body.context is not None:
         context = msgspec.to_builtins(body.context)
@@ -97,7 +97,7 @@ async def change(service: Service, name: str, body: ChangeAgent) -> AgentInfo:
     spec = body.learner or folded.created.learner
     learner = learner_of(plain(spec, "/learner"))
     default = body.default or folded.default or folded.created.default
-    _require_settings(learner, folded.half_life, default)
+    _require_settings(learner, default)
     oracle = None
     if body.oracle is not None:
         oracle = limited(service.limits, body.oracle)
@@ -165,13 +165,8 @@ def _require_size(limits: Limits, folded: Folded) -> None:
         raise TooLarge(f"a decision may be of {limits.chosen} items, not {K}", "/oracle")
 
 
-def _require_settings(learner: Learner, half_life: Any, default: Any) -> None:
-    """Refuse a learner that cannot fade, or cannot learn what is taken for granted."""
-    if half_life is not None:
-        try:
-            method_of(learner.model, "forget")
-        except SuperarmError as error:
-            raise Unfit(str(error), "/half_life") from error
+def _require_settings(learner: Learner, default: Any) -> None:
+    """Refuse a learner that cannot learn the default weight."""
     if default is None or not needs_fractions(learner):
         return
     weight = default["weight"] if isinstance(default, dict) else default.weight

@@ -12,7 +12,6 @@ from superarm.agent.decisions import Observed as Noted
 from superarm.agent.state import State
 from superarm.contexts import InContext
 from superarm.contracts import Learner
-from superarm.learners import CombTS
 from superarm.service import log
 from superarm.service.database import Connection
 from superarm.service.durations import seconds_of
@@ -146,7 +145,7 @@ def given_of(body: GiveFeedback) -> list[Seen]:
 
 def needs_fractions(learner: Learner) -> bool:
     """Whether a learner takes weights in [0, 1] alone."""
-    return isinstance(learner, CombTS) or getattr(learner, "link", None) == "logit"
+    return learner.model.unit_weights
 
 
 def limited(limits: Limits, spec: dict[str, Any]) -> dict[str, Any]:

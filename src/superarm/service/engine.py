@@ -12,7 +12,7 @@ from superarm.agent.decisions import now
 from superarm.agent.explain import TooManyDraws
 from superarm.agent.state import State
 from superarm.arrays.streams import Streams
-from superarm.decide import warm_up
+from superarm.decide import compile_first_call
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service import log, screens
 from superarm.service.commits import Work
@@ -139,7 +139,7 @@ class Service:
             if state is not None:
                 Streams([0]).normal((1,))
                 screens.warm_up()
-                warm_up(state.learner, state.belief, state.problem)
+                compile_first_call(state.learner, state.belief, state.problem)
 
     @property
     def waiting(self) -> int:

@@ -11,7 +11,7 @@ from superarm.agent.state import State
 from superarm.arrays import Array, Features, take_rows
 from superarm.checks import check_features
 from superarm.contexts import InContext, remade
-from superarm.contracts import Feedback, features_stay
+from superarm.contracts import Feedback
 from superarm.errors import DecisionError
 from superarm.service.events import Decided, Id, Matrix, Seen
 
@@ -62,7 +62,7 @@ def feedback_of(state: State, found: list[Noted]) -> Feedback:
     if not model.uses_features:
         return Feedback(A, np.zeros((len(A), state.problem.d)), w, v, len(found))
     rows = check_features(_rows(state, found))
-    if features_stay(model):
+    if model.fixed_features:
         same = take_rows(state.problem.Phi, A) == rows
         A = np.where(same.all(axis=-1), A, -1)
     return Feedback(A, rows, w, v, len(found))

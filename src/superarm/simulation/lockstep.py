@@ -20,7 +20,6 @@ from superarm.contracts import (
     Oracle,
     Problem,
     World,
-    defines_both,
 )
 from superarm.decide import validated
 from superarm.errors import ParameterError
@@ -80,6 +79,14 @@ def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -
         )
         draws = "host"
     return Batch(problem, world, streams if draws == "device" else generators)
+
+
+def defines_both(thing: object, name: str, other: str) -> bool:
+    """True if a class defines, and does not inherit, two methods that must agree.
+
+    A subclass may have changed what one of them depends on.
+    """
+    return {name, other} <= vars(type(thing)).keys()
 
 
 def chunk_size(

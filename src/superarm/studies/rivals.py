@@ -1,25 +1,23 @@
 """CombLinTS done otherwise, to compare with. Not for use."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from superarm.arrays import Array, Rng, matvec, nonzero_rows, normal
 from superarm.checks import require_count, require_positive
-from superarm.contracts import Feedback, Problem
+from superarm.contracts import Feedback, Model, Problem
 from superarm.errors import ParameterError
 from superarm.gaussian import condition, prior, sample
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rival:
+class _Rival(Model):
     """A learner that scores items by their features and is its own model."""
 
     lam: float
     sigma: float
-    per_item: ClassVar[tuple[str, ...]] = ()
-    uses_features: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)

@@ -16,10 +16,8 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import Array, broadcast, hashed_uniform, qr_append, qr_stack
 from superarm.arrays.householder import LARGEST
-from superarm.beliefs.cached_std import CachedStdModel, with_cached_std
+from superarm.beliefs.cached_std import with_cached_std
 from superarm.beliefs.empirical_bayes import EmpiricalBayes, EmpiricalBayesModel
-from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.logit import EmpiricalBayesLogitModel, LogitModel
 from superarm.cluster.lists import turns
 from superarm.cluster.population.packed_triangles import (
     absorb_rows,
@@ -31,8 +29,8 @@ from superarm.cluster.population.packed_triangles import (
 from superarm.contracts import Learner, Oracle, Problem
 from superarm.errors import NumericalError, ParameterError
 from superarm.gaussian import Gaussian
-from superarm.learners import CombLinTS, CombLinUCB, Greedy
-from superarm.oracles.base import Masked
+from superarm.learners import as_learner
+from superarm.oracles.base import Masked, as_oracle
 
 PART = 2**18
 """Scores to hold at a time."""
@@ -153,15 +151,14 @@ def _code(user: Any) -> int:
 
 
 def draws_normals(learner: Learner) -> bool:
-    """Whether a learner draws θ itself, from standard normals."""
-    return type(learner) in (CombLinTS, Greedy)
+    """True if the scores of a learner are those of one θ, made of standard normals."""
+    return as_learner(learner).noise is not None
 
 
 def require_linear(learner: Any) -> None:
     """Refuse what is not a linear learner without a link."""
     model = learner.model
-    linear = isinstance(model, LinearModel | CachedStdModel | EmpiricalBayesModel)
-    if not linear or isinstance(model, LogitModel | EmpiricalBayesLogitModel):
+    if not model.fits_row_factors:
         raise ParameterError(
             "a population needs a linear learner without a link, as CombLinTS(), CombLinUCB(c=1.0) "
             f"or Greedy(), got {learner!r:.100}"
@@ -207,7 +204,7 @@ class Users:
             oracle = self.problem.oracle
             if asked.available is not None:
                 mask = asked.available if asked.available.ndim == 1 else asked.available[part]
-                oracle = Masked(oracle, mask)
+                oracle = Masked(as_oracle(oracle), mask)
             found.append(oracle(self._weights(places[part], asked.draws[part], of)))
         return found
 
@@ -231,7 +228,7 @@ class Users:
             problem = self.problem._replace(Phi=broadcast(self.Phi, len(places)))
             beliefs = self._beliefs(places, problem, of)
             return self.learner.scores(beliefs, problem, self._generators(draws))
-        noise = draws if isinstance(self.learner, CombLinTS) else np.zeros(draws.shape)
+        noise = (as_learner(self.learner).noise or 0.0) * draws
         theta = self._thetas(places, noise, of)
         unknown = ~theta.any(-1)
         if unknown.any():  # a greedy one would otherwise never begin
@@ -240,8 +237,6 @@ class Users:
         return weights
 
     def _generators(self, seeds: Array) -> list[np.random.Generator]:
-        if isinstance(self.learner, CombLinUCB):  # which draws nothing
-            return []
         return [np.random.default_rng(seed) for seed in seeds.tolist()]
 
     def _thetas(self, places: Array, noise: Array, of: Everybody) -> Array:
@@ -278,7 +273,7 @@ class Users:
         """Learn from rows; returns all rows so far."""
         users, A, w = seen
         places = self._with_users(users)
-        keep = float(getattr(self.learner.model, "forgetting", 1.0))
+        keep = float(self.learner.model.forgetting)
         for turn in turns(places):
             mine = places[turn]
             absorb_rows(self.data, mine, self.Phi, A[turn], w[turn], keep)

@@ -15,7 +15,7 @@ from superarm.agent.state import State
 from superarm.arrays import Array
 from superarm.errors import SuperarmError
 from superarm.offline import Log, doubly_robust
-from superarm.oracles.base import Masked
+from superarm.oracles.base import Masked, as_oracle
 from superarm.service import evaluation
 from superarm.service.dashboard import first_day, tallies
 from superarm.service.dashboard.history import steps
@@ -268,7 +268,7 @@ class _Work:
             for i in range(logged.n):
                 oracle = state.problem.oracle
                 if logged.available is not None:
-                    oracle = Masked(oracle, logged.available[i])
+                    oracle = Masked(as_oracle(oracle), logged.available[i])
                 problem = state.problem._replace(Phi=logged.Phi[i], oracle=oracle)
                 call = Asked(state.learner, state.belief, problem, state.catalogue, None)
                 for _ in range(DRAWS):

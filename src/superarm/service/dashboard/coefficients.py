@@ -6,7 +6,9 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.agent.state import State
+from superarm.arrays import Array
 from superarm.contexts import InContext
+from superarm.errors import UnsupportedError
 from superarm.service.dashboard.shapes import Coefficient, Coefficients
 from superarm.service.engine import Service
 
@@ -20,15 +22,23 @@ def feature_names(state: State) -> list[str]:
     return list(names)
 
 
+def coefficients_of(state: State) -> Array | None:
+    """Posterior mean of the coefficients of an agent's features, (d,); None if it has none."""
+    try:
+        return np.asarray(state.learner.model.coefficients(state.belief))
+    except UnsupportedError:
+        return None
+
+
 def coefficients(service: Service, name: str, search: str, limit: int) -> Coefficients:
     """What is believed of features whose name has a text in it, those that differ most from
     nothing first, in standard deviations.
     """
     folded, state = service.ready(name)
-    model: Any = state.learner.model
-    if not (model.uses_features and hasattr(model, "coefficients")):
+    theta = coefficients_of(state)
+    if theta is None:
         return Coefficients(coefficients=[], total=0, believed=folded.position)
-    mean = np.asarray(model.coefficients(state.belief))
+    mean = theta
     std = gaussian.std(state.belief, np.eye(len(mean)))
     names = feature_names(state)
     wanted = search.casefold()

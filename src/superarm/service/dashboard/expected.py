@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.beliefs.independent import BetaPosterior, Counts
 from superarm.contracts import Learner, Problem
 
 
@@ -20,23 +19,9 @@ def expected(learner: Learner, belief: Any, problem: Problem) -> Array:
     >>> expected(learner, learner.model.prior(problem), problem)
     array([0.75, 0.75])
     """
-    model: Any = learner.model
-    mean = getattr(model, "mean", None)
-    if mean is None:
-        return _by_item(belief)
-    return responded(learner, mean(belief, problem))
+    return responded(learner, learner.model.mean(belief, problem))
 
 
 def responded(learner: Learner, scores: Array) -> Array:
     """The weights that scores stand for."""
-    response = getattr(learner.model, "inverse_link", None)
-    return scores if response is None else np.asarray(response(scores))
-
-
-def _by_item(belief: Any) -> Array:
-    """The means of learners that know of each item alone; 0 where nothing was observed."""
-    if isinstance(belief, BetaPosterior):
-        return np.asarray(belief.alpha / (belief.alpha + belief.beta))
-    if isinstance(belief, Counts):
-        return np.asarray(belief.total / np.where(belief.n > 0, belief.n, 1.0))
-    raise TypeError(f"nothing is known of what {type(belief).__name__} expects")
+    return np.asarray(learner.model.inverse_link(scores))

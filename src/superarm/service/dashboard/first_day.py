@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from superarm.agent.state import State
-from superarm.beliefs.changes import moved
 from superarm.contracts import Learner
 from superarm.errors import SuperarmError
+from superarm.learners import as_learner
 from superarm.service import log, snapshots
 from superarm.service.dashboard import tallies
 from superarm.service.dashboard.counting import seconds_of
@@ -111,10 +111,9 @@ def _fitted(then: Folded, state: State, time: str, words: str) -> Policy | None:
     if before.problem.d != state.problem.d:
         return None
     source = np.array([before.catalogue.get(item) for item in state.catalogue.ids.tolist()])
-    move = getattr(before.learner, "moved", None)
-    learner = before.learner if move is None else move(source)
+    learner = as_learner(before.learner).resize(source)
     try:
-        belief = moved(learner.model, before.belief, before.problem, state.problem, source)
+        belief = learner.model.resize(before.belief, before.problem, state.problem, source)
     except (SuperarmError, ArithmeticError, np.linalg.LinAlgError):
         return None
     return Policy(learner, belief, time, words.format(time=time[:16].replace("T", " ")))

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from superarm.service import log
 from superarm.service.dashboard import tallies
 from superarm.service.dashboard.counting import (
@@ -270,10 +268,5 @@ def scales_of(folded: Folded) -> dict[str, float]:
     state: Any = folded.state
     if state is None:
         return {}
-    found = {}
-    model = state.learner.model
-    for name in SCALES:
-        value = getattr(state.belief, name, getattr(model, name, None))
-        if isinstance(value, float | np.ndarray | np.floating) and np.ndim(value) == 0:
-            found[name] = float(value)
-    return found
+    values = state.learner.model.hyperparameters(state.belief)
+    return {name: float(values[name]) for name in SCALES if name in values}

@@ -13,6 +13,7 @@ from superarm.agent.state import State
 from superarm.arrays import Array, matvec
 from superarm.contexts import InContext
 from superarm.service.dashboard import tallies
+from superarm.service.dashboard.coefficients import coefficients_of
 from superarm.service.dashboard.expected import expected, responded
 from superarm.service.dashboard.shapes import ItemTallies, ItemTally
 from superarm.service.dashboard.spread import interval
@@ -205,11 +206,12 @@ def _beliefs(state: State) -> _Beliefs:
         return _Beliefs(unknown, unknown)
     predicted = expected(state.learner, state.belief, state.problem)
     model: Any = state.learner.model
-    if not (model.uses_features and hasattr(model, "coefficients")):
+    theta = coefficients_of(state)
+    if theta is None:
         return _Beliefs(predicted, unknown)
     if not model.per_item:
         return _Beliefs(predicted, predicted)
-    linear = matvec(state.problem.Phi, model.coefficients(state.belief))
+    linear = matvec(state.problem.Phi, theta)
     return _Beliefs(predicted, responded(state.learner, linear))
 
 

@@ -12,10 +12,9 @@ from superarm.agent.explain import explain
 from superarm.arrays import Array
 from superarm.decide import decide
 from superarm.errors import SuperarmError
-from superarm.oracles.base import Masked
+from superarm.oracles.base import as_oracle
 from superarm.service import commits, log
 from superarm.service.dashboard.coefficients import feature_names
-from superarm.service.dashboard.expected import expected
 from superarm.service.dashboard.sampling import again
 from superarm.service.dashboard.shapes import CameBack, Opened, Runner
 from superarm.service.dashboard.words import constraint_words
@@ -172,10 +171,7 @@ def _why(service: Service, name: str, event: Decided) -> Why:
 
 def _scores(call: Asked) -> Array:
     """What is expected of each item, as scores, which with the logit link are log-odds."""
-    mean = getattr(call.learner.model, "mean", None)
-    if mean is None:
-        return expected(call.learner, call.belief, call.problem)
-    return np.asarray(mean(call.belief, call.problem))
+    return np.asarray(call.learner.model.mean(call.belief, call.problem))
 
 
 def _times(call: Asked, seed: int) -> tuple[Array, int]:
@@ -193,14 +189,11 @@ def _times(call: Asked, seed: int) -> tuple[Array, int]:
 
 def _runners(call: Asked, chance: Array, scores: Array, chosen: list[int]) -> list[Runner]:
     """The items that were not chosen, and are so most often; those with the best scores first."""
-    oracle = call.problem.oracle
-    others = np.ones(call.problem.L, np.bool_)
-    if isinstance(oracle, Masked):
-        others &= oracle.available
+    oracle = as_oracle(call.problem.oracle)
+    others = oracle.allowed(call.problem.L)
     others[chosen] = False
     places = np.flatnonzero(others)
-    sense = getattr(oracle, "sense", 1)
-    best = places[np.lexsort((-sense * scores[places], -chance[places]))][:RUNNERS]
+    best = places[np.lexsort((-oracle.sense * scores[places], -chance[places]))][:RUNNERS]
     found = []
     for item, e in zip(call.ids(best).tolist(), best.tolist(), strict=True):
         found.append(Runner(item=item, score=float(scores[e]), chosen=float(chance[e])))

@@ -15,9 +15,8 @@ import numpy as np
 from superarm import gaussian
 from superarm.agent.asked import Asked
 from superarm.arrays import Array, as_float64, take_rows
-from superarm.beliefs.changes import restricted
-from superarm.beliefs.random_effects import RandomEffectsModel
-from superarm.contracts import Learner, Problem
+from superarm.contracts import Learner, Model, Problem
+from superarm.errors import UnsupportedError
 from superarm.oracles import TopK
 from superarm.service.dashboard.expected import responded
 from superarm.service.dashboard.shapes import Interval
@@ -68,11 +67,15 @@ def worth(
         rng: for draws from the posterior.
     """
     n = len(calls)
-    if n < 2 or not hasattr(learner.model, "sample"):
+    if n < 2:
         return None
     rows = rows_of(calls, choices)
+    try:
+        weights = drawn(learner, belief, rows, rng)
+    except UnsupportedError:
+        return None
     returns = np.zeros((n, DRAWS))
-    np.add.at(returns, rows.decision, drawn(learner, belief, rows, rng).T)
+    np.add.at(returns, rows.decision, weights.T)
     returns /= len(choices[0])
     of_beliefs = returns.mean(axis=0).var(ddof=1)
     of_sample = returns.mean(axis=1).var(ddof=1) / n
@@ -89,10 +92,10 @@ def drawn(learner: Learner, belief: Any, rows: Rows, rng: np.random.Generator) -
     places, which = np.unique(rows.item, return_inverse=True)
     if not model.uses_features:
         problem = Problem(np.zeros((len(places), 1)), TopK(1))
-        own = restricted(model, belief, places)
+        own = model.select_items(belief, places)
         scores = [model.sample(own, problem, rng)[which] for _ in range(DRAWS)]
-    elif isinstance(model, RandomEffectsModel):
-        own = restricted(model, belief, rows.item)
+    elif model.per_item:
+        own = model.select_items(belief, rows.item)
         problem = Problem(rows.phi, TopK(1))
         scores = [_mixed(model, own, problem, which, len(places), rng) for _ in range(DRAWS)]
     else:
@@ -101,7 +104,7 @@ def drawn(learner: Learner, belief: Any, rows: Rows, rng: np.random.Generator) -
 
 
 def _mixed(
-    model: RandomEffectsModel,
+    model: Model,
     belief: Any,
     problem: Problem,
     which: Array,
@@ -109,7 +112,7 @@ def _mixed(
     rng: np.random.Generator,
 ) -> Array:
     """Scores with the deviations of items, which are the same wherever an item is chosen."""
-    of = model.outlook(belief, problem, gaussian.sample(belief, rng))
+    moments = model.conditional_moments(belief, problem, gaussian.sample(belief, rng))
     noise = rng.standard_normal(items)
-    scores: Array = of.mean + np.sqrt(of.variance) * noise[which]
+    scores: Array = moments.mean + np.sqrt(moments.variance) * noise[which]
     return scores
