@@ -170,7 +170,7 @@ def of_users(kind, seed=0):
     alone = [(Concatenated if kind == "concatenated" else Outer)(Y)(user) for user in x]
     first = alone[0].right
     scale = np.stack([features.right.scale for features in alone])
-    together = Product(alone[0].left, ColumnSelection(first.k, first.source, scale))
+    together = Product(alone[0].left, ColumnSelection(first.n_columns, first.source, scale))
     return together, alone
 
 

@@ -218,7 +218,7 @@ class Model(ABC):
 
     @property
     def fixed_features(self) -> bool:
-        """True if the features of an item must stay the same: its parameters go with them."""
+        """True if the features of an item must stay the same, as its parameters go with them."""
         return bool(self.per_item) and self.uses_features
 
     # --- required -----------------------------------------------------------------------------
