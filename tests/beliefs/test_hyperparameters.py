@@ -5,10 +5,12 @@ from scipy.stats import multivariate_normal
 from superarm import Feedback, Problem, TopK, fit_hyperparameters
 from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
 from superarm.beliefs.hyperparameters import (
-    maximize,
+    estimate_with_items,
+    optimal_hyperparameters,
+    optimal_lam_sigma,
     require_squares,
-    summary_of_items,
-    summary_of_rows,
+    statistics_of_items,
+    statistics_of_rows,
 )
 from superarm.errors import FeaturesError, ItemsError, NumericalError, WeightsError
 from superarm.studies.calibration import designs
@@ -81,19 +83,52 @@ def test_directions_never_seen_and_noise_far_below_the_weights():
         assert scales.sigma == pytest.approx(sigma, rel=0.15)
 
 
-def test_known_scales_stay_as_they_are():
+def test_fixed_hyperparameters_stay_as_they_are():
     rows, w, _, _ = data(1, 500, 4, 1.0, 0.5)
-    summary = summary_of_rows(np.column_stack([rows, w]), 500)
-    scales = maximize(summary, lam=7.0, tau=0.0)
-    assert (scales.lam, scales.lam_error) == (7.0, 0.0)
-    assert scales.sigma == pytest.approx(0.5, rel=0.1)
-    assert maximize(summary, lam=7.0, sigma=2.0, tau=0.0)[:3] == (7.0, 2.0, 0.0)
+    statistics = statistics_of_rows(np.column_stack([rows, w]), 500)
+    lam, sigma = optimal_lam_sigma(statistics, {"lam": 7.0})
+    assert lam == 7.0
+    assert sigma == pytest.approx(0.5, rel=0.1)
+    assert optimal_lam_sigma(statistics, {"lam": 7.0, "sigma": 2.0}) == (7.0, 2.0)
+
+
+@pytest.mark.parametrize("fixed", [{}, {"tau": 0.4}, {"tau": 0.4, "lam": 1.0}, {"sigma": 0.3}])
+def test_hyperparameters_with_items_are_right_beside_those_that_are_fixed(fixed):
+    """Where τ is fixed, σ is that of the noise alone, without the item effects."""
+    rows, w, items, _ = data(1, 2000, 4, 1.0, 0.3, 0.4, repeats=4)
+    n, means, within = grouped(rows, w, items)
+    statistics = statistics_of_items(n, means, within, 2000)
+    lam, sigma, tau = optimal_hyperparameters(*statistics, fixed)
+    assert sigma == pytest.approx(0.3, rel=0.1)
+    assert tau == pytest.approx(0.4, rel=0.1)
+    assert 0.4 < lam < 2.5
+    for name, value in zip(("lam", "sigma", "tau"), (lam, sigma, tau), strict=True):
+        assert value == fixed.get(name, value)
+
+
+def test_without_item_effects_items_do_not_matter():
+    rows, w, items, _ = data(1, 200, 4, 1.0, 0.3, 0.4, repeats=4)
+    n, means, within = grouped(rows, w, items)
+    statistics, moments = statistics_of_items(n, means, within, 200)
+    lam, sigma, tau = optimal_hyperparameters(statistics, moments, {"tau": 0.0})
+    expected = optimal_lam_sigma(statistics_of_rows(np.column_stack([rows, w]), 200), {})
+    assert (lam, sigma, tau) == (*expected, 0.0)
+
+
+def grouped(rows, w, items):
+    joined = np.column_stack([rows, w])
+    n = np.bincount(items).astype(float)
+    means = np.zeros((len(n), joined.shape[1]))
+    np.add.at(means, items, joined)
+    means /= n[:, None]
+    return n, means, joined - means[items]
 
 
 def test_a_triangular_factor_says_as_much_as_the_rows():
     rows, w, items, _ = data(2, 400, 3, 1.0, 0.5, 0.4, repeats=4)
     joined = np.column_stack([rows, w])
-    of_rows, of_factor = (summary_of_rows(x, 400) for x in (joined, np.linalg.qr(joined, mode="r")))
+    of_rows = statistics_of_rows(joined, 400)
+    of_factor = statistics_of_rows(np.linalg.qr(joined, mode="r"), 400)
     np.testing.assert_allclose(of_factor.D, of_rows.D, rtol=1e-10)
     np.testing.assert_allclose(of_factor.y**2, of_rows.y**2, rtol=1e-10)
     n = np.full(100, 4.0)
@@ -101,17 +136,17 @@ def test_a_triangular_factor_says_as_much_as_the_rows():
     within = np.zeros((1, 4))
     within[0, -1] = np.sqrt(((w - mean[items]) ** 2).sum())
     means = np.column_stack([rows[::4], mean])
-    of_items = maximize(summary_of_items(n, means, within, 400.0))
-    assert of_items[:3] == pytest.approx(fit_hyperparameters(rows, w, items)[:3], rel=1e-4)
+    optimum = estimate_with_items(*statistics_of_items(n, means, within, 400.0))
+    assert optimum[:3] == pytest.approx(fit_hyperparameters(rows, w, items)[:3], rel=1e-4)
 
 
-def test_what_a_candidate_is_computed_from_does_not_grow_with_the_rows():
+def test_statistics_do_not_grow_with_the_rows():
     sizes = set()
     for n in (500, 50_000):
         rows, w, _, _ = data(3, n, 3, 1.0, 0.5)
-        summary = summary_of_rows(np.column_stack([rows, w]), n)
-        sizes.add(sum(np.size(x) for x in summary))
-    assert sizes == {1 + 3 + 3 + 1 + 16}
+        statistics = statistics_of_rows(np.column_stack([rows, w]), n)
+        sizes.add(sum(np.size(x) for x in statistics))
+    assert sizes == {1 + 3 + 3 + 1 + 1 + 1}
 
 
 def test_the_errors_say_when_the_data_is_silent():

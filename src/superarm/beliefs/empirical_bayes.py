@@ -27,9 +27,9 @@ from superarm.arrays import (
 )
 from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merge_with_catalogue, sizes
 from superarm.beliefs.exploration_bonus import log_growth
-from superarm.beliefs.hyperparameters import best_scales_of_rows, map_entries, require_squares
+from superarm.beliefs.hyperparameters import map_entries, optimal_lam_sigma, require_squares
 from superarm.beliefs.linear import FactoredModel, faded
-from superarm.beliefs.marginal_likelihood import pooled, summary_of_rows
+from superarm.beliefs.marginal_likelihood import pool_statistics, statistics_of_rows
 from superarm.contracts import Feedback, Problem, last_rows
 from superarm.gaussian import RowFactor
 
@@ -198,10 +198,8 @@ class EmpiricalBayesModel(FactoredModel):
         unit[:-1] = prior.stds(np.ones(()))
         constant = prior.sizes.constant
         flat = int(constant.argmax()) if constant.any() else None
-        summaries = [
-            summary_of_rows(one * unit, n, flat) for one, n in zip(data, rows, strict=True)
-        ]
-        found = best_scales_of_rows(pooled(summaries), self.size, **self.known)
+        parts = [statistics_of_rows(one * unit, n, flat) for one, n in zip(data, rows, strict=True)]
+        found = optimal_lam_sigma(pool_statistics(parts), self.known, self.size)
         if found is None:
             return self._made(belief, belief.lam, belief.sigma, prior)
         lam, sigma = found

@@ -1,5 +1,6 @@
-"""How large are θ, the noise and the items' own deviations? λ, σ and τ of the largest marginal
-likelihood, which is in `beliefs.marginal_likelihood`.
+"""Hyperparameters of the largest marginal likelihood: prior std λ, noise std σ and item std τ.
+
+`beliefs.marginal_likelihood` has the density, and `beliefs.newton` the search for λ and σ.
 """
 
 import math
@@ -10,16 +11,22 @@ import numpy as np
 
 from superarm.arrays import Array, as_like, is_tensor, to_numpy
 from superarm.beliefs.marginal_likelihood import (
-    LARGEST,
-    Squares,
-    Summary,
-    log_evidence,
-    no_scales,
-    says_nothing,
-    summary_of_items,
-    summary_of_rows,
+    MAX_MAGNITUDE,
+    ItemMoments,
+    SufficientStatistics,
+    degenerate_error,
+    log_marginal,
+    statistics_of_items,
+    statistics_of_rows,
 )
-from superarm.beliefs.newton import Rows, Weights, best_of_grid, descend, scales_of_rows
+from superarm.beliefs.newton import (
+    PRIOR_WIDTH,
+    Range,
+    grid_search,
+    maximize_kernel,
+    objective,
+    penalized,
+)
 from superarm.checks import as_numbers, check_features, require_positive
 from superarm.errors import (
     FeaturesError,
@@ -29,17 +36,18 @@ from superarm.errors import (
     WeightsError,
 )
 
-WEAK = 3.0
-"""Width of the prior on the logarithm of each scale: a factor of twenty around the size of the
-weights. It has heavy tails, as the size of the weights may be that of one large column."""
-RANGES = ((-25.0, 25.0), (-25.0, 4.0), (-25.0, 4.0))
-"""Where to look for λ, σ and τ, on that logarithmic scale."""
-LOW, HIGH = np.array(RANGES)[:2].T.copy()
-FARTHEST = 1e-5
-"""The least σ/τ for which the marginal likelihood is looked at beside a prior on that ratio."""
-SPLITS = (0.02, 0.3, 0.9)
-"""Shares of what features leave open that may be the items' own: where to begin."""
-NAMES = ("lam", "sigma", "tau")
+LOG_RANGES: Mapping[str, Range] = {
+    "lam": (-25.0, 25.0),
+    "sigma": (-25.0, 4.0),
+    "tau": (-25.0, 4.0),
+}
+"""Ranges of log λ, log σ and log τ, in units of the weights."""
+MAX_LOG = 150.0
+"""Largest logarithm of one that is fixed, in those units: its ratio to others stays in float64."""
+MIN_NOISE_RATIO = 1e-5
+"""Least σ/τ at which the marginal likelihood is evaluated beside a prior on that ratio."""
+ITEM_FRACTIONS = (0.02, 0.3, 0.9)
+"""Fractions of the residual variance taken as that of items, from which searches start."""
 
 Hyperparameter: TypeAlias = float | Literal["auto"]
 """A number, or "auto": by the marginal likelihood, anew after 1, 2, 4, 8, ... episodes."""
@@ -50,16 +58,16 @@ Belief = TypeVar("Belief", bound=tuple[Any, ...])
 class Hyperparameters(NamedTuple):
     """Prior std λ, noise std σ and item std τ, each with its relative standard error.
 
-    An error near 1 or above says that the data does not determine that scale.
+    An error near 1 or above says that the data does not determine that number.
 
     Attributes:
         lam: λ, the prior std of a coefficient.
         sigma: σ, the noise std of a weight.
-        tau: τ, the std of the deviations of items; 0 if no items were given.
+        tau: τ, the std of item effects; 0 if no items were given.
         lam_error: the relative standard error of λ.
         sigma_error: the relative standard error of σ.
         tau_error: the relative standard error of τ.
-        log_evidence: the log marginal likelihood at these scales.
+        log_evidence: the log marginal likelihood at these hyperparameters.
     """
 
     lam: float
@@ -71,17 +79,22 @@ class Hyperparameters(NamedTuple):
     log_evidence: float
 
     def __str__(self) -> str:
-        lines = []
-        for name, meaning in (("lam", "prior"), ("sigma", "noise"), ("tau", "items")):
-            value = getattr(self, name)
-            factor = math.exp(2 * getattr(self, f"{name}_error"))
-            interval = f"between {value / factor:.4g} and {value * factor:.4g}"
-            lines.append(f"{name:5} {value:10.4g}   {interval}   ({meaning})")
+        lines = [
+            _line("lam", self.lam, self.lam_error, "prior"),
+            _line("sigma", self.sigma, self.sigma_error, "noise"),
+            _line("tau", self.tau, self.tau_error, "items"),
+        ]
         return "\n".join(lines)
 
 
+def _line(name: str, value: float, error: float, meaning: str) -> str:
+    factor = math.exp(2 * error)
+    interval = f"between {value / factor:.4g} and {value * factor:.4g}"
+    return f"{name:5} {value:10.4g}   {interval}   ({meaning})"
+
+
 def fit_hyperparameters(rows: Any, weights: Any, items: Any = None) -> Hyperparameters:
-    """The scales of the largest marginal likelihood: λ and σ, and τ if items are given.
+    """Hyperparameters of the largest marginal likelihood: λ and σ, and τ if items are given.
 
     A weak prior, a factor of twenty around the size of the weights, keeps the answer finite where
     the data is silent; the errors say when that is so.
@@ -92,7 +105,7 @@ def fit_hyperparameters(rows: Any, weights: Any, items: Any = None) -> Hyperpara
         items: the item of each row, any labels. Without it τ is taken as 0.
 
     Returns:
-        the scales with their relative errors; printed, a table with intervals.
+        the hyperparameters with their relative errors; printed, a table with intervals.
 
     Raises:
         FeaturesError: if rows are no finite table.
@@ -107,23 +120,14 @@ def fit_hyperparameters(rows: Any, weights: Any, items: Any = None) -> Hyperpara
     (0.3, 0.01, 0.16)
     """
     joined = _rows_and_weights(rows, weights)
+    n_rows = len(joined)
     if items is None:
-        return maximize(summary_of_rows(joined, len(joined)), tau=0.0)
-    try:
-        labels = np.asarray(items)
-        _, item, n = np.unique(labels, return_inverse=True, return_counts=True)
-    except (TypeError, ValueError) as error:
-        raise ItemsError(
-            f"items must be one label for each row, all of one kind ({error})"
-        ) from error
-    if labels.shape != (len(joined),):
-        raise ItemsError(
-            f"items must be one label for each of {len(joined)} rows, got shape {labels.shape}"
-        )
+        return estimate_lam_sigma(statistics_of_rows(joined, n_rows))
+    item, n = _item_numbers(items, n_rows)
     means = np.zeros((len(n), joined.shape[1]))
     np.add.at(means, item, joined)
     means /= n[:, None]
-    return maximize(summary_of_items(n, means, joined - means[item], len(joined)))
+    return estimate_with_items(*statistics_of_items(n, means, joined - means[item], n_rows))
 
 
 def _rows_and_weights(rows: Any, weights: Any) -> Array:
@@ -141,195 +145,227 @@ def _rows_and_weights(rows: Any, weights: Any) -> Array:
     return np.column_stack([X, w])
 
 
-def maximize(summary: Summary, **known: float) -> Hyperparameters:
-    """The scales of the largest marginal likelihood; those that are `known` stay as they are."""
-    search = _Search(summary, known)
-    x = search.best()
-    relative = search.relative(x)
-    value, _ = log_evidence(search.summary, relative)
-    in_units = value - summary.rows * math.log(search.units[-1])
-    scales = [known.get(name, v) for name, v in zip(NAMES, relative * search.units, strict=True)]
-    return Hyperparameters(*map(float, [*scales, *search.errors(x), in_units]))
+def _item_numbers(items: Any, n_rows: int) -> tuple[Array, Array]:
+    """Number of the item of each row (n,), and how often each item occurs (E,)."""
+    try:
+        labels = np.asarray(items)
+        _, item, n = np.unique(labels, return_inverse=True, return_counts=True)
+    except (TypeError, ValueError) as error:
+        raise ItemsError(
+            f"items must be one label for each row, all of one kind ({error})"
+        ) from error
+    if labels.shape != (n_rows,):
+        raise ItemsError(
+            f"items must be one label for each of {n_rows} rows, got shape {labels.shape}"
+        )
+    return item, n
 
 
-def best_scales(summary: Summary, size: float | None = None, **known: float) -> list[float]:
-    """λ, σ and τ of the largest marginal likelihood, to three digits: more is noise, and the order
-    of feedback must not matter.
+def estimate_lam_sigma(statistics: SufficientStatistics) -> Hyperparameters:
+    """λ and σ of the largest marginal likelihood of rows, with their errors."""
+    if statistics.is_degenerate:
+        raise degenerate_error()
+    standardized, units = statistics.standardized()
+    lam_range = LOG_RANGES["lam"]
+    sigma_range = LOG_RANGES["sigma"]
+    x = maximize_kernel(lam_range, sigma_range, standardized)
+    optimum = penalized(*x, standardized)
+    hessian = np.array(
+        [
+            [optimum.lam_lam, optimum.lam_sigma],
+            [optimum.lam_sigma, optimum.sigma_sigma],
+        ]
+    )
+    lam_error, sigma_error = _relative_errors(hessian, np.array(x), [lam_range, sigma_range])
+    constant = statistics.n_rows * math.log(math.sqrt(2 * math.pi) * units.weight)
+    return Hyperparameters(
+        math.exp(x[0]) * units.coefficient,
+        math.exp(x[1]) * units.weight,
+        0.0,
+        float(lam_error),
+        float(sigma_error),
+        0.0,
+        -objective(*x, standardized).value - constant,
+    )
 
-    `size` is what the weights are expected to vary by, if it is not what they do. For a learner σ
-    must not be lost in τ, nor τ in σ, because few items happened to repeat what they showed before:
-    with R = (τ/σ)², the log density of R has the weak prior (log R - R)/2.
+
+def estimate_with_items(statistics: SufficientStatistics, items: ItemMoments) -> Hyperparameters:
+    """λ, σ and τ of the largest marginal likelihood of rows of items, with their errors."""
+    search = EvidenceSearch(statistics, items, {})
+    x = search.maximum()
+    errors = _relative_errors(search.hessian(x), x, search.bounds)
+    log_p, _ = log_marginal(search.statistics, search.items, *np.exp(x))
+    log_evidence = log_p - statistics.n_rows * math.log(search.units[-1])
+    return Hyperparameters(*map(float, [*np.exp(x) * search.units, *errors, log_evidence]))
+
+
+def _relative_errors(hessian: Array, x: Array, bounds: Any) -> Array:
+    """Standard errors of logarithms from the curvature at their optimum; infinite if it has none,
+    or lies on a bound.
     """
-    search = _Search(summary, known, size, balanced="tau" not in known)
-    found = search.relative(search.best()) * search.units
-    return [known.get(name, _rounded(x)) for name, x in zip(NAMES, found, strict=True)]
+    variance = 2 * np.diagonal(np.linalg.pinv(hessian + hessian.T))
+    low, high = np.transpose(bounds)
+    is_inside = (variance > 0) & (x > low) & (x < high)
+    return np.sqrt(np.where(is_inside, variance, np.inf))
 
 
-def best_scales_of_rows(
-    summary: Summary, size: float | None = None, *, lam: float = math.nan, sigma: float = math.nan
+def optimal_lam_sigma(
+    statistics: SufficientStatistics,
+    fixed: Mapping[str, float],
+    weight_std: float | None = None,
 ) -> tuple[float, float] | None:
-    """`best_scales` where items have no deviations, all in one kernel: λ and σ, of which those that
-    are given stay as they are; None where weights do not say what scales are.
+    """λ and σ of the largest marginal likelihood without item effects, to three digits.
+
+    More digits are noise, and the order of feedback must not matter.
+
+    Args:
+        statistics: of the rows.
+        fixed: those of "lam" and "sigma" that are not to be chosen.
+        weight_std: the expected size of a weight; by default their root mean square.
+
+    Returns:
+        λ and σ, or None where the weights do not determine them.
     """
-    of = Rows(
-        summary.D,
-        summary.y,
-        float(summary.rows),
-        float(summary.residual),
-        size or 0.0,
-        2 * WEAK**2,
-    )
-    found = scales_of_rows(float(lam), float(sigma), LOW, HIGH, of)
-    if any(map(math.isnan, found)):
+    if statistics.is_degenerate:
         return None
+    standardized, units = statistics.standardized(weight_std)
+    log_lam, log_sigma = maximize_kernel(
+        _log_range("lam", fixed, units.coefficient),
+        _log_range("sigma", fixed, units.weight),
+        standardized,
+    )
     return (
-        _rounded(found[0]) if math.isnan(lam) else lam,
-        _rounded(found[1]) if math.isnan(sigma) else sigma,
+        _fixed_or_rounded("lam", fixed, math.exp(log_lam) * units.coefficient),
+        _fixed_or_rounded("sigma", fixed, math.exp(log_sigma) * units.weight),
     )
 
 
-def _rounded(scale: float) -> float:
-    return float(f"{scale:.3g}")
+def optimal_hyperparameters(
+    statistics: SufficientStatistics,
+    items: ItemMoments,
+    fixed: Mapping[str, float],
+    weight_std: float | None = None,
+) -> tuple[float, float, float] | None:
+    """λ, σ and τ of the largest marginal likelihood, to three digits, as in `optimal_lam_sigma`.
+
+    For a learner σ must not be lost in τ, nor τ in σ, because few items happened to repeat what
+    they showed before: if τ is free, R = (τ/σ)² has a weak prior of log density (log R - R)/2.
+    """
+    if fixed.get("tau") == 0:
+        lam_sigma = optimal_lam_sigma(statistics, fixed, weight_std)
+        return lam_sigma and (*lam_sigma, 0.0)
+    if statistics.is_degenerate:
+        return None
+    search = EvidenceSearch(
+        statistics, items, fixed, weight_std=weight_std, has_ratio_prior="tau" not in fixed
+    )
+    lam, sigma, tau = np.exp(search.maximum()) * search.units
+    return (
+        _fixed_or_rounded("lam", fixed, lam),
+        _fixed_or_rounded("sigma", fixed, sigma),
+        _fixed_or_rounded("tau", fixed, tau),
+    )
 
 
-class _Search:
-    """For the scales that are not known, as x: their logarithms, relative to the size of the
-    weights.
+def _log_range(name: str, fixed: Mapping[str, float], unit: float) -> Range:
+    """Range of the logarithm of a hyperparameter in this unit; a single point if it is fixed."""
+    if name not in fixed:
+        return LOG_RANGES[name]
+    x = math.log(fixed[name]) - math.log(unit)
+    x = min(max(x, -MAX_LOG), MAX_LOG)
+    return x, x
 
-    Features and weights are measured in their own size, so that nothing overflows.
+
+def _fixed_or_rounded(name: str, fixed: Mapping[str, float], value: float) -> float:
+    return fixed[name] if name in fixed else float(f"{value:.3g}")
+
+
+class EvidenceSearch:
+    """Search for the largest marginal likelihood with item effects, beside a weak prior.
+
+    A point is x = (log λ, log σ, log τ) in units of the weights.
+
+    Args:
+        statistics: of all rows.
+        items: of the rows by item.
+        fixed: the hyperparameters that are not to be chosen, by name; τ is not fixed at 0.
+        weight_std: the expected size of a weight; by default their root mean square.
+        has_ratio_prior: True for a prior on (τ/σ)², see `optimal_hyperparameters`.
     """
 
     def __init__(
         self,
-        summary: Summary,
-        known: Mapping[str, float],
-        expected: float | None = None,
-        balanced: bool = False,
+        statistics: SufficientStatistics,
+        items: ItemMoments,
+        fixed: Mapping[str, float],
+        *,
+        weight_std: float | None = None,
+        has_ratio_prior: bool = False,
     ) -> None:
-        self.balanced = balanced
-        size, length = _sizes(summary)
-        size = expected or size
-        unit = np.ones(len(summary.within))
-        unit[-1] = 1 / size
-        scaled = np.outer(unit, unit)
-        self.summary = summary._replace(
-            D=summary.D / length,
-            y=summary.y / size,
-            residual=summary.residual / size**2,
-            gram=summary.gram * scaled,
-            within=summary.within * scaled,
-        )
-        self.units = np.array([size / length, size, size])
-        self.known = np.array([known.get(name, np.nan) for name in NAMES]) / self.units
-        self.free = np.isnan(self.known)
-        shrunk = np.isfinite(self.summary.D)
-        self.weights = Weights(
-            self.summary.D[shrunk] ** 2,
-            self.summary.y[shrunk] ** 2,
-            free=float(summary.rows) - len(summary.D),
-            rows=float(summary.rows),
-            residual=float(self.summary.residual),
-            wide=2 * WEAK**2,
-        )
+        if statistics.is_degenerate:
+            raise degenerate_error()
+        self.statistics, units = statistics.standardized(weight_std)
+        self.items = items.standardized(units.weight)
+        self.units = np.array([units.coefficient, units.weight, units.weight])
+        self.has_ratio_prior = has_ratio_prior
+        self.bounds = [
+            _log_range(name, fixed, unit) for name, unit in zip(LOG_RANGES, self.units, strict=True)
+        ]
+        self.is_free = np.array([low < high for low, high in self.bounds])
 
-    def relative(self, x: Array) -> Array:
-        """λ, σ and τ in their units."""
-        scales: Array = self.known.copy()
-        scales[self.free] = np.exp(x)
-        return scales
+    def objective(self, x: Array) -> tuple[float, Array]:
+        """-log p(w) less the log density of the prior, and the gradient."""
+        lam, sigma, tau = np.exp(x)
+        min_sigma = MIN_NOISE_RATIO * tau if self.has_ratio_prior else 0.0
+        log_p, slope = log_marginal(self.statistics, self.items, lam, max(sigma, min_sigma), tau)
+        if self.has_ratio_prior:
+            R = (tau / sigma) ** 2
+            log_p += (math.log(R) - R) / 2
+            slope += (1 - R) * np.array([0.0, -1.0, 1.0])
+        u = 1 + x**2 / (2 * PRIOR_WIDTH**2)
+        value = np.log(u)[self.is_free].sum() - log_p
+        gradient = np.where(self.is_free, x / (PRIOR_WIDTH**2 * u) - slope, 0.0)
+        return float(value), gradient
 
-    def descend(self, x: Array) -> tuple[float, Array]:
-        """Minus log p(w) and the log of the weak prior, and its gradient."""
-        scales = self.relative(x)
-        likely = scales.copy()
-        if self.balanced:  # a line search may step to where only the prior on R counts
-            likely[1] = max(scales[1], FARTHEST * scales[2])
-        value, gradient = log_evidence(self.summary, likely)
-        if self.balanced:
-            R = float(scales[2] / scales[1]) ** 2
-            value += (math.log(R) - R) / 2
-            gradient += (1 - R) * np.array([0.0, -1.0, 1.0])
-        wide = 1 + x**2 / (2 * WEAK**2)
-        return float(np.log(wide).sum()) - value, x / (WEAK**2 * wide) - gradient[self.free]
-
-    def best(self) -> Array:
+    def maximum(self) -> Array:
         """The x of the largest marginal likelihood."""
-        if not self.free.any():
-            return np.empty(0)
-        if not self.free[2]:
-            of_rows: Array = self._of_rows(best_of_grid, descend)[self.free[:2]]
-            return of_rows
         from scipy.optimize import minimize
 
-        start = min(self.starts(), key=lambda x: self.descend(x)[0])
-        found = minimize(
-            self.descend,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.array(RANGES)[self.free],
-        )
-        x: Array = found.x
+        start = min(self.starts(), key=lambda x: self.objective(x)[0])
+        optimum = minimize(self.objective, start, jac=True, method="L-BFGS-B", bounds=self.bounds)
+        x: Array = optimum.x
         return x
 
     def starts(self) -> list[Array]:
-        """Where to begin: at the best λ and σ without deviations, of all on a grid, with some of
-        that noise taken as the items' own.
+        """Points with the best λ and σ of a grid without item effects, and a fraction of that noise
+        as item effects.
         """
-        lam, sigma = np.exp(self._of_rows(best_of_grid))
-        starts = []
-        for share in SPLITS:
-            noise = sigma * math.sqrt(1 - share)
-            own = sigma * math.sqrt(share)
-            starts.append(np.log([lam, noise, own])[self.free])
-        return starts
+        lam_range, sigma_range, _ = self.bounds
+        log_lam, log_sigma = grid_search(lam_range, sigma_range, self.statistics)
+        points = []
+        for fraction in ITEM_FRACTIONS:
+            noise = log_sigma + math.log(1 - fraction) / 2
+            item_std = log_sigma + math.log(fraction) / 2
+            point = np.array([log_lam, noise, item_std])
+            points.append(np.clip(point, *np.transpose(self.bounds)))
+        return points
 
-    def _of_rows(self, *searches: Callable[..., None]) -> Array:
-        """What searches find one after the other, without deviations: log λ and log σ."""
-        free = self.free[:2]
-        least = np.where(free, LOW, -np.inf)
-        most = np.where(free, HIGH, np.inf)
-        x = np.log(np.where(free, 1.0, self.known[:2]))
-        for search in searches:
-            search(x, free, least, most, self.weights)
-        return x
-
-    def errors(self, x: Array) -> Array:
-        """Relative standard errors, from the curvature at x by differences of the gradient;
-        infinite if it has none.
-        """
-        errors = np.where(self.free, np.inf, 0.0)
+    def hessian(self, x: Array) -> Array:
+        """Hessian of the objective, by differences of its gradient."""
         step = 1e-4
-        curvature = np.zeros((len(x), len(x)))
-        for row, h in zip(curvature, step * np.eye(len(x)), strict=True):
-            row[:] = (self.descend(x + h)[1] - self.descend(x - h)[1]) / (2 * step)
-        variance = np.diagonal(np.linalg.pinv(curvature + curvature.T)) * 2
-        low, high = np.array(RANGES)[self.free].T
-        inside = (variance > 0) & (x > low) & (x < high)
-        errors[self.free] = np.sqrt(np.where(inside, variance, np.inf))
-        return errors
-
-
-def _sizes(summary: Summary) -> tuple[float, float]:
-    """Root mean squares of the weights and of the lengths of the feature rows: where the weak prior
-    is centred.
-
-    A coefficient with a flat prior is left out: it may hide what the others say.
-    """
-    if says_nothing(summary):
-        raise no_scales()
-    size = math.sqrt(Squares.of(summary).varied / summary.rows)
-    D = summary.D[np.isfinite(summary.D)]
-    length = math.sqrt((D**2).sum() / summary.rows)
-    return size, length or 1.0
+        rows = []
+        for h in step * np.eye(len(x)):
+            difference = self.objective(x + h)[1] - self.objective(x - h)[1]
+            rows.append(difference / (2 * step))
+        return np.array(rows)
 
 
 def require_squares(*values: Array) -> None:
     """Refuse numbers whose squares would leave the range of float64, before a belief holds them."""
-    given = [value for value in values if 0 not in value.shape]
-    if any(max(float(value.max()), -float(value.min())) > LARGEST for value in given):
+    arrays = [value for value in values if 0 not in value.shape]
+    if any(max(float(value.max()), -float(value.min())) > MAX_MAGNITUDE for value in arrays):
         raise NumericalError(
-            f"features or weights beyond {LARGEST:g} are too large to find scales for: "
+            f"features or weights beyond {MAX_MAGNITUDE:g} are too large to find scales for: "
             "use other units"
         )
 
@@ -343,11 +379,10 @@ def map_entries(
     if not due.shape and not is_tensor(due):  # a single belief, which is an entry of its own
         return refit(belief, ())
     arrays = [to_numpy(x).copy("K") for x in belief]
-    for at in np.argwhere(to_numpy(due)):
-        b = tuple(at)
-        entry = type(belief)(*(np.asarray(x[b]) for x in arrays))
-        for x, new in zip(arrays, refit(entry, b), strict=True):
-            x[b] = new
+    for index in map(tuple, np.argwhere(to_numpy(due))):
+        entry = type(belief)(*(np.asarray(x[index]) for x in arrays))
+        for x, new in zip(arrays, refit(entry, index), strict=True):
+            x[index] = new
     return type(belief)(*map(as_like, belief, arrays))
 
 

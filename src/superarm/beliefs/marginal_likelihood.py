@@ -1,19 +1,21 @@
-"""The marginal likelihood of λ, σ and τ: how large θ, the noise and the items' own deviations are.
+"""Marginal likelihood of λ, σ and τ: the density of the weights, with θ and item effects integrated
+out.
 
     w = φ·θ + δ_item + noise,   θ ~ N(0, λ²I),   δ ~ N(0, τ²),   noise ~ N(0, σ²)
 
 All rows together are X = U D Vᵀ. In the coordinates U, θ becomes DVᵀθ ~ N(0, λ²D²), and nothing
 cancels, however collinear the columns are:
 
-    symbol      code             meaning
-    N           rows             observations
-    D           D                infinite for a column whose coefficient has a flat prior
-    y, r²       y, residual      Uᵀw, and what is left of ‖w‖²
-    n_c, E_c    n, items         a count that occurs, and how many items have it
-    G_c         gram             Σ over those items of [ū w̄-ūy]ᵀ[ū w̄-ūy], their mean rows
-    W           within           Σ over rows of the same around the means of their items
+    symbol      code                meaning
+    N           n_rows              observations
+    d           n_flat + len(D)     rank of X; a column whose coefficient has a flat prior is first
+    D           D                   singular values of the other columns
+    y, r²       y, residual_ss      Uᵀw, and the rest of ‖w‖²
+    n_c, E_c    counts, n_items     a number of observations, and how many items have it
+    G_c         gram                Σ over those items of [ū w̄-ūy]ᵀ[ū w̄-ūy], their mean rows
+    W           within              Σ over rows of the same around the means of their items
 
-Without deviations, as if each row were of an item of its own:
+Without item effects:
 
     -2 log p(w) = N log 2π + (N - d) log σ² + Σ log(σ² + λ²D²) + r²/σ² + Σ y²/(σ² + λ²D²)
 
@@ -27,7 +29,7 @@ With them, and with P = λ²D²:
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
@@ -35,309 +37,315 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from superarm.arrays import Array
 from superarm.errors import NumericalError, WeightsError
 
-ROUNDING = 1e-13
-"""The share of the largest D below which a direction is rounding: the columns are collinear."""
-LARGEST = 1e140
+RANK_TOLERANCE = 1e-13
+"""Share of the largest D below which a direction is rounding: the columns are collinear."""
+MAX_MAGNITUDE = 1e140
 """Features and weights beyond it, squared and added up, could leave the range of float64."""
-LEAST = 1e-300
+MIN_SUM_OF_SQUARES = 1e-300
 """Sums of squares below it have lost digits, or all."""
 
 
-class Summary(NamedTuple):
-    """All that the marginal likelihood depends on. Its size grows with the number of distinct
-    counts, not with the number of rows.
-    """
+class Units(NamedTuple):
+    """Sizes of typical weights and coefficients, in which σ and τ, and λ, are near 1."""
 
-    rows: float  # N
-    D: Array  # (r,) where r is the rank
-    y: Array  # (r,)
-    residual: float  # r²
-    n: Array  # (C,)
-    items: Array  # (C,)
-    gram: Array  # (C, r+1, r+1)
-    within: Array  # (r+1, r+1)
+    weight: float
+    coefficient: float
 
 
-class Axes(NamedTuple):
-    """All rows [φ w] together, in coordinates in which they are orthonormal."""
+class SufficientStatistics(NamedTuple):
+    """Sufficient statistics of rows [φ w] for λ and σ. Their size does not grow with the rows."""
 
+    n_rows: float  # N
     D: Array  # (r,)
     y: Array  # (r,)
-    residual: float
-
-
-class Basis(NamedTuple):
-    """Those coordinates."""
-
-    T: Array  # (d+1, r+1): [φ w] T = [u w-uy]
-    axes: Axes
-
-
-class Decomposed(NamedTuple):
-    """The triangular factor of all rows [φ w], the flat column first, and its singular values."""
-
-    order: Array  # (d+1,) of the columns
-    first: int  # 1 if there is a flat column
-    R: Array  # (d+1, d+1)
-    D: Array  # (r,) without the flat column, as below
-    Vt: Array  # (r, d - first)
-    y: Array  # (r,)
-    residual: float
+    residual_ss: float  # r²
+    n_flat: float  # columns whose coefficient has a flat prior
+    flat_ss: float  # squares of the weights that those columns explain
 
     @property
-    def axes(self) -> Axes:
-        """With the flat column."""
-        if not self.first:
-            return Axes(self.D, self.y, self.residual)
-        D = np.append(np.inf, self.D)
-        y = np.append(self.R[0, -1], self.y)
-        return Axes(D, y, self.residual)
+    def weight_ss(self) -> float:
+        """Sum of squares of the weights, less those that flat columns explain."""
+        return float(self.residual_ss + self.y @ self.y)
+
+    @property
+    def is_degenerate(self) -> bool:
+        """True if all weights are nearly zero, or equal to what a constant column explains."""
+        weight_ss = self.weight_ss
+        rounding = RANK_TOLERANCE**2 * (weight_ss + self.flat_ss)
+        return not weight_ss > max(rounding, MIN_SUM_OF_SQUARES)
+
+    def standardized(self, weight_std: float | None = None) -> tuple["SufficientStatistics", Units]:
+        """The statistics in units of a typical weight and feature row, so that nothing overflows.
+
+        Flat columns do not count for these units: they may hide what the others say.
+
+        Args:
+            weight_std: the expected size of a weight; by default the root mean square.
+        """
+        weight = weight_std or math.sqrt(self.weight_ss / self.n_rows)
+        length = math.sqrt(self.D @ self.D / self.n_rows) or 1.0
+        statistics = self._replace(
+            D=self.D / length,
+            y=self.y / weight,
+            residual_ss=self.residual_ss / weight**2,
+        )
+        return statistics, Units(weight, weight / length)
 
 
-def summary_of_rows(rows: Array, n: float, flat: int | None = None) -> Summary:
-    """The summary of n rows [φ w], or of their triangular factor, without deviations of items.
+class ItemMoments(NamedTuple):
+    """Second moments of the mean rows of items, by the number of observations, and around them.
 
-    The coefficient of the column `flat`, if there is one, has a flat prior.
+    Their size grows with the number of distinct counts, not with the number of items.
     """
-    axes = _decomposed(rows, flat).axes
-    r = len(axes.D)
-    return Summary(
-        n,
-        *axes,
-        n=np.empty(0),
-        items=np.empty(0),
-        gram=np.empty((0, r + 1, r + 1)),
-        within=np.zeros((r + 1, r + 1)),
+
+    counts: Array  # (C,) n_c
+    n_items: Array  # (C,) E_c
+    gram: Array  # (C, r+1, r+1) G_c
+    within: Array  # (r+1, r+1) W
+
+    def standardized(self, weight: float) -> "ItemMoments":
+        """The moments in this unit of the weights."""
+        unit = np.ones(len(self.within))
+        unit[-1] = 1 / weight
+        units = np.outer(unit, unit)
+        return self._replace(gram=self.gram * units, within=self.within * units)
+
+
+class Decomposition(NamedTuple):
+    """Singular value decomposition of all features, with the flat column first and apart."""
+
+    order: Array  # (d+1,) of the columns
+    n_flat: int  # 1 if there is a flat column
+    R: Array  # (d+1, d+1) triangular factor of all rows [φ w]
+    D: Array  # (r,)
+    Vt: Array  # (r, d - n_flat)
+    y: Array  # (r,)
+    residual_ss: float
+
+    def statistics(self, n_rows: float) -> SufficientStatistics:
+        """Sufficient statistics of that many rows."""
+        flat_ss = float(self.R[0, -1]) ** 2 if self.n_flat else 0.0
+        return SufficientStatistics(
+            float(n_rows), self.D, self.y, self.residual_ss, float(self.n_flat), flat_ss
+        )
+
+
+def statistics_of_rows(
+    rows: Array, n_rows: float, flat_column: int | None = None
+) -> SufficientStatistics:
+    """Sufficient statistics of rows [φ w], or of their triangular factor.
+
+    The coefficient of the flat column, if there is one, has a flat prior.
+    """
+    return _decompose(rows, flat_column).statistics(n_rows)
+
+
+def pool_statistics(parts: Sequence[SufficientStatistics]) -> SufficientStatistics:
+    """Statistics of rows that have a θ each, all of the same λ and σ: log p(w) adds up."""
+    if len(parts) == 1:
+        return parts[0]
+    return SufficientStatistics(
+        sum(part.n_rows for part in parts),
+        np.concatenate([part.D for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        sum(part.residual_ss for part in parts),
+        sum(part.n_flat for part in parts),
+        sum(part.flat_ss for part in parts),
     )
 
 
-def pooled(summaries: Sequence[Summary]) -> Summary:
-    """The summary of rows that have a θ each, all of the same λ and σ: log p(w) adds up.
-
-    Each of the summaries is one of `summary_of_rows`.
-    """
-    if len(summaries) == 1:
-        return summaries[0]
-    return Summary(
-        sum(each.rows for each in summaries),
-        np.concatenate([each.D for each in summaries]),
-        np.concatenate([each.y for each in summaries]),
-        sum(each.residual for each in summaries),
-        n=np.empty(0),
-        items=np.empty(0),
-        gram=np.empty((0, 1, 1)),
-        within=np.zeros((1, 1)),
-    )
-
-
-def summary_of_items(
+def statistics_of_items(
     n: Array,
     means: Array,
     within: Array,
-    rows: float,
+    n_rows: float,
     *,
-    flat: int | None = None,
-    loose: Array | None = None,
-    loose_rows: float = 0.0,
-) -> Summary:
-    """The summary of items with counts n (E,) and mean rows [φ̄ w̄] (E, d+1).
+    flat_column: int | None = None,
+    unknown_items: Array | None = None,
+    n_unknown: float = 0.0,
+) -> tuple[SufficientStatistics, ItemMoments]:
+    """Sufficient statistics of items with counts n (E,) and mean rows [φ̄ w̄] (E, d+1).
 
     Args:
         n: how often each item was observed, or how precise its mean is.
         means: their mean rows.
         within: all rows less the means of their items, or their triangular factor.
-        rows: how many rows there are.
-        flat: the column whose coefficient has a flat prior.
-        loose: more rows [φ w], each of an item of its own, or their triangular factor.
-        loose_rows: how many those are.
+        n_rows: the number of those rows.
+        flat_column: the column whose coefficient has a flat prior.
+        unknown_items: more rows [φ w], each of an item of its own, or their triangular factor.
+        n_unknown: the number of those.
     """
-    if loose is None:
-        loose = np.zeros((1, means.shape[1]))
+    if unknown_items is None:
+        unknown_items = np.zeros((1, means.shape[1]))
     weighted = np.sqrt(n)[:, None] * means
-    every_row = np.concatenate([weighted, within, loose])
-    basis = _basis(every_row, flat)
+    decomposition = _decompose(np.concatenate([weighted, within, unknown_items]), flat_column)
+    T = _whitening(decomposition)
     order = np.argsort(n, kind="stable")
-    count, first, items = np.unique(
-        n[order],
-        return_index=True,
-        return_counts=True,
-    )
-    groups = np.split(means[order] @ basis.T, first[1:]) if len(n) else []
-    groups.append(loose @ basis.T)
-    around = within @ basis.T
-    return Summary(
-        rows + loose_rows,
-        *basis.axes,
-        n=np.append(count, 1.0),
-        items=np.append(items, loose_rows),
+    counts, starts, n_items = np.unique(n[order], return_index=True, return_counts=True)
+    groups = np.split(means[order] @ T, starts[1:]) if len(n) else []
+    groups.append(unknown_items @ T)
+    around_means = within @ T
+    moments = ItemMoments(
+        counts=np.append(counts, 1.0),
+        n_items=np.append(n_items, n_unknown),
         gram=np.array([group.T @ group for group in groups]),
-        within=around.T @ around,
+        within=around_means.T @ around_means,
     )
+    return decomposition.statistics(n_rows + n_unknown), moments
 
 
-def _decomposed(rows: Array, flat: int | None) -> Decomposed:
-    """The singular value decomposition of all features, the flat column apart."""
+def _decompose(rows: Array, flat_column: int | None) -> Decomposition:
     d = rows.shape[1] - 1
     order = np.arange(d + 1)
-    first = 0
-    if not np.abs(rows).max(initial=0.0) <= LARGEST:  # nor where one is NaN
-        raise no_scales()
-    if flat is not None and rows[:, flat].any():
-        first = 1
-        order = np.append(flat, np.delete(order, flat))
+    n_flat = 0
+    if not np.abs(rows).max(initial=0.0) <= MAX_MAGNITUDE:  # nor where one is NaN
+        raise degenerate_error()
+    if flat_column is not None and rows[:, flat_column].any():
+        n_flat = 1
+        order = np.append(flat_column, np.delete(order, flat_column))
         rows = rows[:, order]
-    R = _triangle(rows)
-    last = max(_height(R[:d]), first)
-    U, D, Vt = np.linalg.svd(R[first:last, first:d], full_matrices=False)
-    y = U.T @ R[first:last, d]
-    rank = np.count_nonzero(ROUNDING * D[:1] < D)
-    residual = R[d, d] ** 2 + (y[rank:] ** 2).sum()
-    return Decomposed(order, first, R, D[:rank], Vt[:rank], y[:rank], float(residual))
+    R = _triangular_factor(rows)
+    height = max(_height(R[:d]), n_flat)
+    U, D, Vt = np.linalg.svd(R[n_flat:height, n_flat:d], full_matrices=False)
+    y = U.T @ R[n_flat:height, d]
+    rank = np.count_nonzero(RANK_TOLERANCE * D[:1] < D)
+    residual_ss = float(R[d, d] ** 2 + (y[rank:] ** 2).sum())
+    return Decomposition(order, n_flat, R, D[:rank], Vt[:rank], y[:rank], residual_ss)
 
 
 def _height(rows: Array) -> int:
-    """How many rows there are up to the last that is not zero: of few rows, the triangular factor
-    is as low as they are.
+    """Number of rows up to the last that is not zero: the triangular factor of a few rows is no
+    higher than they are.
     """
     if len(rows) and rows[-1].any():
         return len(rows)
-    there = np.flatnonzero(rows.any(-1))
-    return int(there[-1]) + 1 if len(there) else 0
+    nonzero = np.flatnonzero(rows.any(-1))
+    return int(nonzero[-1]) + 1 if len(nonzero) else 0
 
 
-def _triangle(rows: Array) -> Array:
-    """The triangular factor of rows, which are that already or not: (n, D) -> (D, D)."""
+def _triangular_factor(rows: Array) -> Array:
+    """Triangular factor of rows, which may be one already: (n, D) -> (D, D)."""
     n, D = rows.shape
-    if n == D and not rows[_below(D)].any():
+    if n == D and not rows[_below_diagonal(D)].any():
         return rows
     triangle = np.linalg.qr(rows, mode="r")
-    known = len(triangle)
     R = np.zeros((D, D))
-    R[:known] = triangle
+    R[: len(triangle)] = triangle
     return R
 
 
 @functools.cache
-def _below(D: int) -> Array:
-    """Where a matrix of D rows is below its diagonal."""
+def _below_diagonal(D: int) -> Array:
+    """Mask of a matrix of D rows, True below its diagonal."""
     return np.tri(D, k=-1, dtype=np.bool_)
 
 
-def _basis(rows: Array, flat: int | None) -> Basis:
-    """The coordinates in which all rows together are orthonormal."""
-    of = _decomposed(rows, flat)
-    first = of.first
-    d = len(of.R) - 1
-    T = np.zeros((d + 1, first + len(of.D)))
-    T[first:d, first:] = of.Vt.T / of.D
-    if first:
-        c = of.R[0, 0]
-        T[0, 0] = 1 / c
-        T[0, 1:] = -of.R[0, 1:d] @ T[1:d, 1:] / c
-    axes = of.axes
-    last = np.append(-T[:d] @ axes.y, 1.0)
-    back = np.argsort(of.order)
-    return Basis(np.column_stack([T, last])[back], axes)
+def _whitening(decomposition: Decomposition) -> Array:
+    """T (d+1, r+1) with [φ w] T = [u w-uy]: coordinates in which all rows are orthonormal."""
+    n_flat = decomposition.n_flat
+    R = decomposition.R
+    d = len(R) - 1
+    T = np.zeros((d + 1, n_flat + len(decomposition.D) + 1))
+    T[n_flat:d, n_flat:-1] = decomposition.Vt.T / decomposition.D
+    y = decomposition.y
+    if n_flat:
+        T[0, 0] = 1 / R[0, 0]
+        T[0, 1:-1] = -R[0, 1:d] @ T[1:d, 1:-1] / R[0, 0]
+        y = np.append(R[0, -1], y)
+    T[:d, -1] = -T[:d, :-1] @ y
+    T[d, -1] = 1.0
+    original_order = np.argsort(decomposition.order)
+    return T[original_order]
 
 
-def log_evidence(summary: Summary, scales: Array) -> tuple[float, Array]:
-    """Log p(w | λ, σ, τ), and its derivatives by the logarithms of the three."""
-    lam2, sigma2, tau2 = (float(s) ** 2 for s in scales)
-    if tau2:
-        twice = _items_evidence(summary, lam2, sigma2, tau2)
-    else:
-        twice = rows_evidence(summary, lam2, sigma2)
-    value = summary.rows * math.log(2 * math.pi) + twice[0]
-    return -value / 2, -np.array(twice[1:])
+class _ItemEvidence(NamedTuple):
+    """Terms of the marginal likelihood with item effects at one λ, σ and τ."""
+
+    v: Array  # (C,) σ² + n_c τ²
+    information: Array  # (r+1, r+1) [M b; bᵀ q]
+    prior_precision: Array  # (r,) P⁻¹, zero for a flat prior
+    Sigma: Array  # (r, r) (M + P⁻¹)⁻¹
+    log_det: float  # of M + P⁻¹
+    contrast: Array  # (r+1,) [-δ 1] at the minimum
+    theta: Array  # (r,) y + δ; of a flat prior δ alone, as nothing depends on its y
 
 
-def rows_evidence(summary: Summary, lam2: Any, sigma2: Any) -> tuple[Any, Any, Any, Any]:
-    """-2 log p(w) but for 2π without deviations, and half of its derivatives; for one pair of
-    scales or, in arrays, for many.
+def log_marginal(
+    statistics: SufficientStatistics, items: ItemMoments, lam: float, sigma: float, tau: float
+) -> tuple[float, Array]:
+    """Log p(w | λ, σ, τ) with item effects, and its gradient by the logarithms of the three."""
+    terms = _item_evidence(statistics, items, lam**2, sigma**2, tau**2)
+    n_within = statistics.n_rows - items.n_items.sum()
+    precision = terms.prior_precision[int(statistics.n_flat) :]
+    twice = statistics.n_rows * math.log(2 * math.pi)
+    twice += n_within * math.log(sigma**2) + items.n_items @ np.log(terms.v)
+    twice += terms.log_det - np.log(precision).sum()
+    twice += terms.contrast @ terms.information @ terms.contrast
+    twice += terms.prior_precision @ terms.theta**2
+    return -float(twice) / 2, _gradient(statistics, items, terms, sigma**2, tau**2)
+
+
+def _item_evidence(
+    statistics: SufficientStatistics,
+    items: ItemMoments,
+    lam2: float,
+    sigma2: float,
+    tau2: float,
+) -> _ItemEvidence:
+    no_prior = np.zeros(int(statistics.n_flat))
+    prior_precision = np.append(no_prior, 1 / (lam2 * statistics.D**2))
+    y = np.append(no_prior, statistics.y)
+    r = len(y)
+    v = sigma2 + items.counts * tau2
+    information = items.within / sigma2 + np.tensordot(items.counts / v, items.gram, axes=1)
+    Sigma, log_det = _inverse(information[:r, :r] + np.diag(prior_precision))
+    delta = Sigma @ (information[:r, r] - prior_precision * y)
+    contrast = np.append(-delta, 1.0)
+    return _ItemEvidence(v, information, prior_precision, Sigma, log_det, contrast, y + delta)
+
+
+def _gradient(
+    statistics: SufficientStatistics,
+    items: ItemMoments,
+    terms: _ItemEvidence,
+    sigma2: float,
+    tau2: float,
+) -> Array:
+    """Gradient of log p(w) by log λ, log σ and log τ.
+
+    By the envelope theorem δ can be held fixed: a matrix G of the sum [M b; bᵀ q] enters with
+    [-δ 1] G [-δ 1]ᵀ + tr(ΣG).
     """
-    shrunk = np.isfinite(summary.D)
-    prior = np.multiply.outer(lam2, summary.D[shrunk] ** 2)
-    free = summary.rows - len(summary.D)
-    total = np.asarray(sigma2)[..., None] + prior
-    misfit = summary.y[shrunk] ** 2 / total
-    noise = summary.residual / sigma2
-    value = free * np.log(sigma2) + np.log(total).sum(-1) + noise + misfit.sum(-1)
-    excess = (1 - misfit) / total
-    by_lam = (prior * excess).sum(-1)
-    by_sigma = free - noise + sigma2 * excess.sum(-1)
-    return value, by_lam, by_sigma, 0.0
-
-
-def _items_evidence(
-    summary: Summary, lam2: float, sigma2: float, tau2: float
-) -> tuple[float, float, float, float]:
-    """-2 log p(w) but for 2π with deviations of the items, and half of its derivatives."""
-    n = summary.n
-    E = summary.items
-    r = len(summary.D)
-    v = sigma2 + n * tau2
-    free = summary.rows - E.sum()
-    shrunk = np.isfinite(summary.D)
-    precision = 1 / (lam2 * summary.D**2)
-    info = summary.within / sigma2 + np.tensordot(n / v, summary.gram, axes=1)  # [M b; bᵀ q]
-    Sigma, log_det = _inverse(info[:r, :r] + np.diag(precision))
-    delta = Sigma @ (info[:r, r] - precision * summary.y)
-    theta = summary.y + delta
-    residual = np.append(-delta, 1)
-    value = free * math.log(sigma2) + E @ np.log(v)
-    value += log_det - np.log(precision[shrunk]).sum()
-    value += residual @ info @ residual + precision @ theta**2
-    # By the envelope theorem δ can be held fixed: a matrix G of the sum enters with
-    # [-δ 1] G [-δ 1]ᵀ + tr(ΣG).
-    second = np.outer(residual, residual)
-    second[:r, :r] += Sigma
-    in_group = np.tensordot(summary.gram, second, axes=2)
-    in_within = (summary.within * second).sum()
-    excess = E - n * in_group / v
-    by_lam = shrunk.sum() - precision @ (np.diagonal(Sigma) + theta**2)
-    by_sigma = free - in_within / sigma2 + (sigma2 / v * excess).sum()
-    by_tau = (n * tau2 / v * excess).sum()
-    return float(value), float(by_lam), float(by_sigma), float(by_tau)
+    r = len(terms.Sigma)
+    second_moment = np.outer(terms.contrast, terms.contrast)
+    second_moment[:r, :r] += terms.Sigma
+    of_groups = np.tensordot(items.gram, second_moment, axes=2)
+    of_within = (items.within * second_moment).sum()
+    excess = items.n_items - items.counts * of_groups / terms.v
+    n_within = statistics.n_rows - items.n_items.sum()
+    variance = np.diagonal(terms.Sigma)
+    by_lam = len(statistics.D) - terms.prior_precision @ (variance + terms.theta**2)
+    by_sigma = n_within - of_within / sigma2 + (sigma2 / terms.v * excess).sum()
+    by_tau = (items.counts * tau2 / terms.v * excess).sum()
+    return -np.array([by_lam, by_sigma, by_tau])
 
 
 def _inverse(A: Array) -> tuple[Array, float]:
-    """A⁻¹ and log det A of a symmetric matrix with positive eigenvalues."""
+    """A⁻¹ and log det A of a symmetric positive definite matrix."""
     if not A.size:  # LAPACK prints that it is illegal
         return A, 0.0
     scale = np.sqrt(np.diagonal(A))
     units = np.outer(scale, scale)
-    factor, failed = dpotrf(A / units, lower=1)
-    if failed:
+    factor, info = dpotrf(A / units, lower=1)
+    if info:
         raise NumericalError("scales too far apart: use other units for features or weights")
     lower = np.tril(dpotri(factor, lower=1)[0])
     log_det = 2 * np.log(np.diagonal(factor) * scale).sum()
     return (lower + np.tril(lower, -1).T) / units, float(log_det)
 
 
-def says_nothing(summary: Summary) -> bool:
-    """Whether all weights are zero or nearly so, or equal to what the constant column explains."""
-    of = Squares.of(summary)
-    return not of.varied > max(ROUNDING**2 * (of.varied + of.level), LEAST)
-
-
-class Squares(NamedTuple):
-    """The sum of squares of the weights: what coefficients with a flat prior explain, and the
-    rest.
-    """
-
-    level: float
-    varied: float
-
-    @classmethod
-    def of(cls, summary: Summary) -> "Squares":
-        """Of the weights of a summary."""
-        y2 = summary.y**2
-        shrunk = np.isfinite(summary.D)
-        return cls(float(y2[~shrunk].sum()), float(summary.residual + y2[shrunk].sum()))
-
-
-def no_scales() -> WeightsError:
-    """What to raise where weights do not say what scales are."""
+def degenerate_error() -> WeightsError:
+    """Error for weights that determine no hyperparameters."""
     return WeightsError(
         "all weights are zero, or weights or features too large: they do not say what scales are"
     )

@@ -38,7 +38,7 @@ from superarm.arrays import (
 from superarm.arrays.normals import fill_normal
 from superarm.beliefs.columns import LEVEL, is_level, merge_with_catalogue, prior_stds
 from superarm.beliefs.empirical_bayes import crossed_power_of_two
-from superarm.beliefs.hyperparameters import best_scales, map_entries, require_squares
+from superarm.beliefs.hyperparameters import map_entries, optimal_hyperparameters, require_squares
 from superarm.beliefs.item_statistics import (
     Means,
     RandomEffects,
@@ -58,7 +58,7 @@ from superarm.beliefs.item_statistics import (
     some_rows,
     without,
 )
-from superarm.beliefs.marginal_likelihood import says_nothing, summary_of_items
+from superarm.beliefs.marginal_likelihood import statistics_of_items
 from superarm.contracts import Feedback, Model, Moments, Problem, last_rows
 from superarm.gaussian import RowFactor
 
@@ -349,20 +349,19 @@ class RandomEffectsModel(Model):
             level = is_level(belief.columns)
             flat = int(level.argmax()) if level.any() else None
         columns = np.append(unit, 1.0)
-        summary = summary_of_items(
+        statistics, moments = statistics_of_items(
             items.n,
             items.rows * columns,
             belief.within * columns,
             float(belief.observed),
-            flat=flat,
-            loose=belief.data * columns,
-            loose_rows=float(belief.rows),
+            flat_column=flat,
+            unknown_items=belief.data * columns,
+            n_unknown=float(belief.rows),
         )
-        scales: tuple[Array, ...] = (belief.lam, belief.sigma, belief.tau)
-        if not says_nothing(summary):
-            found = best_scales(summary, self.size, **self.known)
-            scales = tuple(map(np.asarray, found))
-        return self._made(belief, Phi, *scales)
+        optimum = optimal_hyperparameters(statistics, moments, self.known, self.size)
+        if optimum is None:
+            return self._made(belief, Phi, belief.lam, belief.sigma, belief.tau)
+        return self._made(belief, Phi, *map(np.asarray, optimum))
 
     def _made(
         self, belief: RandomEffects, Phi: Features, lam: Array, sigma: Array, tau: Array
