@@ -1,4 +1,8 @@
-"""Who takes part: a problem and its oracle, a learner and its model, feedback, a world.
+"""The core records and protocols: problem, oracle, feedback, model, learner, environment, world.
+
+Each episode, a learner turns its belief into one score per item, the oracle returns the set A^t of
+the largest sum of scores, the environment returns the weights of its items, and the model of the
+learner turns this feedback into the next belief.
 
 paper           code       shape
 E, L            L                          ground set, number of items
@@ -6,13 +10,13 @@ E, L            L                          ground set, number of items
 Φ, Φ_x          Phi        (*B, L, d)      features, one row per item; in context x
 A^t             A          (*B, K) int     chosen items, -1 pads
 w̄, w_t          mean, w    (*B, L)         mean weights, weights of episode t
-θ̄_t, Σ_t        belief                     what a model believes after t - 1 episodes
+θ̄_t, Σ_t        belief                     posterior after t - 1 episodes
 
 Every array may carry a leading batch shape *B; a single run has B = ().
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -24,9 +28,9 @@ from superarm.errors import ParameterError, UnsupportedError
 
 @runtime_checkable
 class Oracle(Protocol):
-    """Maximizes the sum of weights over the feasible sets.
+    """Solver that maximizes the sum of scores over the feasible sets.
 
-    Called with weights (*B, L), it returns items (*B, k) with k <= K, padded with -1. A weight of
+    Called with scores (*B, L), it returns items (*B, k) with k <= K, padded with -1. A score of
     -inf means that the item may not be chosen; NaN, +inf or a wrong length raise `WeightsError`; no
     feasible set raises `InfeasibleError`. `superarm.testing.check_oracle` checks all of this.
     """
@@ -37,15 +41,13 @@ class Oracle(Protocol):
 
     @property
     def gap(self) -> float | None:
-        """The paper's γ, with which its sets reach (1 - γ) of the maximum; 0 if exact, None if
-        unknown.
-        """
+        """The paper's γ, with sets within (1 - γ) of the maximum; 0 if exact, None if unknown."""
 
     def __call__(self, w: Array, /) -> Array:
-        """The best set for the weights (*B, L).
+        """The set of the largest sum of the scores w, (*B, L).
 
         Returns:
-            the items of the best set, (*B, K), in which -1 pads sets that are smaller.
+            the items of the set, (*B, k), in which -1 pads smaller sets.
         """
 
 
@@ -54,7 +56,7 @@ class Problem(NamedTuple):
 
     Attributes:
         Phi: features, one row per item, (*B, L, d).
-        oracle: the feasible sets, as the solver over them.
+        oracle: the solver over the feasible sets.
 
     >>> import numpy as np
     >>> from superarm import Problem, TopK
@@ -86,16 +88,16 @@ class Problem(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What many observations of an item, or of one feature row, add up to: n, Σ w and Σ w².
+    """Sums over many observations of each item, or of each feature row: n, Σ w and Σ w².
 
-    It says all that the single weights would: `Agent.observe`, `Agent.learn` and `Feedback.of` take
-    it in their place, and scales come out as from them. Each is one number per item or row.
+    `Agent.observe`, `Agent.learn` and `Feedback.of` take them in place of the single weights, and
+    learn the same, hyperparameters included.
 
-    Take the same number off all weights that are far from 0 beside what they vary by, as times are:
-    Σ w² would lose the digits that tell of the noise.
+    Weights that are far from 0 compared with their spread, such as timestamps, need a constant
+    subtracted first: else Σ w² loses the digits that measure the noise.
 
     Attributes:
-        n: how many observations, at least 1, (*B, K).
+        n: number of observations, at least 1, (*B, K).
         sum: Σ w, (*B, K).
         squares: Σ w², (*B, K).
 
@@ -110,25 +112,25 @@ class Statistics(NamedTuple):
     0.5
     """
 
-    n: Any  # (*B, K) how many observations, at least 1
+    n: Any  # (*B, K) number of observations, at least 1
     sum: Any  # (*B, K) Σ w
     squares: Any  # (*B, K) Σ w²
 
 
 class Feedback(NamedTuple):
-    """What came back: which items showed which weights, and what their features were then.
+    """Observed weights of chosen items, with the features that the items had.
 
-    An item of -1 is not in the catalogue. If its row is not zero, the item was there once, and its
-    weight still tells about features; a row of zeros is padding and tells nothing.
+    An item of -1 is not in the catalogue: with a row of zeros it is padding; with another row it is
+    an item that is gone, whose weight is still evidence about θ.
 
     Attributes:
-        A: the items, (*B, K); -1 for one that is not in the catalogue.
-        rows: their features at the time, (*B, K, d).
-        w: what they showed, (*B, K).
-        importance: how often each observation counts, a number or (*B, K).
-        episodes: how many decisions it is on, where an item may occur once in each.
-        n_observations: how many observations each weight is the mean of, (*B, K).
-        residual_ss: Σ (w - w̄)² of those around their mean, (*B, K).
+        A: items, (*B, K); -1 for one that is not in the catalogue.
+        rows: features of the items when they were chosen, (*B, K, d).
+        w: observed weights, or means of `n_observations` of them, (*B, K).
+        importance: number of observations that each one counts as, a number or (*B, K).
+        episodes: number of decisions that it is feedback on; an item occurs once in each at most.
+        n_observations: number of observations that each weight is the mean of, (*B, K).
+        residual_ss: Σ (w - w̄)² of these observations around their mean, (*B, K).
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -141,10 +143,10 @@ class Feedback(NamedTuple):
     A: Array  # (*B, K) int
     rows: Array  # (*B, K, d)
     w: Array  # (*B, K)
-    importance: Array | float = 1.0  # how often each observation counts: a number, or (*B, K)
-    episodes: int = 1  # how many decisions it is on, where an item may occur once in each
-    n_observations: Array | float = 1.0  # how many observations each weight is the mean of, (*B, K)
-    residual_ss: Array | float = 0.0  # Σ (w - w̄)² of those around their mean, (*B, K)
+    importance: Array | float = 1.0  # a number, or (*B, K)
+    episodes: int = 1
+    n_observations: Array | float = 1.0  # a number, or (*B, K)
+    residual_ss: Array | float = 0.0  # a number, or (*B, K)
 
     @classmethod
     def of(
@@ -154,7 +156,7 @@ class Feedback(NamedTuple):
         w: Array | Statistics,
         importance: Array | float = 1.0,
     ) -> "Feedback":
-        """The feedback of items of the problem, with the features they have in it.
+        """Feedback on items of the problem, with their features.
 
         Returns:
             the feedback, with the rows of the items taken from the problem.
@@ -167,7 +169,7 @@ class Feedback(NamedTuple):
 
     @property
     def is_summed(self) -> bool:
-        """Whether weights are means of many observations, as `Statistics` are."""
+        """True if weights are means of several observations, as of `Statistics`."""
         return type(self.n_observations) is not float and not is_real(self.n_observations)
 
 
@@ -213,6 +215,8 @@ class Model(ABC):
     """True if weights must lie in [0, 1]."""
     fits_row_factors: ClassVar[bool] = False
     """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
+    fits_hyperparameters: ClassVar[bool] = False
+    """True if λ, σ or τ are chosen by the marginal likelihood of the feedback."""
     forgetting: float = 1.0
     """The share of earlier evidence that an episode leaves, in (0, 1]."""
 
@@ -313,6 +317,30 @@ class Model(ABC):
             a number, or (*B,), by name.
         """
         return {}
+
+    def prior_std(self, belief: Any, problem: Problem) -> Array:
+        """Prior standard deviation of each coefficient.
+
+        Returns:
+            one number per feature, (*B, d).
+        """
+        raise self._unsupported("prior_std")
+
+    def from_factor(
+        self, factor: Array, problem: Problem, hyperparameters: Mapping[str, float], t: Array
+    ) -> Any:
+        """The belief with the factor of a Gaussian posterior, for models of `gaussian.RowFactor`.
+
+        Args:
+            factor: [R z; 0 r], (*B, d+1, d+1), as of `gaussian.Gaussian`.
+            problem: the problem, for beliefs that hold numbers per item.
+            hyperparameters: λ and σ of the posterior.
+            t: episodes so far, (*B,).
+
+        Returns:
+            a NamedTuple of arrays.
+        """
+        raise self._unsupported("from_factor")
 
     # --- beliefs that change without feedback -------------------------------------------------
 
@@ -433,7 +461,7 @@ def require_learner(learner: Any) -> None:
 
 
 class Environment(Protocol):
-    """Where the weights of one episode come from in a simulation."""
+    """Distribution of the weights of one episode, in a simulation."""
 
     @property
     def mean(self) -> Array:
@@ -441,7 +469,7 @@ class Environment(Protocol):
 
     @property
     def features(self) -> Features | None:
-        """A context that is shown to the learner instead of the problem's features, or None."""
+        """Features that replace those of the problem in this episode (a context), or None."""
 
     def sample(self, rng: Rng) -> Array:
         """The weights w_t ~ P of one episode (*B, L).
@@ -452,29 +480,27 @@ class Environment(Protocol):
 
 
 class SlateEnvironment(Environment, Protocol):
-    """An environment of ordered slates: what is observed, and what a slate is worth, depend on the
-    order.
+    """Environment of ordered slates, whose feedback and return depend on the order.
 
-    One with these three methods is asked for them; else each chosen item shows its weight, and a
-    set is worth the sum.
+    Without these three methods every chosen item shows its weight, and the return is their sum.
     """
 
     def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
-        """What came of the slate A (*B, K) in an episode with these weights (*B, L): (*B, K).
+        """Clicks on the slate A (*B, K), in an episode with these weights (*B, L).
 
         Returns:
-            one number per position, (*B, K); 1 where there was a click, else 0.
+            one number per position, (*B, K), 1 where there was a click, else 0.
         """
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
-        """What the learner is told of it; items that were not seen are left out, as -1.
+        """Feedback for the learner; items that were not seen are left out, as -1.
 
         Returns:
-            what the learner's model learns from.
+            the feedback that the model learns from.
         """
 
     def value(self, A: Array, weights: Array) -> Array:
-        """What the slate A is worth if these are the weights (*B, L), or their means: (*B,).
+        """Return of the slate A for these weights (*B, L), or for their means.
 
         Returns:
             one number per slate, (*B,).
@@ -482,23 +508,22 @@ class SlateEnvironment(Environment, Protocol):
 
 
 Choose: TypeAlias = Callable[[Features | None], Array]
-"""What a learner would choose, (*B, K), if it were shown these features (None: the problem's own).
+"""The set (*B, K) that a learner would choose with these features (None: those of the problem).
 
-It draws with a stream of its own, anew in every call.
+Every call samples anew, from random numbers of its own.
 """
 
 
 class World(Protocol):
-    """What is played in: an environment per episode."""
+    """Sequence of environments, one per episode."""
 
     def at(self, t: int, choose: Choose) -> Environment:
         """The environment of episode t = 1, 2, ...
 
-        A world that stays the same returns itself. One that changes by itself returns the same
-        environment whenever it is asked for episode t, as several learners may ask in turn. An
-        adversary knows the learner's policy, but not its coin: it may ask what `choose` would
-        choose.
+        A stationary world returns itself. One that drifts returns the same environment whenever it
+        is called for episode t, as several learners may play in turn. An adversary knows the policy
+        of the learner, but not its random numbers: it may call `choose`.
 
         Returns:
-            the mean weights of this episode, and how its weights are drawn.
+            the environment, with mean weights and a way to sample those of the episode.
         """

@@ -8,6 +8,7 @@ The widths are a cache and no knowledge of the items: whatever the features are,
 out, from the cache if its features are these.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -206,6 +207,13 @@ class CachedStdModel(FactoredModel):
         alone = super().prior(Problem(one, problem.oracle))
         squared = np.broadcast_to(gaussian.std(alone, one) ** 2, Phi.shape[:-1])
         return _with(belief, Phi, squared)
+
+    def from_factor(
+        self, factor: Array, problem: Problem, hyperparameters: Mapping[str, float], t: Array
+    ) -> CachedStd:
+        """The Gaussian with this factor, and the stds of the items under it."""
+        posterior = super().from_factor(factor, problem, hyperparameters, t)
+        return with_cached_std(posterior, problem.Phi)
 
     def std(self, belief: CachedStd, problem: Problem) -> Array:
         """√(φ_eᵀ Σ_t φ_e): (*B, L)."""

@@ -16,13 +16,16 @@ from superarm import gaussian
 from superarm.arrays import (
     Array,
     add_rows,
+    broadcast,
     full,
+    is_product,
     log,
     merge_column_statistics,
     nonzero_rows,
     qr_stack,
     summarize_columns,
     take_rows,
+    unbroadcast,
     where,
 )
 from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merge_with_catalogue, sizes
@@ -95,6 +98,7 @@ class EmpiricalBayesModel(FactoredModel):
     known: Mapping[str, float]
     forgetting: float = 1.0
     fits_row_factors: ClassVar[bool] = True
+    fits_hyperparameters: ClassVar[bool] = True
     wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0}
     """The scales before any feedback. The first choice depends on their ratio, not on their size.
     """
@@ -126,6 +130,30 @@ class EmpiricalBayesModel(FactoredModel):
     def hyperparameters(self, belief: Any) -> dict[str, Array | float]:
         """λ and σ of the last search."""
         return {"lam": belief.lam, "sigma": belief.sigma}
+
+    def prior_std(self, belief: Any, problem: Problem) -> Array:
+        """The prior std of each coefficient at the last λ, (*B, d)."""
+        std: Array = belief.spread
+        return std
+
+    def from_factor(
+        self, factor: Array, problem: Problem, hyperparameters: Mapping[str, float], t: Array
+    ) -> Any:
+        """The belief with this factor at these hyperparameters, and no rows to choose others by."""
+        batch = factor.shape[:-2]
+        shared = None if is_product(problem.Phi) else unbroadcast(problem.Phi)
+        if shared is None:
+            start = self.prior(problem)
+        else:  # all start alike
+            alone = self.prior(Problem(shared, problem.oracle))
+            start = type(alone)(*(broadcast(np.asarray(x), batch[0]) for x in alone))
+        return start._replace(
+            factor=factor,
+            log_scale=full(batch, 0.0, factor),
+            lam=full(batch, hyperparameters["lam"], factor),
+            sigma=full(batch, hyperparameters["sigma"], factor),
+            t=t,
+        )
 
     def ucb_growth(self, std: Array, belief: Any) -> Array | float:
         """As `log_growth`: bounds of items never seen may be wrong at first."""

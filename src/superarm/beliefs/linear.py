@@ -6,11 +6,12 @@ paper     code
 γ         forgetting, what an episode leaves of all that was learned before
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from superarm import gaussian
-from superarm.arrays import Array, Rng, matvec
+from superarm.arrays import Array, Rng, full, matvec
 from superarm.contracts import Feedback, Model, Problem
 from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
@@ -24,6 +25,16 @@ class FactoredModel(Model):
     def prior(self, problem: Problem) -> Any:
         """Σ_1 = λ²I, θ̄_1 = 0."""
         return gaussian.prior(problem.d, self.lam, problem.batch, problem.Phi)
+
+    def prior_std(self, belief: Any, problem: Problem) -> Array:
+        """λ for every coefficient, (*B, d)."""
+        return full((*problem.batch, problem.d), self.lam, problem.Phi)
+
+    def from_factor(
+        self, factor: Array, problem: Problem, hyperparameters: Mapping[str, float], t: Array
+    ) -> Any:
+        """The Gaussian with this factor."""
+        return Gaussian(factor, full(factor.shape[:-2], 0.0, factor))
 
     def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
         """The belief after the feedback of both, each of which started from the prior."""

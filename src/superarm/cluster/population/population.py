@@ -33,7 +33,7 @@ from superarm.agent.constraints import constraints
 from superarm.agent.ids import objects
 from superarm.agent.kept import generator
 from superarm.arrays import Array, normal
-from superarm.beliefs.empirical_bayes import EmpiricalBayesModel, crossed_power_of_two
+from superarm.beliefs.empirical_bayes import crossed_power_of_two
 from superarm.beliefs.hyperparameters import require_squares
 from superarm.checks import check_features, is_real, require_count
 from superarm.cluster import saving
@@ -322,7 +322,7 @@ class Population:
         self._all = total_of(every)
         self._totals = every
         self._started = None
-        tuned = isinstance(self.learner.model, EmpiricalBayesModel)
+        tuned = self.learner.model.fits_hyperparameters
         more = crossed_power_of_two(np.asarray(before), np.asarray(self._all.t)).any()
         self._due = self._due or bool(tuned and more)
 
@@ -355,11 +355,11 @@ class Population:
         return SharedHyperparameters(found.spread, float(found.lam), float(found.sigma))
 
     def _first_scales(self) -> SharedHyperparameters:
-        model: Any = self.learner.model
-        if isinstance(model, EmpiricalBayesModel):
-            start = model.prior(self.problem)
-            return SharedHyperparameters(start.spread, float(start.lam), float(start.sigma))
-        return SharedHyperparameters(np.full(self.problem.d, model.lam), model.lam, model.sigma)
+        model = self.learner.model
+        start = model.prior(self.problem) if model.fits_hyperparameters else None
+        values = model.hyperparameters(start)
+        spread = model.prior_std(start, self.problem)
+        return SharedHyperparameters(spread, float(values["lam"]), float(values["sigma"]))
 
     def _everybody(self) -> Everybody:
         """What all users start from: the prior, and what the population is worth to anybody."""

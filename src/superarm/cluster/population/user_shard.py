@@ -16,8 +16,6 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import Array, broadcast, hashed_uniform, qr_append, qr_stack
 from superarm.arrays.householder import LARGEST
-from superarm.beliefs.cached_std import with_cached_std
-from superarm.beliefs.empirical_bayes import EmpiricalBayes, EmpiricalBayesModel
 from superarm.cluster.lists import turns
 from superarm.cluster.population.packed_triangles import (
     absorb_rows,
@@ -28,7 +26,6 @@ from superarm.cluster.population.packed_triangles import (
 )
 from superarm.contracts import Learner, Oracle, Problem
 from superarm.errors import NumericalError, ParameterError
-from superarm.gaussian import Gaussian
 from superarm.learners import as_learner
 from superarm.oracles.base import Masked, as_oracle
 
@@ -251,21 +248,10 @@ class Users:
 
     def _beliefs(self, places: Array, problem: Problem, of: Everybody) -> Any:
         """The users' beliefs as the learner's model has them."""
-        n = len(places)
-        plain = Gaussian(self._factors(places, of), np.zeros(n))
-        model = self.learner.model
-        if not isinstance(model, EmpiricalBayesModel):
-            return with_cached_std(plain, problem.Phi)
-        one = model.prior(self.problem)._asdict()
-        shared = {}
-        for name, x in one.items():
-            shared[name] = broadcast(np.asarray(x), n)
-        return EmpiricalBayes(**shared)._replace(
-            **plain._asdict(),
-            lam=np.full(n, of.lam),
-            sigma=np.full(n, of.sigma),
-            t=np.where(places >= 0, self.t[places], 0),
-        )
+        hyperparameters = {"lam": of.lam, "sigma": of.sigma}
+        t = np.where(places >= 0, self.t[places], 0)
+        factors = self._factors(places, of)
+        return self.learner.model.from_factor(factors, problem, hyperparameters, t)
 
     # --- feedback ---------------------------------------------------------------------------------
 
