@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from superarm import CombLinTS, CombLinUCB, CombMixTS, Feedback, Problem, Quota, TopK, sharded
-from superarm.arrays.counters import Counter
+from superarm.arrays.random import Stream
 from superarm.cluster.cutting import cut
 from superarm.contexts import Outer
 from superarm.decide import decide
@@ -50,7 +50,7 @@ def compared(learner: Any, oracle: Any, Phi: Any, shards: int, n: int, contexts:
         if belief is None:
             belief = learner.model.prior(problem)
         (seed,) = rng.integers(2**63, size=1).tolist()
-        here, A = seconds(partial(decide, learner, belief, problem, Counter(seed)))
+        here, A = seconds(partial(decide, learner, belief, problem, Stream(seed)))
         there, chosen = seconds(partial(agent.choose, None if made is None else x))
         same += bool(np.array_equal(A, chosen.items))
         costs.append((here, there))

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from superarm import learners
 from superarm.arrays import (
     Array,
     Features,
     Product,
     Rng,
+    Stream,
     all_finite,
     broadcast,
     is_product,
@@ -91,7 +93,8 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
         problem: features of shape (n, L, d), or a `Product` with contexts of n users, as from
             `with_features_of_users`. Dense ones are checked here, where they are read. A `Masked`
             oracle has a mask (L,) for all, or (n, L).
-        rng: one generator, or n: decision i then is what it would be alone, up to rounding.
+        rng: one generator, or n, or a `Stream` of n keys: decision i then is what it would be
+            alone, up to rounding.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
@@ -111,7 +114,7 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
         for i in range(n_chunks):  # of about one size: BLAS takes long for few users
             users = slice(i * n // n_chunks, (i + 1) * n // n_chunks)
             chunk = Problem(_features_of(problem.Phi, users), oracle.of_user(users))
-            rngs = rng[users] if isinstance(rng, Sequence) else rng
+            rngs = rng if isinstance(rng, np.random.Generator) else rng[users]
             sets.append(_decide_chunk(learner, belief, chunk, rngs))
     return _stacked(sets)
 
@@ -128,6 +131,23 @@ def _decide_chunk(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> 
     if not (_shows_bad_features(learner.model) and all_finite(scores)):
         as_features(problem.Phi)  # which names the first that is not finite
     return problem.oracle(scores)
+
+
+def random_numbers(learner: Learner, seeds: int | Sequence[int] | Array) -> Rng:
+    """Randomness for a decision with a seed, or for one with each of many seeds: a `Stream`, which
+    draws for all at once; for learners that are not superarm's own NumPy's generators, of which
+    they may use any method.
+
+    >>> from superarm import CombLinTS
+    >>> from superarm.decide import random_numbers
+    >>> type(random_numbers(CombLinTS(), [7, 8])).__name__
+    'Stream'
+    """
+    if type(learner).__module__ == learners.__name__:
+        return Stream(seeds)
+    if isinstance(seeds, int):
+        return np.random.default_rng(seeds)
+    return [np.random.default_rng(int(seed)) for seed in seeds]
 
 
 def broadcast_belief(belief: Any, n: int) -> Any:
@@ -192,7 +212,7 @@ def compile_first_call(learner: Learner, belief: Any, problem: Problem) -> None:
 def _any_feasible_set(learner: Learner, belief: Any, problem: Problem) -> Array:
     """A feasible set without padding; the first item if there is none."""
     try:
-        A = decide(learner, belief, problem, np.random.default_rng(0))
+        A = decide(learner, belief, problem, random_numbers(learner, 0))
     except SuperarmError:  # as where this draw has no feasible set; what it compiled stays so
         A = np.array([-1])
     chosen = A[A >= 0]

@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from superarm import arrays
 from superarm.errors import ParameterError
@@ -71,22 +69,3 @@ def test_shared_rows_are_taken_without_a_copy_for_each():
     rows = arrays.take_rows(repeated, A)
     np.testing.assert_array_equal(rows, Phi[A])
     assert peak_memory(lambda: arrays.take_rows(repeated, A)) < 2 * rows.nbytes
-
-
-@given(st.floats(0, 1), st.integers(0, 10**6))
-def test_hashed_uniform_is_pure_and_in_range(w, count):
-    keys = np.array([3, 4]), np.array([count, count]), np.array([w, w])
-    u = arrays.hashed_uniform(*keys)
-    assert ((u >= 0) & (u < 1)).all()
-    np.testing.assert_array_equal(u, arrays.hashed_uniform(*keys))
-
-
-def test_hashed_uniform_is_uniform_and_uncorrelated():
-    items, counts = np.meshgrid(np.arange(200), np.arange(200))
-    u = arrays.hashed_uniform(items, counts, np.full(items.shape, 0.5))
-    histogram = np.histogram(u, bins=20, range=(0, 1))[0]
-    # chi-square with 19 degrees of freedom: above 50 with probability 1e-4
-    assert ((histogram - 2000) ** 2 / 2000).sum() < 50
-    # correlation of 39,800 neighbouring pairs: standard error 0.005
-    assert abs(np.corrcoef(u[:, 1:].ravel(), u[:, :-1].ravel())[0, 1]) < 0.02
-    assert abs(np.corrcoef(u[1:].ravel(), u[:-1].ravel())[0, 1]) < 0.02

@@ -3,6 +3,7 @@ import pytest
 from scipy import stats
 
 from superarm import arrays
+from superarm.arrays import Stream
 from superarm.beliefs.cached_std import covariance_downdate, fingerprint_probe, probe
 from superarm.errors import ParameterError
 from support import BATCHES, assert_alike, tensors
@@ -89,17 +90,15 @@ def test_numpys_generators_draw_the_same_for_tensors():
         arrays.normal(generators()[:3], torch.tensor(a))
 
 
-def streams(seeds, spawn=None):
-    made = torch_arrays.Streams.of_seeds(
-        [np.random.SeedSequence(s) for s in seeds], torch.device("cpu")
-    )
-    return made if spawn is None else arrays.spawn(made, 2)[spawn]
+def stream(*keys):
+    return Stream(torch.tensor(keys))
 
 
 def test_a_stream_draws_alone_what_it_draws_in_a_batch():
     a = torch.full((3, 50), 0.7, dtype=torch.float64)
     for draw, like in ((arrays.normal, [a]), (arrays.uniform, [a]), (arrays.beta, [a, 3 * a])):
-        together, alone = streams([1, 2, 3], spawn=1), streams([2], spawn=1)
+        together = arrays.spawn(stream(1, 2, 3), 2)[1]
+        alone = arrays.spawn(stream(2), 2)[1]
         for _ in range(3):
             mine = draw(alone, *(x[:1] for x in like))
             np.testing.assert_array_equal(draw(together, *like)[1].numpy(), mine[0].numpy())
@@ -108,7 +107,7 @@ def test_a_stream_draws_alone_what_it_draws_in_a_batch():
 def test_streams_draw_what_they_should():
     like = torch.ones(2, 5_000, dtype=torch.float64)
     a, b = 0.4 * like, 2.5 * like
-    rng = streams([0, 1])
+    rng = stream(0, 1)
     for draw, parameters, law in (
         (arrays.normal, [like], stats.norm),
         (arrays.uniform, [like], stats.uniform),
@@ -128,13 +127,13 @@ def test_streams_draw_what_they_should():
 
 def test_streams_refuse_another_batch():
     with pytest.raises(ParameterError, match=r"streams of a batch \(2,\) cannot draw for \(3, 4\)"):
-        arrays.normal(streams([0, 1]), torch.zeros(3, 4))
+        arrays.normal(stream(0, 1), torch.zeros(3, 4))
 
 
 def test_large_draws_come_in_parts(monkeypatch):
-    whole = streams([5, 6]).standard_normal((7, 3))
+    whole = stream(5, 6).normal((7, 3))
     monkeypatch.setattr(torch_arrays, "CHUNK_NUMBERS", 8)
-    np.testing.assert_array_equal(streams([5, 6]).standard_normal((7, 3)).numpy(), whole.numpy())
+    np.testing.assert_array_equal(stream(5, 6).normal((7, 3)).numpy(), whole.numpy())
     Phi = torch.randn(2, 9, 3, dtype=torch.float64)
     np.testing.assert_allclose(
         probe(Phi, torch.ones(2, 3).double()).numpy(), Phi.sum(-1).numpy(), atol=1e-12

@@ -17,8 +17,7 @@ from superarm import (
     episodes,
     gaussian,
 )
-from superarm.arrays import seeds
-from superarm.arrays.normals import fill_normal
+from superarm.arrays import as_stream, item_normal
 from superarm.beliefs.hyperparameters import fit_hyperparameters
 from superarm.beliefs.random_effects import shares, without
 from support import learn_rows, update
@@ -111,9 +110,7 @@ def test_samples_have_the_moments_of_brute_force():
 
 
 def drawn(rng, n):
-    out = np.empty(n)
-    fill_normal(out, seeds(rng, np.zeros(1))[0])
-    return out
+    return item_normal(as_stream(rng, np.zeros(())), np.empty(n))
 
 
 @pytest.mark.parametrize("explore", [0.0, 0.3, 1.0])

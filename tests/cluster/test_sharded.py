@@ -28,7 +28,7 @@ from superarm import (
     minimize,
     sharded,
 )
-from superarm.arrays.counters import Counter
+from superarm.arrays import Stream
 from superarm.cluster import cutting, shards
 from superarm.cluster.columns import as_column
 from superarm.contexts import Concatenated, Outer
@@ -81,7 +81,7 @@ class OneProcess:
         if self.belief is None:
             self.belief = self.learner.model.prior(self.problem)
         (seed,) = self.rng.integers(2**63, size=1).tolist()
-        self.A = decide(self.learner, self.belief, self.problem, Counter(seed))
+        self.A = decide(self.learner, self.belief, self.problem, Stream(seed))
         return self.A
 
     def observe(self, w):

@@ -7,8 +7,7 @@ from scipy import sparse
 from superarm import CombLinTS, CombLinUCB, Quota, TopK
 from superarm.agent.asked import asked
 from superarm.agent.state import started
-from superarm.arrays import broadcast
-from superarm.arrays.streams import Streams
+from superarm.arrays import Stream, broadcast
 from superarm.contexts import Outer
 from superarm.service.screens import FEWEST, Screens, fits
 
@@ -37,8 +36,8 @@ def test_the_same_as_by_all_scores(Phi, learner):
         seeds = range(first, first + 30)
         call = call_of(state, len(seeds))
         assert fits(state, call)
-        found = screens.decided("page", state, call, Streams(seeds))
-        assert (found == call.decided(Streams(seeds))).all()
+        found = screens.decided("page", state, call, Stream(seeds))
+        assert (found == call.decided(Stream(seeds))).all()
 
 
 def test_other_features_are_looked_at_anew(Phi):
@@ -46,8 +45,8 @@ def test_other_features_are_looked_at_anew(Phi):
     for features in (Phi, -Phi, np.vstack([Phi, 2 * Phi])):
         state = state_of(features)
         call = call_of(state, 3)
-        found = screens.decided("page", state, call, Streams([1, 2, 3]))
-        assert (found == call.decided(Streams([1, 2, 3]))).all()
+        found = screens.decided("page", state, call, Stream([1, 2, 3]))
+        assert (found == call.decided(Stream([1, 2, 3]))).all()
 
 
 @pytest.mark.parametrize(
@@ -64,8 +63,8 @@ def test_what_does_not_fit_is_decided_as_ever(Phi, other):
     state = state_of(Phi, **other)
     call = call_of(state, 2)
     assert not fits(state, call)
-    found = Screens().decided("page", state, call, Streams([5, 6]))
-    assert (found == call.decided(Streams([5, 6]))).all()
+    found = Screens().decided("page", state, call, Stream([5, 6]))
+    assert (found == call.decided(Stream([5, 6]))).all()
 
 
 @pytest.mark.parametrize("change", [np.asfortranarray, np.float32, lambda Phi: Phi[:50]])

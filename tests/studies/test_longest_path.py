@@ -5,6 +5,7 @@ import pytest
 
 from superarm.errors import ParameterError
 from superarm.palette import style_of
+from superarm.simulation.lockstep import stream_of
 from superarm.studies.longest_path import (
     SWEEPS,
     Case,
@@ -170,14 +171,13 @@ def test_the_bound_is_left_out_where_it_does_not_hold(tmp_path):
 
 def test_a_batch_on_a_device_draws_one_instance_per_stream():
     torch = pytest.importorskip("torch")
-    from superarm.arrays.torch import Streams
 
     instance = LongestPath(m=2, d=3, tau=1.0)
     seeds = np.random.SeedSequence(0).spawn(4)
-    problem, world = instance.batch(Streams.of_seeds(seeds, torch.device("cpu")))
+    problem, world = instance.batch(stream_of(seeds, torch.device("cpu")))
     assert tuple(problem.Phi.shape) == (4, problem.oracle.L, 3)
     assert tuple(world.mean.shape) == (4, problem.oracle.L)
-    alone, _ = instance.batch(Streams.of_seeds(seeds[2:3], torch.device("cpu")))
+    alone, _ = instance.batch(stream_of(seeds[2:3], torch.device("cpu")))
     torch.testing.assert_close(alone.Phi[0], problem.Phi[2], rtol=0, atol=0)
 
 

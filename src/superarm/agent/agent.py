@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
-import numpy as np
-
 from superarm.agent import changes, decisions, feedback, saving
 from superarm.agent.asked import Asked, asked, is_whole_catalogue
 from superarm.agent.decisions import REMEMBERED, Ledger
@@ -15,9 +13,10 @@ from superarm.agent.fields import MOST_SEEDS
 from superarm.agent.kept import Kept
 from superarm.agent.record import record, records
 from superarm.agent.state import started, with_changed_features, with_items, without_items
+from superarm.arrays import spawn
 from superarm.checks import is_whole, require_count
 from superarm.contracts import Learner, require_learner
-from superarm.decide import compile_first_call
+from superarm.decide import compile_first_call, random_numbers
 from superarm.errors import FeaturesError, ParameterError
 from superarm.files.archive import PathLike
 from superarm.oracles.base import is_full
@@ -147,14 +146,15 @@ class Agent(Kept):
             raise ParameterError(f"seed must be a whole number from 0 to 2**53 - 1, got {seed!r}")
         if call.users is None:
             drawn = self._seeds(1)[0] if seed is None else int(seed)
-            rng = np.random.default_rng(drawn)
+            rng = random_numbers(call.learner, drawn)
             return self._signed(record(call, call.decided(rng), drawn, rng, draws))
         if seed is not None:
             raise ParameterError("a seed is of one decision: leave it out for many users")
         seeds = self._seeds(call.users)
-        rngs = [np.random.default_rng(drawn) for drawn in seeds]
+        rngs = random_numbers(call.learner, seeds)
         chosen = call.decided(rngs)
-        return [self._signed(made) for made in records(call, chosen, seeds, rngs, draws)]
+        (more,) = spawn(rngs, 1)  # for the propensities
+        return [self._signed(made) for made in records(call, chosen, seeds, more, draws)]
 
     def explain(
         self,

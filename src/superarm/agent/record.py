@@ -10,7 +10,7 @@ from superarm.agent import decisions
 from superarm.agent.asked import Asked
 from superarm.agent.decisions import Decision, as_time
 from superarm.agent.explain import propensities
-from superarm.arrays import Array, Features, is_product, take_rows
+from superarm.arrays import Array, Features, Rng, is_product, take_rows
 from superarm.contexts import InContext
 from superarm.errors import NumericalError
 from superarm.oracles.base import is_full
@@ -20,7 +20,7 @@ def record(
     call: Asked,
     chosen: Array,
     seed: int,
-    rng: np.random.Generator,
+    rng: Rng,
     draws: int,
     seconds: float = np.inf,
 ) -> Decision:
@@ -36,7 +36,7 @@ def records(
     call: Asked,
     chosen: Array,
     seeds: Sequence[int],
-    rngs: Sequence[np.random.Generator],
+    rngs: Any,
     draws: int,
 ) -> list[Decision]:
     """The records of what was chosen for each of many users."""
@@ -97,7 +97,7 @@ def _record(
     one: Chosen,
     time: str,
     seed: int,
-    rng: np.random.Generator,
+    rng: Rng,
     draws: int,
     seconds: float = np.inf,
 ) -> Decision:

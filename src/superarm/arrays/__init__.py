@@ -6,16 +6,6 @@ from superarm.arrays.column_statistics import (
     merge_column_statistics as merge_column_statistics,
     summarize_columns as summarize_columns,
 )
-from superarm.arrays.counters import Counter as Counter
-from superarm.arrays.draws import (
-    beta as beta,
-    is_counter as is_counter,
-    item_normal as item_normal,
-    normal as normal,
-    seeds as seeds,
-    spawn as spawn,
-    uniform as uniform,
-)
 from superarm.arrays.namespace import (
     add_at as add_at,
     all_finite as all_finite,
@@ -41,7 +31,6 @@ from superarm.arrays.namespace import (
     where_features as where_features,
     with_column as with_column,
 )
-from superarm.arrays.numpy import hashed_uniform as hashed_uniform
 from superarm.arrays.posterior_std import (
     is_ill_conditioned as is_ill_conditioned,
     map_row_chunks as map_row_chunks,
@@ -57,6 +46,15 @@ from superarm.arrays.qr_update import (
     qr_stack as qr_stack,
     refuse_rows as refuse_rows,
     solve as solve,
+)
+from superarm.arrays.random import (
+    Stream as Stream,
+    as_stream as as_stream,
+    beta as beta,
+    item_normal as item_normal,
+    normal as normal,
+    spawn as spawn,
+    uniform as uniform,
 )
 from superarm.arrays.types import (
     Array as Array,

@@ -1,4 +1,4 @@
-"""What the array-API standard leaves out, for NumPy arrays: LAPACK, hashes, gather and scatter.
+"""What the array-API standard leaves out, for NumPy arrays: LAPACK, gather and scatter.
 
 `arrays.namespace` says what each function does.
 """
@@ -90,23 +90,6 @@ def add_at(v: Array, A: Array, x: Array) -> Array:
         np.broadcast_to(x, A.shape)[chosen],
     )
     return out
-
-
-# --- bits -----------------------------------------------------------------------------------------
-
-
-def hashed_uniform(*keys: Array) -> Array:
-    """Uniforms on [0, 1) that are a pure function of the keys' bits: one round of SplitMix64 per
-    key.
-    """
-    h: Array = np.zeros(1, np.uint64)
-    for key in keys:
-        bits = np.ascontiguousarray(key, np.float64)
-        h = (h ^ bits.view(np.uint64)) + 0x9E3779B97F4A7C15
-        h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9
-        h = (h ^ (h >> 27)) * 0x94D049BB133111EB
-        h = h ^ (h >> 31)
-    return (h >> 11) * 2.0**-53
 
 
 # --- triangular factors ---------------------------------------------------------------------------

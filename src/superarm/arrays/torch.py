@@ -1,20 +1,18 @@
 """What the array-API standard leaves out, for Torch tensors: batches in lock-step on a GPU. Each
-function does what its namesake in `arrays.numpy` does.
-
-`Streams` draw random numbers where the tensors are.
+function does what its namesake in `arrays.numpy` or `arrays.random` does.
 """
 
 import functools
 import importlib.util
-import math
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 
 from superarm.arrays.namespace import as_float64
+from superarm.arrays.random import GOLDEN, MANY_POSITIONS, Stream
 from superarm.arrays.torch_qr import (
     Tensor,
     solve_rows as solve_rows,
@@ -23,12 +21,8 @@ from superarm.arrays.torch_qr import (
 from superarm.arrays.types import Array
 from superarm.errors import ParameterError
 
-Shape: TypeAlias = int | Sequence[int]
-
 CHUNK_NUMBERS = 2**27
 """Numbers in a temporary tensor that need not hold all of them: a gigabyte in float64."""
-GOLDEN = -0x61C8864680B583EB
-"""0x9E3779B97F4A7C15 of SplitMix64 as int64."""
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
@@ -204,130 +198,81 @@ def add_at(v: Tensor, A: Tensor, x: Tensor) -> Tensor:
     )
 
 
-# --- draws ----------------------------------------------------------------------------------------
+# --- random numbers -------------------------------------------------------------------------------
 
 
-class Streams:
-    """Random streams on the device, one per entry of a batch: SplitMix64 of a key, a count of draws
-    and a position.
+def draw_uniform(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
+    """Uniforms by position, each in the middle of one of 2⁵² cells of (0, 1): (B,) -> (B, n)."""
+    if fused(keys):
+        from superarm.arrays import triton
 
-    What a stream draws is a pure function of its key and of how often it has drawn before: the same
-    alone and in a batch.
-    """
-
-    def __init__(self, keys: Tensor) -> None:
-        self.keys = keys  # (*B,) int64
-        self.count = 0
-
-    @classmethod
-    def of_seeds(cls, seeds: Sequence[np.random.SeedSequence], device: Tensor) -> "Streams":
-        """One stream per seed."""
-        states = [seed.generate_state(1, np.uint64) for seed in seeds]
-        keys = np.concatenate(states).view(np.int64)
-        return cls(torch.tensor(keys, device=device))
-
-    def _salt(self) -> int:
-        """What tells the next draw from those before."""
-        self.count += 1
-        return (self.count * GOLDEN + 2**63) % 2**64 - 2**63  # wraps around as int64 does
-
-    def spawn(self, n: int) -> list["Streams"]:
-        """N independent streams per entry."""
-        child = torch.arange(n, device=self.keys.device)
-        parent = _mixed(self.keys ^ self._salt())
-        keys = _mixed(parent[..., None] ^ child)
-        return [Streams(each) for each in keys.unbind(-1)]
-
-    def random(self, shape: Shape) -> Tensor:
-        """Uniforms on (0, 1): (*B, *shape)."""
-        if isinstance(shape, int):
-            shape = (shape,)
-        draw = plain_uniform
-        if fused(self.keys):
-            from superarm.arrays import triton
-
-            draw = triton.uniform
-        u = draw(
-            self.keys.reshape(-1),
-            self._salt(),
-            math.prod(shape),
-        )
-        return u.reshape(*self.keys.shape, *shape)
-
-    def standard_normal(self, shape: Shape) -> Tensor:
-        """Draws from N(0, 1), by inversion of the distribution function: (*B, *shape)."""
-        x = self.random(shape)
-        for part in x.reshape(-1).split(CHUNK_NUMBERS):
-            torch.special.ndtri(part, out=part)
-        return x
-
-    def beta(self, a: Tensor, b: Tensor, shape: Shape) -> Tensor:
-        """Draws from Beta(a, b): X/(X + Y) with X ~ Gamma(a) and Y ~ Gamma(b), by their logarithms,
-        which do not underflow: (*B, *shape).
-        """
-        return torch.sigmoid(
-            self._log_gamma(a, shape) - self._log_gamma(b, shape),
-        )
-
-    def _log_gamma(self, a: Tensor, shape: Shape) -> Tensor:
-        """The logarithm of Gamma(a), by Marsaglia and Tsang: d v with v = (1 + c z)³, where it is
-        accepted.
-
-        For a < 1 it is that of Gamma(a+1) U^(1/a).
-        """
-        # a stream of its own: how often the slowest entry tries must not move those of the others
-        rng = self.spawn(1)[0]
-        small = a < 1
-        d = torch.where(small, a + 1, a) - 1 / 3
-        out = torch.full_like(d, torch.nan)
-        power = rng.random(shape)
-        while out.isnan().any():  # all but a twentieth are accepted at once
-            z = rng.standard_normal(shape)
-            u = rng.random(shape)
-            v = (1 + z / (9 * d).sqrt()) ** 3
-            bound = z**2 / 2 + d * (1 - v + v.log())  # NaN, so never passed, where v < 0
-            accepted = out.isnan() & (u.log() < bound)
-            out = torch.where(
-                accepted,
-                (d * v).log(),
-                out,
-            )
-        return torch.where(small, out + power.log() / a, out)
-
-    def shape_per_entry(self, like: Tensor) -> Shape:
-        """The shape of each entry of `like`, whose batch must be that of the streams."""
-        n = self.keys.ndim
-        if like.shape[:n] != self.keys.shape:
-            raise ParameterError(
-                f"streams of a batch {tuple(self.keys.shape)} cannot draw for {tuple(like.shape)}"
-            )
-        each: Shape = like.shape[n:]
-        return each
+        return triton.uniform(keys, _signed(salt), n, first)
+    return plain_uniform(keys, _signed(salt), n, first)
 
 
-def plain_uniform(keys: Tensor, salt: int, n: int) -> Tensor:
-    """N uniforms per key, by position, each in the middle of one of 2⁵² cells of (0, 1):
-    (B,) -> (B, n).
-    """
+def plain_uniform(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
+    """`draw_uniform` without Triton, of a salt as int64."""
     B = len(keys)
-    out = torch.empty(
-        (B, n),
-        dtype=torch.float64,
-        device=keys.device,
-    )
-    state = _mixed(keys ^ salt)[:, None]
+    out = torch.empty((B, n), dtype=torch.float64, device=keys.device)
+    state = _mix(keys ^ salt)[:, None]
     step = max(1, CHUNK_NUMBERS // max(B, 1))
     for start in range(0, n, step):
         stop = min(start + step, n)
-        place = torch.arange(
-            start,
-            stop,
-            device=keys.device,
-        )
-        h = _mixed(state ^ place)
-        cell = as_float64(_shifted(h, 12))
+        position = torch.arange(first + start, first + stop, device=keys.device)
+        bits = _mix(state ^ position)
+        cell = as_float64(_shifted(bits, 12))
         out[:, start:stop] = (cell + 0.5) * 2.0**-52
     return out
+
+
+def draw_normal(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
+    """Draws from N(0, 1) by position, by inversion of the distribution function: (B,) -> (B, n)."""
+    x = draw_uniform(keys, salt, n, first)
+    for part in x.reshape(-1).split(CHUNK_NUMBERS):
+        torch.special.ndtri(part, out=part)
+    return x
+
+
+def draw_beta(a: Tensor, b: Tensor, stream: Stream) -> Tensor:
+    """Draws from Beta(a, b): X/(X + Y) with X ~ Gamma(a) and Y ~ Gamma(b), by their logarithms,
+    which do not underflow: (*B, L).
+    """
+    return torch.sigmoid(_log_gamma(a, stream) - _log_gamma(b, stream))
+
+
+def _log_gamma(a: Tensor, stream: Stream) -> Tensor:
+    """The logarithm of Gamma(a), by Marsaglia and Tsang: d v with v = (1 + c z)³, where it is
+    accepted.
+
+    For a < 1 it is that of Gamma(a+1) U^(1/a).
+    """
+    shape = stream.entry_shape(a)
+    # a stream of its own: how often the slowest entry tries must not move those of the others
+    rng: Any = stream.spawn(1)[0]
+    small = a < 1
+    d = torch.where(small, a + 1, a) - 1 / 3
+    out = torch.full_like(d, torch.nan)
+    power = rng.item_uniform(shape)
+    while out.isnan().any():  # all but a twentieth are accepted at once
+        z = rng.item_normal(shape)
+        u = rng.item_uniform(shape)
+        v = (1 + z / (9 * d).sqrt()) ** 3
+        bound = z**2 / 2 + d * (1 - v + v.log())  # NaN, so never passed, where v < 0
+        accepted = out.isnan() & (u.log() < bound)
+        out = torch.where(accepted, (d * v).log(), out)
+    return torch.where(small, out + power.log() / a, out)
+
+
+def spawned_keys(keys: Tensor, salt: int, n: int) -> Tensor:
+    """Keys of n further streams for each key: (B,) -> (B, n)."""
+    children = torch.arange(n, device=keys.device) + _signed(MANY_POSITIONS)
+    states = _mix(keys ^ _signed(salt))
+    return _mix(states[:, None] ^ children)
+
+
+def _signed(h: int) -> int:
+    """The int64 of the same 64 bits."""
+    return (h + 2**63) % 2**64 - 2**63
 
 
 def _shifted(h: Tensor, n: int) -> Tensor:
@@ -335,9 +280,9 @@ def _shifted(h: Tensor, n: int) -> Tensor:
     return (h >> n) & (2 ** (64 - n) - 1)
 
 
-def _mixed(h: Tensor) -> Tensor:
-    """One round of SplitMix64 on int64, whose arithmetic wraps around."""
-    h = h + GOLDEN
+def _mix(h: Tensor) -> Tensor:
+    """The output of SplitMix64 on int64, whose arithmetic wraps around."""
+    h = h + _signed(GOLDEN)
     h = (h ^ _shifted(h, 30)) * -0x40A7B892E31B1A47
     h = (h ^ _shifted(h, 27)) * -0x6B2FB644ECCEEE15
     return h ^ _shifted(h, 31)

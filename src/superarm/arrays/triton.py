@@ -11,30 +11,30 @@ from superarm.arrays.torch_qr import Tensor
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _mixed(h):  # type: ignore[no-untyped-def]
-    """One round of SplitMix64."""
+def _mix(h):  # type: ignore[no-untyped-def]
+    """The output of SplitMix64."""
     h = h + 0x9E3779B97F4A7C15
     h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9
     h = (h ^ (h >> 27)) * 0x94D049BB133111EB
     return h ^ (h >> 31)
 
 
-@triton.jit(do_not_specialize=["salt"])  # type: ignore[untyped-decorator, unused-ignore]
-def _uniform(out, keys, salt, n, blocks, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit(do_not_specialize=["salt", "first"])  # type: ignore[untyped-decorator, unused-ignore]
+def _uniform(out, keys, salt, n, first, blocks, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     program = tl.program_id(0).to(tl.int64)
     b = program // blocks
     at = program % blocks * BLOCK + tl.arange(0, BLOCK)
-    state = _mixed((tl.load(keys + b) ^ salt).to(tl.uint64, bitcast=True))
-    h = _mixed(state ^ at.to(tl.uint64, bitcast=True))
-    u = ((h >> 12).to(tl.float64) + 0.5) * 2.220446049250313e-16  # 2⁻⁵²
+    state = _mix((tl.load(keys + b) ^ salt).to(tl.uint64, bitcast=True))
+    bits = _mix(state ^ (first + at).to(tl.uint64, bitcast=True))
+    u = ((bits >> 12).to(tl.float64) + 0.5) * 2.220446049250313e-16  # 2⁻⁵²
     tl.store(out + b * n + at, u, at < n)
 
 
-def uniform(keys: Tensor, salt: int, n: int) -> Tensor:
+def uniform(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
     """The uniforms of `arrays.torch.plain_uniform`, in one kernel: (B,) -> (B, n)."""
     out = torch.empty((len(keys), n), dtype=torch.float64, device=keys.device)
     if out.numel():
         blocks = triton.cdiv(n, 1024)
         grid = (blocks * len(keys),)  # along one axis, as the others of a grid are short
-        _uniform[grid](out, keys, salt, n, blocks, BLOCK=1024)
+        _uniform[grid](out, keys, salt, n, first, blocks, BLOCK=1024)
     return out

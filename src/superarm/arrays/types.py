@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from superarm.arrays.counters import Counter
     from typing_extensions import TypeIs
 
+    from superarm.arrays.random import Stream
+
 Array: TypeAlias = npt.NDArray[Any]
-Rng: TypeAlias = "np.random.Generator | Counter | Sequence[np.random.Generator | Counter]"
+Rng: TypeAlias = "np.random.Generator | Stream | Sequence[Any]"
 """One generator, or one per entry of the leading dimension: replicate i then draws the same alone
-and in a batch."""
+and in a batch. A `Stream` has a key per entry."""
 
 
 @dataclass(frozen=True, eq=False)

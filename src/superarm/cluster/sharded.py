@@ -22,7 +22,7 @@ import numpy as np
 from superarm.agent.kept import generator
 from superarm.agent.state import reach, require_usable
 from superarm.arrays import Array
-from superarm.arrays.counters import Counter
+from superarm.arrays.random import Stream
 from superarm.cluster import calls, heads, saving
 from superarm.cluster.columns import as_where, joint_types
 from superarm.cluster.cutting import cut, cut_columns
@@ -219,7 +219,7 @@ class Agent:
         by_rows = None
         learner = as_learner(self.learner)
         if len(seeds) == 1 and learner.scores_rows:
-            by_rows = learner.row_scores(self.belief, Counter(seeds[0]))
+            by_rows = learner.row_scores(self.belief, Stream(seeds[0]))
         question = Question(self.learner, belief, seeds, x, where, excluded, by_rows)
         answers = self._shards.ask_all("candidates", self._shards.share(question))
         return list(zip(*answers, strict=True))

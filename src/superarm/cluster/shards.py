@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from superarm.arrays import Array, Features, broadcast
-from superarm.arrays.counters import Counter
+from superarm.arrays.random import Stream
 from superarm.checks import sum_of_squares_is_finite
 from superarm.cluster.columns import are_in
 from superarm.contexts import Concatenated, Outer
@@ -306,17 +306,16 @@ class Shard:
         belief = _with_fields(asked.learner, asked.belief, own, len(held))
         numbers = self._numbers(rows)
         items = numbers.start if isinstance(numbers, slice) else numbers
-        counters = [Counter(seed, items) for seed in asked.seeds]
-        if len(counters) == 1:
-            problem = Problem(Phi, LIKE)
-            return asked.learner.scores(belief, problem, counters[0])[None]
-        n = len(counters)
+        n = len(asked.seeds)
+        if n == 1:
+            stream = Stream(asked.seeds[0], items)
+            return asked.learner.scores(belief, Problem(Phi, LIKE), stream)[None]
         each = type(belief)(*(broadcast(np.asarray(field), n) for field in belief))
         if asked.contexts is None:
             Phi = broadcast(Phi, n)
         elif Phi.left.ndim == 2:
             Phi = with_side(Phi, broadcast(Phi.left, n))
-        return asked.learner.scores(each, Problem(Phi, LIKE), counters)
+        return asked.learner.scores(each, Problem(Phi, LIKE), Stream(asked.seeds, items))
 
     def _in_contexts(self, held: Array, x: Array | None) -> Any:
         """The features of these items in one context, or in n of them."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import Array, Features, as_like, hashed_uniform, to_numpy, where
+from superarm.arrays import Array, Features, Stream, as_like, to_numpy, where
 from superarm.arrays.compiled import for_kernels
 from superarm.checks import as_weights, check_weights, is_whole, set_fault
 from superarm.contracts import Oracle
@@ -472,10 +472,7 @@ class _WithGap(Around):
 
     def solve(self, rows: Array) -> Array:
         L = rows.shape[-1]
-        u = hashed_uniform(
-            np.arange(L),
-            np.full(L, self.seed),
-        )
+        u = Stream(self.seed).uniform((L,))
         shrink = as_like(rows, 1 - self.gap * u)
         return self.oracle(rows * shrink)
 

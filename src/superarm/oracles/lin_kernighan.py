@@ -18,7 +18,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
-from superarm.arrays.normals import next_bits
+from superarm.arrays.random import GOLDEN, mix
 
 # Numba counts the references to all arrays of a kernel in each call of it, which takes longer than
 # most chains, unless its loops have no `break` and call no kernel with a loop of its own. So
@@ -61,8 +61,9 @@ class Queue(NamedTuple):
 
 @compiled
 def _draw(state: Array, n: int) -> int:
-    """A whole number below n, from the stream of bits that goes on from `state`."""
-    state[0], bits = next_bits(state[0])
+    """A whole number below n, from the next 64 bits of SplitMix64."""
+    bits = mix(state[0])
+    state[0] += np.uint64(GOLDEN)
     return int(np.int64(bits >> np.uint64(2)) % n)
 
 

@@ -15,8 +15,8 @@ from superarm.agent.record import Chosen, chosen_each, record
 from superarm.agent.specs import oracle_of
 from superarm.agent.state import State
 from superarm.arrays import broadcast
-from superarm.arrays.streams import Streams
 from superarm.contexts import InContext
+from superarm.decide import random_numbers
 from superarm.errors import ItemsError, MaskError, SuperarmError
 from superarm.service import commits, log
 from superarm.service import feedback as written
@@ -110,7 +110,7 @@ def _decided(service: Service, wanted: Wanted) -> Work | Exception:
         call = asked_by(service.limits, folded, state, wanted.body)
         (seed,) = _seeds(1)
         (token,) = commits.tokens(1)
-        rng = np.random.default_rng(seed)
+        rng = random_numbers(state.learner, seed)
         start = time.perf_counter()
         chosen = call.decided(rng)
         service.took(wanted.whose, time.perf_counter() - start)
@@ -129,7 +129,7 @@ def _decided_together(service: Service, name: str, wanted: list[Wanted]) -> list
         folded, state = service.ready(name)
         contexts = [in_context(state, one.body.context) for one in wanted]
         seeds = _seeds(len(wanted))
-        rngs = Streams(seeds)
+        rngs = random_numbers(state.learner, seeds)
         start = time.perf_counter()
         call = asked(state, _shared(state, contexts), None, None)
         chosen = service.screens.decided(name, state, call, rngs)

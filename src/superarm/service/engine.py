@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 from superarm.agent.decisions import now
 from superarm.agent.explain import TooManyDraws
 from superarm.agent.state import State
-from superarm.arrays.streams import Streams
 from superarm.decide import compile_first_call
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 from superarm.service import log, screens
@@ -137,7 +136,6 @@ class Service:
         for folded in list(self.learner.views.values()):
             state = folded.state
             if state is not None:
-                Streams([0]).normal((1,))
                 screens.warm_up()
                 compile_first_call(state.learner, state.belief, state.problem)
 

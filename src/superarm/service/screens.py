@@ -7,8 +7,7 @@ import numpy as np
 from superarm import gaussian
 from superarm.agent.asked import Asked
 from superarm.agent.state import State
-from superarm.arrays import Array, all_finite
-from superarm.arrays.streams import Streams
+from superarm.arrays import Array, Rng, all_finite
 from superarm.decide import broadcast_belief
 from superarm.learners import CombLinTS
 from superarm.oracles import TopK
@@ -26,18 +25,18 @@ class Screens:
     def __init__(self) -> None:
         self._by_name: dict[str, Screen] = {}
 
-    def decided(self, name: str, state: State, call: Asked, rngs: Streams) -> Array:
+    def decided(self, name: str, state: State, call: Asked, rngs: Rng) -> Array:
         """What `call.decided` chooses for each of many users, up to rounding: (n, K).
 
         Args:
             name: of the agent.
             state: what it believes, and its items.
             call: what is asked for.
-            rngs: one generator per user.
+            rngs: one generator per user, or a stream with a key per user.
         """
         if not fits(state, call):
             return call.decided(rngs)
-        beliefs = broadcast_belief(call.belief, len(rngs))
+        beliefs = broadcast_belief(call.belief, call.problem.batch[0])
         theta = gaussian.sample(beliefs, rngs)
         if not all_finite(theta):
             return call.decided(rngs)  # which says why

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import Array, as_like, is_sparse
+from superarm.arrays import Array, Stream, as_like, is_sparse
 from superarm.contracts import (
     Choose,
     Environment,
@@ -34,7 +34,7 @@ Seeds: TypeAlias = Sequence[np.random.SeedSequence]
 
 
 class Batch(NamedTuple):
-    """Replicates side by side, and the streams that go on from there."""
+    """Replicates side by side, and the randomness that goes on from there."""
 
     problem: Problem
     world: World
@@ -55,19 +55,17 @@ def find_device(name: str) -> Any:
 def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -> Batch:
     """The instances of these seeds as a batch on the device.
 
-    An instance with a method `batch(streams)` draws there, from streams of the device; others draw
-    one at a time with NumPy and are moved. With `draws` "host" all numbers, to the last episode,
-    are NumPy's.
+    An instance with a method `batch(stream)` draws there, from a `Stream` of the device with a key
+    per replicate; others draw one at a time with NumPy and are moved. With `draws` "host" all
+    numbers, to the last episode, are NumPy's.
     """
-    from superarm.arrays import torch as torch_arrays
-
     # anew, as a generator counts on its seed what it spawns
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key) for seed in seeds]
-    streams = torch_arrays.Streams.of_seeds(seeds, device)
+    stream = stream_of(seeds, device)
     if draws == "device" and defines_both(instance, "__call__", "batch"):
         drawn: Any = instance
-        problem, world = drawn.batch(streams)
-        return Batch(problem, world, streams)
+        problem, world = drawn.batch(stream)
+        return Batch(problem, world, stream)
 
     generators = [np.random.default_rng(seed) for seed in seeds]
     problems, worlds = zip(*map(instance, generators), strict=True)
@@ -78,7 +76,16 @@ def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -
             f"{type(worlds[0]).__name__} draws its weights on the CPU, one by one", stacklevel=1
         )
         draws = "host"
-    return Batch(problem, world, streams if draws == "device" else generators)
+    return Batch(problem, world, stream if draws == "device" else generators)
+
+
+def stream_of(seeds: Seeds, device: Any) -> Stream:
+    """A stream on the device, with a key per seed."""
+    from superarm.arrays import torch as torch_arrays
+
+    states = [seed.generate_state(1, np.uint64) for seed in seeds]
+    keys = np.concatenate(states).view(np.int64)
+    return Stream(torch_arrays.BACKEND.asarray(keys, device=device))
 
 
 def defines_both(thing: object, name: str, other: str) -> bool:

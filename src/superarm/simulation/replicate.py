@@ -42,7 +42,7 @@ def simulate(
 
     Args:
         instance: draws the problem and the world of one replicate from a generator. With a method
-            `batch(streams)` it also draws those of many replicates at once, on a device.
+            `batch(stream)` it also draws those of many replicates at once, on a device.
         learners: by name, or a list of different classes.
         episodes: how many each learner plays per replicate.
         replicates: random instances.

@@ -5,14 +5,14 @@ it, K = 2m.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from superarm.arrays import Array, row_norms
+from superarm.arrays import Array, Rng, Stream, row_norms
 from superarm.bounds import comblints_bound
 from superarm.checks import require_count, require_positive
 from superarm.contracts import Learner, Problem
@@ -77,17 +77,26 @@ class LongestPath:
         Returns:
             a problem, and the Gaussian world over it.
         """
+        return self._instance(rng, rng.standard_normal)
+
+    def batch(self, stream: Stream) -> tuple[Problem, GaussianEnvironment]:
+        """One instance per key, on the device of the stream.
+
+        Returns:
+            a problem with Φ (*B, L, d), and the Gaussian world over it, with w̄ (*B, L).
+        """
+        return self._instance(stream, stream.normal)
+
+    def _instance(
+        self, rng: Rng, normal: Callable[..., Array]
+    ) -> tuple[Problem, GaussianEnvironment]:
         oracle = GridPath(self.m)
-        Phi = rng.standard_normal((oracle.L, self.d))
+        Phi = normal((oracle.L, self.d))
         world = GaussianEnvironment.coherent(Phi, lam=self.lam, sigma=self.sigma, rng=rng)
         if self.tau:
-            deviation = self.tau * rng.standard_normal(oracle.L)
+            deviation = self.tau * normal((oracle.L,))
             world = replace(world, mean=world.mean + deviation)
         return Problem(Phi, oracle), world
-
-    batch = __call__
-    """One instance per stream, as a batch of tensors on the device of the streams: Φ (*B, L, d),
-    w̄ (*B, L)."""
 
 
 # What to run.

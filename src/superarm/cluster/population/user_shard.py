@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm import gaussian
-from superarm.arrays import Array, broadcast, hashed_uniform, qr_append, qr_stack
+from superarm.arrays import Array, Stream, broadcast, qr_append, qr_stack
 from superarm.arrays.householder import LARGEST
 from superarm.cluster.lists import turns
 from superarm.cluster.population.packed_triangles import (
@@ -25,6 +25,7 @@ from superarm.cluster.population.packed_triangles import (
     unpacked,
 )
 from superarm.contracts import Learner, Oracle, Problem
+from superarm.decide import random_numbers
 from superarm.errors import NumericalError, ParameterError
 from superarm.learners import as_learner
 from superarm.oracles.base import Masked, as_oracle
@@ -134,8 +135,8 @@ def keys_of(users: Sequence[Any]) -> Array:
     >>> keys_of(["ann", "bob", 7]).round(3)
     array([0.476, 0.612, 0.984])
     """
-    codes = np.array([_code(user) for user in users], dtype=np.float64)
-    return hashed_uniform(codes)
+    codes = np.array([_code(user) for user in users], dtype=np.int64)
+    return Stream(0, first=codes).item_uniform(codes.shape)
 
 
 def _code(user: Any) -> int:
@@ -224,7 +225,7 @@ class Users:
         if not draws_normals(self.learner):
             problem = self.problem._replace(Phi=broadcast(self.Phi, len(places)))
             beliefs = self._beliefs(places, problem, of)
-            return self.learner.scores(beliefs, problem, self._generators(draws))
+            return self.learner.scores(beliefs, problem, random_numbers(self.learner, draws))
         noise = (as_learner(self.learner).noise or 0.0) * draws
         theta = self._thetas(places, noise, of)
         unknown = ~theta.any(-1)
@@ -232,9 +233,6 @@ class Users:
             theta[unknown] = self._thetas(places[unknown], draws[unknown], of)
         weights: Array = theta @ self.Phi.T
         return weights
-
-    def _generators(self, seeds: Array) -> list[np.random.Generator]:
-        return [np.random.default_rng(seed) for seed in seeds.tolist()]
 
     def _thetas(self, places: Array, noise: Array, of: Everybody) -> Array:
         theta = np.empty(noise.shape)
