@@ -27,7 +27,6 @@ from superarm import (
     simulate,
 )
 from superarm.beliefs.independent import Counts
-from superarm.decide import decide
 from superarm.errors import ParameterError
 from superarm.oracles.base import Masked
 from superarm.studies.longest_path import LongestPath
@@ -352,39 +351,3 @@ def test_greedy_begins_where_nothing_may_be_chosen(learner, oracle, items):
         chosen = agent.choose()
         agent.observe(chosen, np.ones(len(chosen)))
     assert len(agent.choose()) == 2
-
-
-class Mine(CombLinTS):
-    pass
-
-
-class Doubled(CombLinTS):
-    def scores(self, belief, problem, rng):
-        return 2 * super().scores(belief, problem, rng)
-
-
-class Shifted(CombLinTS):
-    def row_scores(self, belief, rng):
-        row_scores = super().row_scores(belief, rng)
-        return lambda rows: row_scores(rows) + 1.0
-
-
-def test_a_subclass_keeps_what_was_declared_until_it_defines_other_scores():
-    def declared(learner):
-        return learner.scores_rows, learner.scores_subsets, learner.noise
-
-    assert declared(Mine()) == declared(CombLinTS()) == (True, True, 1.0)
-    assert declared(Doubled()) == (False, False, None)
-    assert declared(Shifted()) == (True, True, None)
-
-
-@pytest.mark.parametrize("cls", [Mine, Doubled, Shifted])
-def test_subclasses_choose_from_large_catalogues_by_their_own_scores(cls, monkeypatch):
-    monkeypatch.setattr("superarm.decide.LARGE", 10)
-    monkeypatch.setattr("superarm.oracles.base.CHUNK_ITEMS", 7)
-    learner = cls(lam=1.0, sigma=1.0)
-    problem = Problem(np.random.default_rng(0).standard_normal((40, 3)), TopK(5))
-    belief = learner.model.prior(problem)
-    A = decide(learner, belief, problem, np.random.default_rng(1))
-    w = learner.scores(belief, problem, np.random.default_rng(1))
-    assert A.tolist() == np.argsort(-w)[:5].tolist()

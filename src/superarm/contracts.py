@@ -429,7 +429,7 @@ class Learner(Protocol):
     """An algorithm: a model of the weights, and a policy.
 
     A learner of yours need not inherit from anything. One that inherits from
-    `superarm.learners.BaseLearner` may say more, such as how it scores feature rows alone.
+    `superarm.base_learner.BaseLearner` may say more, such as how it scores feature rows alone.
     `superarm.testing.check_learner` checks the contract.
     """
 

@@ -23,10 +23,10 @@ from superarm.arrays import (
     unbroadcast,
 )
 from superarm.arrays.compiled import one_blas_thread
+from superarm.base_learner import as_learner
 from superarm.checks import as_features, as_numbers, require_unmasked
 from superarm.contracts import Feedback, Learner, Model, Problem
 from superarm.errors import FeaturesError, SuperarmError, WeightsError
-from superarm.learners import as_learner
 from superarm.oracles.base import as_oracle
 
 LARGE = 2**18

@@ -1,7 +1,8 @@
-"""The algorithms: CombLinTS and CombLinUCB of the paper, their mixed-effects kin, and baselines.
+"""Learners: CombLinTS and CombLinUCB of the paper, learners with item effects, and baselines.
 
-A learner is a model of the weights and a policy: the model says what is believed, the policy turns
-that into weights for the oracle. All state is the belief, which the model passes along.
+A learner is a model of the weights and a policy. The model holds hyperparameters and turns feedback
+into a belief; the policy turns a belief into one score per item, of which the oracle maximizes the
+sum over the feasible sets. All state is in the belief.
 
     paper       code
     λ, σ, c     lam, sigma, c
@@ -19,6 +20,7 @@ import numpy as np
 
 from superarm import bounds, gaussian
 from superarm.arrays import Array, Rng, item_normal, log, matvec, take, where
+from superarm.base_learner import BaseLearner
 from superarm.beliefs.cached_std import CachedStdModel
 from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
 from superarm.beliefs.exploration_bonus import index
@@ -35,7 +37,7 @@ from superarm.beliefs.linear import LinearModel
 from superarm.beliefs.logit import EmpiricalBayesLogitModel, LogitModel, RandomEffectsLogitModel
 from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.checks import is_real, positive_each, require_count, require_positive
-from superarm.contracts import Learner, Model, Oracle, Problem
+from superarm.contracts import Model, Oracle, Problem
 from superarm.errors import ParameterError
 from superarm.oracles.base import RowScores, as_oracle
 
@@ -52,127 +54,7 @@ __all__ = [
 ]
 
 
-class BaseLearner:
-    """A learner with defaults for what is optional.
-
-    A subclass has a `model` and defines `scores`, or `row_scores` if the score of an item depends
-    on its feature row alone. Then millions of items are scored in parts.
-
-    A subclass that defines one of the two anew loses what was declared for the one it replaces:
-    `scores_rows`, `scores_subsets` and `noise`, unless it declares them again.
-
-    >>> from dataclasses import dataclass
-    >>> import numpy as np
-    >>> from superarm import CombLinTS, gaussian
-    >>> from superarm.learners import BaseLearner
-    >>> @dataclass(frozen=True, kw_only=True)
-    ... class TwoSamples(CombLinTS):
-    ...     def row_scores(self, belief, rng):
-    ...         theta = (gaussian.sample(belief, rng) + gaussian.sample(belief, rng)) / 2
-    ...         return lambda rows: rows @ theta
-    >>> TwoSamples(lam=1.0, sigma=1.0).scores_rows
-    True
-    """
-
-    scores_rows: ClassVar[bool] = False
-    """True if `scores` is `row_scores` applied to all feature rows."""
-    scores_subsets: ClassVar[bool] = False
-    """True if some of the items, with their part of the belief, are scored as among all."""
-    noise: ClassVar[float | None] = None
-    """The std of θ around its posterior mean, in posterior stds, where scores are those of one θ;
-    None if they are not.
-    """
-
-    def __init_subclass__(cls) -> None:
-        own = vars(cls)
-        if "scores" in own:
-            cls.scores_rows = own.get("scores_rows", False)
-            cls.scores_subsets = own.get("scores_subsets", False)
-            cls.noise = own.get("noise")
-        elif "row_scores" in own:
-            cls.scores_rows = own.get("scores_rows", True)
-            cls.scores_subsets = own.get("scores_subsets", True)
-            cls.noise = own.get("noise")
-
-    @property
-    def model(self) -> Any:
-        """The model of the weights, chosen once when the learner is made."""
-        raise ParameterError(f"{type(self).__name__} needs a model: see superarm.contracts.Learner")
-
-    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """The scores of an episode: by default those of all feature rows.
-
-        Returns:
-            one score per item, (*B, L).
-        """
-        return self.row_scores(belief, rng)(problem.Phi)
-
-    def row_scores(self, belief: Any, rng: Rng) -> RowScores:
-        """The scores of an episode, as a function of feature rows.
-
-        Returns:
-            a function from rows (*B, n, d) to scores (*B, n).
-        """
-        raise ParameterError(
-            f"{type(self).__name__} needs a method scores(belief, problem, rng), or "
-            "row_scores(belief, rng) that returns a function from feature rows to scores"
-        )
-
-    def resize(self, source: Array) -> Learner:
-        """The learner for another catalogue, whose item i was item source[i], or is new: -1.
-
-        Returns:
-            a learner; the same by default.
-        """
-        return self
-
-
-@dataclass(frozen=True)
-class AdaptedLearner(BaseLearner):
-    """A learner that does not inherit from `BaseLearner`; made by `as_learner`."""
-
-    learner: Learner
-
-    @property
-    def model(self) -> Model:
-        """The model of the learner itself."""
-        return self.learner.model
-
-    def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """The scores of the learner itself, (*B, L)."""
-        return self.learner.scores(belief, problem, rng)
-
-    def resize(self, source: Array) -> Learner:
-        """The learner itself."""
-        return self.learner
-
-
-def as_learner(learner: Learner) -> BaseLearner:
-    """A learner with defaults for what it does not define; a `BaseLearner` is returned as it is.
-
-    >>> from superarm import CombUCB1
-    >>> from superarm.learners import as_learner
-    >>> as_learner(CombUCB1())
-    CombUCB1(scale=1.0)
-    """
-    return learner if isinstance(learner, BaseLearner) else AdaptedLearner(learner)
-
-
 # --- linear models --------------------------------------------------------------------------------
-
-
-def _check_options(forgetting: Any, link: Any) -> None:
-    if not (is_real(forgetting) and 0 < forgetting <= 1):
-        raise ParameterError(
-            f"forgetting must lie in (0, 1], where 1 forgets nothing, got {forgetting!r}"
-        )
-    if link not in ("identity", "logit"):
-        raise ParameterError(f"link must be 'identity' or 'logit', got {link!r}")
-
-
-def _refuse_sigma(fixed: dict[str, float]) -> None:
-    if "sigma" in fixed:
-        raise ParameterError("the logit link has no sigma: a coin brings its own noise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,15 +91,15 @@ class CombLinTS(LinearLearner):
     Args:
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
-        forgetting: what an episode leaves of all that was learned before, in (0, 1]: below 1 for a
-            world that changes. An episode is one decision that was observed.
-        link: "logit" for clicks, with weights in [0, 1]; then φ·θ are log-odds, lam is theirs and
-            sigma is left out. Give the features a constant: log-odds of 0 are a coin toss, and few
-            things are.
+        forgetting: the share of earlier evidence that an episode leaves, in (0, 1]: below 1 if the
+            weights drift. An episode is one decision with feedback.
+        link: "logit" for clicks, with weights in [0, 1]; then φ·θ are log-odds, lam is on that
+            scale and sigma is left out. Include a constant feature: without one, log-odds of 0
+            mean a click probability of one half.
 
     >>> from superarm import CombLinTS
     >>> learner = CombLinTS(lam=10.0, sigma=1.0)
-    >>> tuned_by_marginal_likelihood = CombLinTS()
+    >>> empirical_bayes = CombLinTS()
     >>> clicks = CombLinTS(lam=1.0, link="logit", forgetting=0.999)
     """
 
@@ -236,9 +118,9 @@ class CombLinUCB(LinearLearner):
     Args:
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
-        forgetting: what an episode leaves of all that was learned before, in (0, 1].
+        forgetting: the share of earlier evidence that an episode leaves, in (0, 1].
         link: "logit" for clicks, with weights in [0, 1].
-        c: how optimistic, begin with 1.
+        c: width of the confidence bounds in posterior stds; begin with 1.
 
     >>> from superarm import CombLinUCB
     >>> learner = CombLinUCB(lam=1.0, sigma=1.0, c=2.0)
@@ -250,6 +132,7 @@ class CombLinUCB(LinearLearner):
     """
 
     c: float
+    scores_subsets: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -262,8 +145,6 @@ class CombLinUCB(LinearLearner):
         if len(fixed) == 2 and self.link == "identity" and self.forgetting == 1:
             return CachedStdModel(fixed["lam"], fixed["sigma"])
         return super().model
-
-    scores_subsets: ClassVar[bool] = True
 
     def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e); c grows with t if λ and σ are estimated."""
@@ -307,15 +188,15 @@ class CombLinUCB(LinearLearner):
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy(LinearLearner):
-    """The posterior mean without exploration: a reference, with the options of `CombLinTS`.
+    """The posterior mean without exploration: a baseline, with the options of `CombLinTS`.
 
-    As long as all it has seen are zeros, it draws from the posterior: it would otherwise never
-    begin where nothing is chosen at weights of zero.
+    While the posterior mean is exactly 0, it samples from the posterior: it would otherwise never
+    choose anything from sets that may be empty.
 
     Args:
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
-        forgetting: what an episode leaves of all that was learned before, in (0, 1].
+        forgetting: the share of earlier evidence that an episode leaves, in (0, 1].
         link: "logit" for clicks, with weights in [0, 1].
 
     >>> from superarm import Greedy
@@ -327,9 +208,9 @@ class Greedy(LinearLearner):
     def row_scores(self, belief: Any, rng: Rng) -> RowScores:
         """Φθ̄_t."""
         theta = gaussian.mean(belief)
-        unknown = (theta == 0).all(-1)
-        if unknown.any():
-            theta = where(unknown[..., None], gaussian.sample(belief, rng), theta)
+        is_zero = (theta == 0).all(-1)
+        if is_zero.any():
+            theta = where(is_zero[..., None], gaussian.sample(belief, rng), theta)
         return lambda Phi: self.model.inverse_link(matvec(Phi, theta))
 
 
@@ -419,15 +300,15 @@ class CombMixTS(MixedLearner):
     Args:
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
-        tau: std of the items' own deviations δ_e, or "auto"; with 0 this is CombLinTS.
-        explore: how to explore for the sake of δ_e. None adds to each item what it is worth to find
-            out more about it, see `beliefs.exploration_bonus`. A number from 0 to 1 draws δ_e from
-            its posterior with a std of that size: 1 is full Thompson sampling, which tries too many
-            items where most can never be seen twice; 0 tries them for the sake of θ alone.
-        forgetting: what an episode leaves of all that was learned before, in (0, 1].
+        tau: std of the item effects δ_e, or "auto"; with 0 this is CombLinTS.
+        explore: how to explore δ_e. None adds a bonus for the variance of each δ_e, see
+            `beliefs.exploration_bonus`. A number from 0 to 1 samples δ_e with that share of its
+            posterior std: 1 is Thompson sampling in full, which tries too many items where most
+            can never be chosen twice; 0 explores θ alone.
+        forgetting: the share of earlier evidence that an episode leaves, in (0, 1].
         link: "logit" for clicks, with weights in [0, 1].
-        contexts: whether the features of an item differ from call to call. If not, its deviation is
-            from features that must stay the same; if so, the mean feature row of each item is kept.
+        contexts: True if the features of an item differ from call to call; then the mean feature
+            row of each item is kept. If False, they must stay the same.
 
     >>> from superarm import CombMixTS
     >>> learner = CombMixTS()
@@ -457,24 +338,23 @@ class CombMixUCB(MixedLearner):
     Args:
         lam: prior std of each coefficient, or "auto".
         sigma: noise std of a weight, or "auto".
-        tau: std of the items' own deviations, or "auto".
-        explore: how to explore for the sake of the deviations, None for the bonus.
-        forgetting: what an episode leaves of all that was learned before, in (0, 1].
+        tau: std of the item effects, or "auto".
+        explore: how to explore the item effects, as for `CombMixTS`; None for the bonus.
+        forgetting: the share of earlier evidence that an episode leaves, in (0, 1].
         link: "logit" for clicks, with weights in [0, 1].
-        contexts: whether the features of an item differ from call to call.
-        c: how optimistic, begin with 1.
+        contexts: True if the features of an item differ from call to call.
+        c: width of the confidence bounds in posterior stds; begin with 1.
 
     >>> from superarm import CombMixUCB
     >>> learner = CombMixUCB(c=1.0)
     """
 
     c: float
+    scores_subsets: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(c=self.c)
-
-    scores_subsets: ClassVar[bool] = True
 
     def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)]), or with the bonus."""
@@ -491,6 +371,23 @@ class CombMixUCB(MixedLearner):
         bonus = index(self.model.deviation_variance(belief), belief.sigma, belief.t)
         width: Array = ((self.c * std) ** 2 + bonus**2) ** 0.5
         return width
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def _check_options(forgetting: Any, link: Any) -> None:
+    if not (is_real(forgetting) and 0 < forgetting <= 1):
+        raise ParameterError(
+            f"forgetting must lie in (0, 1], where 1 forgets nothing, got {forgetting!r}"
+        )
+    if link not in ("identity", "logit"):
+        raise ParameterError(f"link must be 'identity' or 'logit', got {link!r}")
+
+
+def _refuse_sigma(fixed: dict[str, float]) -> None:
+    if "sigma" in fixed:
+        raise ParameterError("the logit link has no sigma: a coin brings its own noise")
 
 
 # --- independent items ----------------------------------------------------------------------------
@@ -517,6 +414,7 @@ class CombTS(BaseLearner):
 
     alpha: float | Sequence[float] | Array = 1.0
     beta: float | Sequence[float] | Array = 1.0
+    scores_subsets: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         alpha = positive_each("alpha", self.alpha)
@@ -538,25 +436,24 @@ class CombTS(BaseLearner):
         beta = positive_each("beta", self.beta)
         return BetaBernoulliModel(alpha, beta)
 
-    scores_subsets: ClassVar[bool] = True
-
     def scores(self, belief: BetaPosterior, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ Beta."""
         return self.model.sample(belief, problem, rng)
 
     def resize(self, source: Array) -> "CombTS":
-        """The learner for another catalogue, whose item i was item source[i], or is new if that is
-        -1.
+        """The learner for another catalogue, whose item i was item source[i], or is new: -1.
 
-        Where items have priors of their own, a new one starts from the vaguest of them, that with
-        the smallest alpha + beta.
+        If each item has a prior of its own, new items get the vaguest: the smallest alpha + beta.
+
+        Returns:
+            the learner with one prior per item of the other catalogue.
         """
         alpha, beta = np.broadcast_arrays(self.alpha, self.beta)
         if alpha.ndim == 0:
             return self
         vaguest = np.argmin(alpha + beta)
-        place = np.where(source >= 0, source, vaguest)
-        return CombTS(alpha=alpha[place], beta=beta[place])
+        prior = np.where(source >= 0, source, vaguest)
+        return CombTS(alpha=alpha[prior], beta=beta[prior])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -575,6 +472,7 @@ class CombGaussianTS(BaseLearner):
 
     lam: float
     sigma: float
+    scores_subsets: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)
@@ -583,8 +481,6 @@ class CombGaussianTS(BaseLearner):
     def model(self) -> NormalModel:
         """N(0, λ²) for each item."""
         return NormalModel(self.lam, self.sigma)
-
-    scores_subsets: ClassVar[bool] = True
 
     def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) ~ N(total/(n + σ²/λ²), σ²/(n + σ²/λ²))."""
@@ -596,9 +492,8 @@ class CombUCB1(BaseLearner):
     """UCB1 per item (Kveton et al., AISTATS 2015), the paper's other baseline:
     mean + scale √(1.5 ln t / T(e)).
 
-    The theory is for weights in [0, 1]; for a range of another width set `scale` to it. It first
-    chooses until every item that can be chosen has been observed; an episode, for ln t, is one
-    decision that was observed.
+    The theory is for weights in [0, 1]; for another range set `scale` to its width. Items that were
+    never observed come first. An episode, for ln t, is one decision with feedback.
 
     Args:
         scale: the width of the range of weights.
@@ -610,16 +505,13 @@ class CombUCB1(BaseLearner):
 
     scale: float = 1.0
     model: ClassVar[CountsModel] = CountsModel()
+    scores_subsets: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(scale=self.scale)
 
-    scores_subsets: ClassVar[bool] = True
-
     def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
-        """The indicator of unobserved items while a feasible set brings a new one, then the upper
-        confidence bounds.
-        """
+        """1 for unobserved items while some feasible set has one; then upper confidence bounds."""
         unobserved = belief.n == 0
         n = where(unobserved, 1.0, belief.n)
         t = where(belief.t > 1, belief.t, 1.0)
@@ -633,7 +525,7 @@ class CombUCB1(BaseLearner):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomChoice(BaseLearner):
-    """The best set for weights drawn at random, whatever the feedback: a reference.
+    """The best set for random scores, whatever the feedback: a baseline.
 
     >>> from superarm import RandomChoice
     >>> RandomChoice()
@@ -641,7 +533,6 @@ class RandomChoice(BaseLearner):
     """
 
     model: ClassVar[CountsModel] = CountsModel()
-
     scores_subsets: ClassVar[bool] = True
 
     def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:

@@ -29,6 +29,7 @@ from superarm import (
     minimize,
     with_gap,
 )
+from superarm.base_learner import BaseLearner
 from superarm.contexts import Concatenated, Outer
 from superarm.errors import (
     FeaturesError,
@@ -38,7 +39,6 @@ from superarm.errors import (
     ParameterError,
     WeightsError,
 )
-from superarm.learners import BaseLearner
 from superarm.oracles.base import Masked
 from support import Stubborn
 

@@ -11,12 +11,12 @@ from superarm.agent.catalogue import Catalogue, is_collection
 from superarm.agent.constraints import among, constraints
 from superarm.agent.state import State
 from superarm.arrays import Array, Features, Rng, is_sparse
+from superarm.base_learner import as_learner
 from superarm.checks.tables import as_mask
 from superarm.contexts import InContext, aligned, as_table, rows_taken
 from superarm.contracts import Learner, Problem
 from superarm.decide import UNLOCKED, decide, decide_each, with_features, with_features_of_users
 from superarm.errors import FeaturesError, MaskError
-from superarm.learners import as_learner
 from superarm.oracles.base import Masked, as_oracle
 
 FEW = 4

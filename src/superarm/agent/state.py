@@ -19,11 +19,11 @@ from superarm.arrays import (
     is_sparse,
     sparse_arrays,
 )
+from superarm.base_learner import as_learner
 from superarm.checks import as_features
 from superarm.contexts import InContext, as_table, rows_taken, side_of, side_rows, with_side
 from superarm.contracts import Learner, Model, Problem
 from superarm.errors import FeaturesError, ItemsError, UnsupportedError, WeightsError
-from superarm.learners import as_learner
 
 
 class State(NamedTuple):

@@ -23,6 +23,7 @@ from superarm.agent.kept import generator
 from superarm.agent.state import reach, require_usable
 from superarm.arrays import Array
 from superarm.arrays.random import Stream
+from superarm.base_learner import as_learner
 from superarm.cluster import calls, heads, saving
 from superarm.cluster.columns import as_where, joint_types
 from superarm.cluster.cutting import cut, cut_columns
@@ -35,7 +36,6 @@ from superarm.contexts import Concatenated, Outer
 from superarm.contracts import Learner, Problem
 from superarm.errors import ClusterError, DecisionError, FeaturesError, ParameterError
 from superarm.files.archive import PathLike
-from superarm.learners import as_learner
 from superarm.oracles.base import BaseOracle
 
 __all__ = ["Agent", "Choice"]

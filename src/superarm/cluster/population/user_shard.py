@@ -16,6 +16,7 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import Array, Stream, broadcast, qr_append, qr_stack
 from superarm.arrays.householder import LARGEST
+from superarm.base_learner import as_learner
 from superarm.cluster.lists import turns
 from superarm.cluster.population.packed_triangles import (
     absorb_rows,
@@ -27,7 +28,6 @@ from superarm.cluster.population.packed_triangles import (
 from superarm.contracts import Learner, Oracle, Problem
 from superarm.decide import random_numbers
 from superarm.errors import NumericalError, ParameterError
-from superarm.learners import as_learner
 from superarm.oracles.base import Masked, as_oracle
 
 PART = 2**18

@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from superarm.agent.state import State
+from superarm.base_learner import as_learner
 from superarm.contracts import Learner
 from superarm.errors import SuperarmError
-from superarm.learners import as_learner
 from superarm.service import log, snapshots
 from superarm.service.dashboard import tallies
 from superarm.service.dashboard.counting import seconds_of
