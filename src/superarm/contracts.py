@@ -211,14 +211,20 @@ class Model(ABC):
     """True if it learns from feature rows, also from those of items that are gone."""
     takes_statistics: ClassVar[bool] = False
     """True if `learn` reads `n_observations` and `residual_ss`; else `Statistics` are refused."""
-    unit_weights: ClassVar[bool] = False
-    """True if weights must lie in [0, 1]."""
-    fits_row_factors: ClassVar[bool] = False
-    """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
     fits_hyperparameters: ClassVar[bool] = False
     """True if λ, σ or τ are chosen by the marginal likelihood of the feedback."""
     forgetting: float = 1.0
     """The share of earlier evidence that an episode leaves, in (0, 1]."""
+
+    @property
+    def unit_weights(self) -> bool:
+        """True if weights must lie in [0, 1]."""
+        return False
+
+    @property
+    def fits_row_factors(self) -> bool:
+        """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
+        return False
 
     @property
     def fixed_features(self) -> bool:

@@ -106,6 +106,12 @@ def prior(
     return Gaussian(transposed.mT, -log(stds).sum(-1))
 
 
+def prior_like(belief: HasFactor, lam: Array | float) -> Gaussian:
+    """θ ~ N(0, λ²I) in the shape of a belief."""
+    *batch, D = belief.factor.shape[:-1]
+    return prior(D - 1, lam, tuple(batch), belief.factor)
+
+
 def mean(belief: HasFactor) -> Array:
     """θ̄ = R⁻¹z.
 

@@ -33,8 +33,9 @@ from superarm.beliefs.independent import (
     NormalModel,
 )
 from superarm.beliefs.item_statistics import RandomEffects
+from superarm.beliefs.likelihoods import Bernoulli, GaussianNoise, Likelihood
 from superarm.beliefs.linear import LinearModel
-from superarm.beliefs.logit import EmpiricalBayesLogitModel, LogitModel, RandomEffectsLogitModel
+from superarm.beliefs.logit import EmpiricalBayesLogitModel
 from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.checks import is_real, positive_each, require_count, require_positive
 from superarm.contracts import Model, Oracle, Problem
@@ -77,7 +78,7 @@ class LinearLearner(BaseLearner):
         if self.link == "logit":
             _refuse_sigma(fixed)
             if fixed:
-                return LogitModel(fixed["lam"], self.forgetting)
+                return LinearModel(fixed["lam"], forgetting=self.forgetting, likelihood=Bernoulli())
             return EmpiricalBayesLogitModel(forgetting=self.forgetting)
         if len(fixed) < 2:
             return EmpiricalBayesModel(fixed, self.forgetting)
@@ -280,11 +281,12 @@ class MixedLearner(BaseLearner):
         _check_options(self.forgetting, self.link)
         if self.contexts not in (False, True):
             raise ParameterError(f"contexts must be True or False, got {self.contexts!r}")
+        likelihood: Likelihood = GaussianNoise()
         if self.link == "logit":
             _refuse_sigma(fixed)
             fixed["sigma"] = 1.0
-            return RandomEffectsLogitModel(fixed, self.forgetting, bool(self.contexts))
-        return RandomEffectsModel(fixed, self.forgetting, bool(self.contexts))
+            likelihood = Bernoulli()
+        return RandomEffectsModel(fixed, self.forgetting, bool(self.contexts), likelihood)
 
     def _fixed(self) -> dict[str, float]:
         """The hyperparameters that are numbers; τ may be 0."""

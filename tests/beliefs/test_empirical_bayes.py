@@ -4,11 +4,18 @@ import pytest
 from superarm import (
     CombLinTS,
     CombMixTS,
+    Feedback,
     GaussianEnvironment,
     Problem,
     TopK,
     episodes,
     gaussian,
+)
+from superarm.arrays import summarize_columns
+from superarm.beliefs.empirical_bayes import (
+    CoefficientPrior,
+    EmpiricalBayesModel,
+    merge_with_catalogue,
 )
 from superarm.beliefs.hyperparameters import fit_hyperparameters
 from superarm.gaussian import RowFactor
@@ -37,7 +44,7 @@ def posterior(problem, steps, spread, sigma):
 def test_the_belief_is_that_of_its_scales_and_all_the_data(n):
     problem, steps = run(CombLinTS(), n)
     belief = steps[-1].belief
-    again = posterior(problem, steps, belief.spread, belief.sigma)
+    again = posterior(problem, steps, belief.prior_std, belief.sigma)
     np.testing.assert_allclose(belief.factor, again.factor, rtol=1e-9, atol=1e-9)
     assert gaussian.log_evidence(belief) == pytest.approx(gaussian.log_evidence(again), rel=1e-9)
 
@@ -78,12 +85,12 @@ def test_nothing_but_zeros_keeps_the_scales():
 def test_what_is_forgotten_is_forgotten_in_the_data_too():
     problem, steps = run(CombLinTS(forgetting=0.9), 8)
     belief = steps[-1].belief
-    assert float(belief.rows) == pytest.approx(6 * (1 - 0.9**8) / (1 - 0.9))
-    rows = RowFactor(belief.data, belief.rows)
-    again = gaussian.absorb(gaussian.prior(4, belief.spread), rows, float(belief.sigma))
+    assert float(belief.n_rows) == pytest.approx(6 * (1 - 0.9**8) / (1 - 0.9))
+    rows = RowFactor(belief.row_factor, belief.n_rows)
+    again = gaussian.absorb(gaussian.prior(4, belief.prior_std), rows, float(belief.sigma))
     np.testing.assert_allclose(belief.factor, again.factor, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(
-        belief.data[:4, :4].T @ belief.data[:4, :4],
+        belief.row_factor[:4, :4].T @ belief.row_factor[:4, :4],
         sum(0.9 ** (8 - s.t) * problem.Phi[s.A].T @ problem.Phi[s.A] for s in steps),
         rtol=1e-9,
     )
@@ -151,3 +158,69 @@ def test_intervals_cover_whatever_the_importance(learner, tau, importance):
     width = gaussian.std(belief, np.broadcast_to(np.eye(8), (replicates, 8, 8)))
     off = np.abs(gaussian.mean(belief) - theta)
     assert 0.87 <= np.mean(off < 1.6448536269514722 * width) <= 0.93
+
+
+def intercept(Phi):
+    return CoefficientPrior.from_columns(summarize_columns(Phi)).intercept
+
+
+def prior_std(Phi):
+    prior = CoefficientPrior.from_columns(summarize_columns(Phi))
+    return prior.std(np.array(2.0), np.array(10.0))
+
+
+def test_the_first_constant_column_is_the_level():
+    Phi = np.array([[0.0, 2.0, 3.0, 1.0], [0.0, 2.0, 3.0, 5.0]])
+    assert intercept(Phi).tolist() == [False, True, False, False]
+    batch = np.stack([Phi, Phi[:, ::-1]])
+    assert intercept(batch)[1].tolist() == [False, True, False, False]
+
+
+def test_prior_stds_are_in_the_units_of_the_columns():
+    rng = np.random.default_rng(0)
+    Phi = rng.standard_normal((50, 3)) * (rng.random((50, 3)) < 0.3)
+    units = np.array([1e-6, 1.0, 1e9])
+    stds = prior_std(Phi)
+    for j in range(3):
+        entries = Phi[:, j][Phi[:, j] != 0]
+        assert stds[j] == pytest.approx(2.0 / np.sqrt((entries**2).mean()))
+    scaled = prior_std(Phi * units)
+    np.testing.assert_allclose(scaled * units, stds, rtol=1e-12)
+
+
+def test_a_column_of_zeros_has_a_prior_too():
+    stds = prior_std(np.zeros((3, 2)))
+    assert stds.tolist() == [2.0, 2.0]
+
+
+def test_merged_statistics_count_the_catalogue_once():
+    rng = np.random.default_rng(1)
+    catalogue, a, b = rng.standard_normal((3, 7, 2))
+    of = [summarize_columns(np.concatenate([catalogue, rows])) for rows in (a, b)]
+    both = merge_with_catalogue(*of, summarize_columns(catalogue))
+    np.testing.assert_allclose(
+        both, summarize_columns(np.concatenate([catalogue, a, b])), rtol=1e-12
+    )
+    nothing = merge_with_catalogue(
+        of[0], summarize_columns(catalogue), summarize_columns(catalogue)
+    )
+    np.testing.assert_array_equal(nothing, of[0])
+
+
+def test_what_was_learned_stays_as_columns_change():
+    """Rows 1,000 times as large as the catalogue's change the prior, and all rows still count."""
+    rng = np.random.default_rng(2)
+    problem = Problem(rng.standard_normal((20, 3)), TopK(2))
+    model = EmpiricalBayesModel(fixed={})
+    belief = model.prior(problem)
+    rows = rng.standard_normal((16, 5, 3)) * np.where(np.arange(16) < 8, 1.0, 1e3)[:, None, None]
+    w = rows @ [1.0, -2.0, 0.5] + 0.3 * rng.standard_normal((16, 5))
+    for phi, seen in zip(rows, w, strict=True):
+        belief = model.learn(belief, problem, Feedback(np.full(5, -1), phi, seen, 1.0))
+    start = gaussian.prior(3, belief.prior_std)
+    whole = gaussian.condition(start, rows.reshape(-1, 3), w.ravel(), float(belief.sigma))
+    np.testing.assert_allclose(belief.factor, whole.factor, rtol=1e-9, atol=1e-9)
+    every = np.concatenate([problem.Phi, rows.reshape(-1, 3)])
+    np.testing.assert_allclose(
+        belief.prior_std, belief.lam / np.sqrt((every**2).mean(0)), rtol=1e-9
+    )

@@ -5,7 +5,8 @@ from scipy.special import log_expit
 from scipy.stats import multivariate_normal, multivariate_t
 
 from superarm import Feedback, gaussian
-from superarm.beliefs.expectation_propagation import BLOCK_ROWS, matched, targets
+from superarm.beliefs.expectation_propagation import expectation_propagation
+from superarm.beliefs.likelihoods import BLOCK_ROWS, Bernoulli
 from superarm.errors import NumericalError
 
 
@@ -41,6 +42,10 @@ def integrated(m, s, w, v):
     return mean, np.sqrt(variance), top + np.log(mass / (s * np.sqrt(2 * np.pi)))
 
 
+def as_gaussian(belief, feedback):
+    return Bernoulli().as_gaussian(belief, feedback)
+
+
 def after(m, V, of):
     """Mean and covariance of N(m, V) after the Gaussian targets."""
     precision = np.diag(of.precision)
@@ -55,13 +60,13 @@ def test_one_click_has_the_moments_of_the_integral(m, s, w, v):
     mean, std, log_mass = integrated(m, s, w, v)
     start = np.array([m])
     V = np.array([[s**2]])
-    of = targets(start, V, np.array([w]), np.array([v]), np.array([True]))
+    of = expectation_propagation(start, V, np.array([w]), np.array([v]), np.array([True]))
     ours, variance = after(start, V, of)
     assert ours[0] == pytest.approx(mean, abs=1e-7 * std)
     assert variance[0, 0] ** 0.5 == pytest.approx(std, rel=1e-6)
     spread = s**2 + 1 / of.precision[0]
     of_target = -(np.log(2 * np.pi * spread) + (of.y[0] - m) ** 2 / spread) / 2
-    assert of_target + of.missing == pytest.approx(log_mass, abs=1e-6)
+    assert of_target + of.log_correction == pytest.approx(log_mass, abs=1e-6)
 
 
 def test_a_block_against_importance_sampling_in_three_dimensions():
@@ -71,7 +76,7 @@ def test_a_block_against_importance_sampling_in_three_dimensions():
     phi = rng.standard_normal((12, 3)) + np.eye(3)[0]
     w = (rng.random(12) < 0.3).astype(float)
     belief = gaussian.prior(3, 2.0)
-    of = matched(belief, Feedback(np.full(12, -1), phi, w, 1.0))
+    of = as_gaussian(belief, Feedback(np.full(12, -1), phi, w, 1.0))
     belief = gaussian.condition(belief, phi, of.feedback.w, 1.0, of.feedback.importance)
     ours = gaussian.mean(belief)
     Sigma = np.linalg.inv(belief.R.T @ belief.R)
@@ -86,7 +91,7 @@ def test_a_block_against_importance_sampling_in_three_dimensions():
     std = np.sqrt(np.average((theta - mean) ** 2, axis=0, weights=weight))
     assert (np.abs(ours - mean) < 0.02 * std).all()
     np.testing.assert_allclose(np.sqrt(np.diagonal(Sigma)), std, rtol=0.06)
-    evidence = gaussian.log_evidence(belief) + of.missing
+    evidence = gaussian.log_evidence(belief) + of.log_correction
     assert float(evidence) == pytest.approx(np.log(weight.mean()), abs=0.04)
 
 
@@ -97,17 +102,17 @@ def test_the_order_of_rows_in_a_block_does_not_matter(n):
     w = (rng.random(n) < 0.2).astype(float)
     belief = gaussian.prior(4, 1.0)
     order = rng.permutation(n)
-    one = matched(belief, Feedback(np.full(n, -1), phi, w, 1.0))
-    other = matched(belief, Feedback(np.full(n, -1), phi[order], w[order], 1.0))
+    one = as_gaussian(belief, Feedback(np.full(n, -1), phi, w, 1.0))
+    other = as_gaussian(belief, Feedback(np.full(n, -1), phi[order], w[order], 1.0))
     np.testing.assert_allclose(other.feedback.w, one.feedback.w[order], rtol=1e-6)
     np.testing.assert_allclose(other.feedback.importance, one.feedback.importance[order], rtol=1e-6)
-    assert float(other.missing) == pytest.approx(float(one.missing), abs=1e-6)
+    assert float(other.log_correction) == pytest.approx(float(one.log_correction), abs=1e-6)
 
 
 def learned(phi, w, parts=1):
     belief = gaussian.prior(phi.shape[1], 1.0)
     for some in np.array_split(np.arange(len(w)), parts):
-        of = matched(belief, Feedback(np.full(len(some), -1), phi[some], w[some], 1.0)).feedback
+        of = as_gaussian(belief, Feedback(np.full(len(some), -1), phi[some], w[some], 1.0)).feedback
         belief = gaussian.condition(belief, of.rows, of.w, 1.0, of.importance)
     return belief
 
@@ -128,14 +133,20 @@ def test_many_blocks_hardly_matter():
 
 def test_nothing_present_says_nothing():
     V = np.eye(2)
-    of = targets(np.zeros(2), V, np.array([1.0, 0.0]), np.ones(2), np.array([True, False]))
+    of = expectation_propagation(
+        np.zeros(2), V, np.array([1.0, 0.0]), np.ones(2), np.array([True, False])
+    )
     assert (of.y[1], of.precision[1]) == (0.0, 1.0)
-    alone = targets(np.zeros(1), V[:1, :1], np.ones(1), np.ones(1), np.array([True]))
-    assert of.missing == pytest.approx(float(alone.missing))
+    alone = expectation_propagation(
+        np.zeros(1), V[:1, :1], np.ones(1), np.ones(1), np.array([True])
+    )
+    assert of.log_correction == pytest.approx(float(alone.log_correction))
     none = Feedback(np.empty(0, int), np.empty((0, 2)), np.empty(0), 1.0)
-    assert matched(gaussian.prior(2, 1.0), none).missing == 0.0
+    assert as_gaussian(gaussian.prior(2, 1.0), none).log_correction == 0.0
 
 
 def test_a_variance_that_vanishes_is_refused_in_our_words():
     with pytest.raises(NumericalError, match="rescale the features"):
-        targets(np.zeros(1), np.zeros((1, 1)), np.ones(1), np.ones(1), np.array([True]))
+        expectation_propagation(
+            np.zeros(1), np.zeros((1, 1)), np.ones(1), np.ones(1), np.array([True])
+        )

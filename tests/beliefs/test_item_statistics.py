@@ -55,7 +55,7 @@ def dense(problem, rows, spread, sigma, tau):
 
 
 def assert_dense(learner, belief, problem, rows, evidence=True):
-    mean, std, log_p = dense(problem, rows, belief.spread, belief.sigma, belief.tau)
+    mean, std, log_p = dense(problem, rows, belief.prior_std, belief.sigma, belief.tau)
     np.testing.assert_allclose(learner.model.mean(belief, problem), mean, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(learner.model.std(belief, problem), std, rtol=1e-8)
     if evidence:

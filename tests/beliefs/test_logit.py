@@ -15,11 +15,9 @@ from superarm import (
     mean_se,
     simulate,
 )
-from superarm.beliefs.logit import (
-    EmpiricalBayesLogitModel,
-    RandomEffectsLogitModel,
-    condition_logit,
-)
+from superarm.beliefs.likelihoods import Bernoulli
+from superarm.beliefs.logit import EmpiricalBayesLogitModel
+from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.errors import NumericalError, ParameterError, WeightsError
 from superarm.studies.clicks import Clicks
 from support import TIMES
@@ -30,6 +28,11 @@ def clicks(seed, n, d, lam, size=1.0):
     phi = size * rng.standard_normal((n, d))
     theta = lam * rng.standard_normal(d)
     return phi, (rng.random(n) < expit(phi @ theta)).astype(float), theta
+
+
+def condition(belief, phi, w, importance=1.0):
+    feedback = Feedback(np.full(w.shape, -1), phi, w, importance)
+    return Bernoulli().condition(belief, feedback)
 
 
 def minus_log_posterior(phi, w, lam, importance=1.0):
@@ -72,7 +75,7 @@ def moments(phi, w, lam):
 def test_mean_and_std_are_those_of_the_integral(lam, n, size):
     """Within 8 % of a standard deviation."""
     phi, w, _ = clicks(0, n, 1, lam, size)
-    belief = condition_logit(gaussian.prior(1, lam), phi, w)
+    belief = condition(gaussian.prior(1, lam), phi, w)
     mean, std = moments(phi, w, lam)
     assert gaussian.mean(belief)[0] == pytest.approx(mean, abs=0.08 * std)
     assert gaussian.std(belief, np.eye(1))[0] == pytest.approx(std, rel=0.08)
@@ -83,7 +86,7 @@ def test_separable_clicks_and_a_wide_prior():
     Gaussian, and its approximation within a third of a standard deviation."""
     phi = np.array([[5.0], [3.0], [-4.0], [6.0]])
     w = np.array([1.0, 1.0, 0.0, 1.0])
-    belief = condition_logit(gaussian.prior(1, 50.0), phi, w)
+    belief = condition(gaussian.prior(1, 50.0), phi, w)
     mean, std = moments(phi, w, 50.0)
     assert gaussian.mean(belief)[0] == pytest.approx(mean, abs=0.33 * std)
     assert gaussian.std(belief, np.eye(1))[0] == pytest.approx(std, rel=0.33)
@@ -91,7 +94,7 @@ def test_separable_clicks_and_a_wide_prior():
 
 def test_a_strong_belief_that_is_wrong_is_corrected():
     start = gaussian.condition(gaussian.prior(1, 100.0), np.ones((1, 1)), np.array([-30.0]), 2.0)
-    belief = condition_logit(start, np.ones((40, 1)), np.ones(40))
+    belief = condition(start, np.ones((40, 1)), np.ones(40))
     assert gaussian.mean(belief)[0] > 0
 
 
@@ -99,11 +102,11 @@ def test_shares_of_throws_are_binomial():
     phi, _, _ = clicks(1, 6, 2, 1.0)
     wins, throws = np.array([3, 0, 5, 1, 2, 4]), np.array([5, 2, 5, 9, 4, 4])
     start = gaussian.prior(2, 1.5)
-    shares = condition_logit(start, phi, wins / throws, importance=throws.astype(float))
+    shares = condition(start, phi, wins / throws, importance=throws.astype(float))
     single = np.concatenate([np.arange(n) < k for k, n in zip(wins, throws, strict=True)]).astype(
         float
     )
-    throws_apart = condition_logit(start, np.repeat(phi, throws, axis=0), single)
+    throws_apart = condition(start, np.repeat(phi, throws, axis=0), single)
     # a share is matched as a whole, and throws one by one: the approximations differ
     width = gaussian.std(throws_apart, np.eye(2))
     off = np.abs(gaussian.mean(shares) - gaussian.mean(throws_apart))
@@ -119,9 +122,9 @@ def test_evidence_is_that_of_the_integral():
     value, _ = minus_log_posterior(phi, w, 1.0)
     integral, _ = quad(lambda x: np.exp(-value(np.array([x]))) / np.sqrt(2 * np.pi), -10, 10)
     belief = gaussian.prior(1, 1.0)
-    at_once = condition_logit(belief, phi, w)
+    at_once = condition(belief, phi, w)
     for k in range(0, 60, 20):
-        belief = condition_logit(belief, phi[k : k + 20], w[k : k + 20])
+        belief = condition(belief, phi[k : k + 20], w[k : k + 20])
     assert gaussian.log_evidence(at_once) == pytest.approx(np.log(integral), abs=1e-3)
     assert gaussian.log_evidence(belief) == pytest.approx(np.log(integral), abs=0.02)
 
@@ -139,7 +142,7 @@ def test_intervals_of_90_percent(lam, blocks):
         phi, w, theta = clicks(seed, n, d, lam)
         belief = gaussian.prior(d, lam)
         for rows in np.split(np.arange(n), blocks):
-            belief = condition_logit(belief, phi[rows], w[rows])
+            belief = condition(belief, phi[rows], w[rows])
         width = gaussian.std(belief, np.eye(d))
         covered.append(np.abs(gaussian.mean(belief) - theta) <= z * width)
     # the standard error of 625 intervals is 1.2 points
@@ -148,11 +151,11 @@ def test_intervals_of_90_percent(lam, blocks):
 
 def test_a_batch_is_its_entries_alone():
     phi, w, _ = clicks(3, 30, 3, 3.0)
-    batch = condition_logit(
+    batch = condition(
         gaussian.prior(3, 3.0, (2,)), phi[:20].reshape(2, 10, 3), w[:20].reshape(2, 10)
     )
     for b in range(2):
-        alone = condition_logit(
+        alone = condition(
             gaussian.prior(3, 3.0), phi[10 * b : 10 * b + 10], w[10 * b : 10 * b + 10]
         )
         np.testing.assert_allclose(batch.factor[b], alone.factor, rtol=1e-13, atol=1e-13)
@@ -163,8 +166,8 @@ def test_float32_rows_are_as_good():
     phi = phi.astype(np.float32)
     start = gaussian.prior(4, 2.0)
     single, double = (
-        condition_logit(start, phi, w),
-        condition_logit(start, phi.astype(np.float64), w),
+        condition(start, phi, w),
+        condition(start, phi.astype(np.float64), w),
     )
     np.testing.assert_array_equal(single.factor, double.factor)
 
@@ -172,23 +175,23 @@ def test_float32_rows_are_as_good():
 def test_padding_changes_nothing():
     phi, w, _ = clicks(4, 5, 3, 1.0)
     start = gaussian.prior(3, 1.0)
-    padded = condition_logit(start, np.vstack([phi, np.zeros((2, 3))]), np.append(w, [np.nan, 7.0]))
-    np.testing.assert_allclose(padded.factor, condition_logit(start, phi, w).factor, rtol=1e-12)
+    padded = condition(start, np.vstack([phi, np.zeros((2, 3))]), np.append(w, [np.nan, 7.0]))
+    np.testing.assert_allclose(padded.factor, condition(start, phi, w).factor, rtol=1e-12)
 
 
 def test_refusals():
     start = gaussian.prior(1, 1.0)
     for bad in (-0.1, 1.1, np.nan, np.inf):
         with pytest.raises(WeightsError, match=r"the logit link needs weights in \[0, 1\]"):
-            condition_logit(start, np.ones((2, 1)), np.array([1.0, bad]))
+            condition(start, np.ones((2, 1)), np.array([1.0, bad]))
     with pytest.raises(NumericalError, match="too large"):
-        condition_logit(
+        condition(
             gaussian.condition(start, np.ones((1, 1)), np.ones(1), 1.0),
             np.full((1, 1), 1e308),
             np.ones(1),
         )
     with pytest.raises(ParameterError, match="importance must be"):
-        condition_logit(start, np.ones((1, 1)), np.ones(1), importance=0.0)
+        condition(start, np.ones((1, 1)), np.ones(1), importance=0.0)
 
 
 def test_regret_on_clicks_is_below_the_linear_learners():
@@ -217,7 +220,9 @@ def test_regret_on_clicks_is_below_the_linear_learners():
 @pytest.mark.parametrize("contexts", [False, True])
 def test_the_log_odds_of_one_item_are_those_of_the_integral(n, clicked, contexts):
     """One click after the other: within 15 % of a standard deviation, and stds within 20 %."""
-    model = RandomEffectsLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.8}, contexts=contexts)
+    model = RandomEffectsModel(
+        {"lam": 1.0, "sigma": 1.0, "tau": 0.8}, contexts=contexts, likelihood=Bernoulli()
+    )
     problem = Problem(np.array([[1.0], [0.5]]), TopK(1))
     belief = model.prior(problem)
     w = np.random.default_rng(0).permutation(np.arange(n) < clicked).astype(float)
@@ -239,7 +244,7 @@ def test_mixed_log_odds_hardly_depend_on_blocks_or_order():
     rng = np.random.default_rng(1)
     Phi = np.column_stack([np.ones(300), rng.standard_normal((300, 2))])
     problem = Problem(Phi, TopK(1))
-    model = RandomEffectsLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 0.5})
+    model = RandomEffectsModel({"lam": 1.0, "sigma": 1.0, "tau": 0.5}, likelihood=Bernoulli())
     clicked = (rng.random((2, 300)) < 0.2).astype(float)
 
     def learned(order, parts):
@@ -261,7 +266,7 @@ def test_mixed_log_odds_choose_their_scales():
     rng = np.random.default_rng(2)
     Phi = np.column_stack([np.ones(200), rng.standard_normal((200, 3))])
     problem = Problem(Phi, TopK(1))
-    model = RandomEffectsLogitModel({"sigma": 1.0})
+    model = RandomEffectsModel({"sigma": 1.0}, likelihood=Bernoulli())
     p = expit(Phi @ [-1.0, 0.8, -0.8, 0.8] + rng.standard_normal(200))
     belief = model.prior(problem)
     for _ in range(16):

@@ -84,7 +84,7 @@ def test_the_joint_posterior_after_a_refit_too():
     problem, steps = played(CombMixTS(), 17)
     belief = steps[-1].belief
     mean, Sigma, evidence = joint(
-        problem.Phi, [(s.A, s.w) for s in steps], belief.spread, belief.sigma, belief.tau
+        problem.Phi, [(s.A, s.w) for s in steps], belief.prior_std, belief.sigma, belief.tau
     )
     ours = our_joint(belief, problem.Phi)
     np.testing.assert_allclose(ours[0], mean, rtol=1e-8, atol=1e-8)
@@ -190,7 +190,7 @@ def test_scales_are_those_of_the_best_evidence():
     size = np.concatenate([s.w for s in steps]).std()
     every_row = np.concatenate([problem.Phi, problem.Phi[items]])
     rms = np.sqrt((every_row**2).mean(0))
-    np.testing.assert_allclose(belief.spread, belief.lam / rms, rtol=1e-9)
+    np.testing.assert_allclose(belief.prior_std, belief.lam / rms, rtol=1e-9)
 
     def objective(factors):
         lam, sigma, tau = factors * [belief.lam, belief.sigma, belief.tau]

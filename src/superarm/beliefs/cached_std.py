@@ -10,7 +10,7 @@ out, from the cache if its features are these.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from superarm.arrays import (
     unbroadcast,
     where,
 )
-from superarm.beliefs.linear import FactoredModel
+from superarm.beliefs.linear import LinearModel
 from superarm.contracts import Feedback, Problem
 from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
@@ -176,7 +176,7 @@ def covariance_downdate(factor: Array, rows: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class CachedStdModel(FactoredModel):
+class CachedStdModel(LinearModel):
     """Algorithm 1 with λ and σ given, for policies that ask for the width of every item.
 
     >>> import numpy as np
@@ -188,14 +188,6 @@ class CachedStdModel(FactoredModel):
     >>> model.std(model.learn(model.prior(problem), problem, feedback), problem).round(3)
     array([0.707, 1.   ])
     """
-
-    lam: float
-    sigma: float
-    fits_row_factors: ClassVar[bool] = True
-
-    def hyperparameters(self, belief: CachedStd) -> dict[str, Array | float]:
-        """λ and σ, which are fixed."""
-        return {"lam": self.lam, "sigma": self.sigma}
 
     def prior(self, problem: Problem) -> CachedStd:
         """Σ_1 = λ²I, θ̄_1 = 0, and λ‖φ_e‖."""

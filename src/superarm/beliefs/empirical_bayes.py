@@ -1,8 +1,13 @@
-"""The linear model with λ and σ chosen by the marginal likelihood of what was observed.
+"""Empirical Bayes: the linear model with λ and σ of the largest marginal likelihood.
 
-Beside the belief at its present scales it keeps the rows themselves, as the triangular factor of
-[φ w] without prior and noise. So it can start again at other scales with nothing lost. It does so
-after 1, 2, 4, 8, ... episodes.
+Beside the posterior at its present hyperparameters, a belief keeps the rows themselves, as the
+triangular factor of [φ w] without prior and noise. So it can be rebuilt at others with nothing
+lost. It is refitted after 1, 2, 4, 8, ... episodes.
+
+    field               shape
+    row_factor          (*B, d+1, d+1)   factor of all rows √v [φ w]
+    column_statistics   (*B, 4, d)       of the rows and the catalogue, by `summarize_columns`
+    prior_std           (*B, d)          prior std of each coefficient
 """
 
 import math
@@ -15,11 +20,14 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import (
     Array,
+    Rng,
     add_rows,
     broadcast,
+    column_scales,
     full,
     is_product,
     log,
+    matvec,
     merge_column_statistics,
     nonzero_rows,
     qr_stack,
@@ -28,42 +36,80 @@ from superarm.arrays import (
     unbroadcast,
     where,
 )
-from superarm.beliefs.columns import LEVEL, Sizes, equal_sizes, merge_with_catalogue, sizes
 from superarm.beliefs.exploration_bonus import log_growth
 from superarm.beliefs.hyperparameters import map_entries, optimal_lam_sigma, require_squares
-from superarm.beliefs.linear import FactoredModel, faded
+from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.beliefs.marginal_likelihood import pool_statistics, statistics_of_rows
-from superarm.contracts import Feedback, Problem, last_rows
+from superarm.contracts import Feedback, Model, Problem, last_rows
 from superarm.gaussian import RowFactor
 
-
-class EmpiricalBayes(NamedTuple):
-    """A Gaussian belief, what it was made from, and its scales."""
-
-    factor: Array  # (*B, d+1, d+1) as in Gaussian, at the scales below
-    log_scale: Array  # (*B,)
-    data: Array  # (*B, d+1, d+1) the factor of all rows [φ w]
-    rows: Array  # (*B,) how many they are
-    columns: Array  # (*B, 4, d) what they and the catalogue hold
-    spread: Array  # (*B, d) prior stds of θ
-    lam: Array  # (*B,)
-    sigma: Array  # (*B,)
-    t: Array  # (*B,) int, episodes
+INTERCEPT_STD = 10.0
+"""Prior std of the level of the weights, relative to their root mean square; and of log-odds."""
+LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 
 
-class Prior(NamedTuple):
-    """What the prior stds of θ follow, but for λ."""
+class CoefficientPrior(NamedTuple):
+    """Prior stds of the coefficients, given λ.
 
-    sizes: Sizes
-    level: Array  # the prior std of what a constant column adds
+    A column of seconds and a column of 0 and 1 have coefficients of different size. So the prior
+    std of a coefficient is λ over the root mean square of the nonzero entries of its column. The
+    first constant column is the intercept: the level of all weights, which may be far from what
+    they vary by, has a wide prior of its own.
 
-    def stds(self, lam: Array) -> Array:
-        """The prior stds of θ: (d,)."""
-        return self.sizes.stds(lam, self.level)
+    >>> import numpy as np
+    >>> from superarm.arrays import summarize_columns
+    >>> from superarm.beliefs.empirical_bayes import CoefficientPrior
+    >>> seconds = np.array([0.0, 3e8, 4e8])
+    >>> columns = summarize_columns(np.column_stack([np.ones(3), seconds]))
+    >>> prior = CoefficientPrior.from_columns(columns)
+    >>> prior.std(lam=np.array(2.0), intercept_std=np.array(10.0))
+    array([1.00000000e+01, 5.65685425e-09])
+    """
+
+    column_scale: Array  # (*B, d) root mean square of the nonzero entries of each column
+    intercept: Array  # (*B, d) bool, True for the first constant column
+
+    @classmethod
+    def from_columns(
+        cls, column_statistics: Array, *, isotropic: bool = False
+    ) -> "CoefficientPrior":
+        """The prior for columns with these statistics, (*B, 4, d).
+
+        Args:
+            column_statistics: as of `summarize_columns`.
+            isotropic: True where λ is the prior std of every coefficient.
+        """
+        if isotropic:
+            ones = 0 * column_statistics[..., 0, :] + 1
+            return cls(ones, ones < 0)
+        return cls(*column_scales(column_statistics))
+
+    def std(self, lam: Array, intercept_std: Array) -> Array:
+        """Prior std of each coefficient: (*B,), (*B,) -> (*B, d)."""
+        size = where(self.intercept, intercept_std[..., None], lam[..., None])
+        std: Array = size / self.column_scale
+        return std
+
+    @property
+    def intercept_column(self) -> int | None:
+        """Number of the intercept of a single belief; None without one."""
+        return int(self.intercept.argmax()) if self.intercept.any() else None
+
+
+def merge_with_catalogue(columns: Array, other: Array, catalogue: Array) -> Array:
+    """Column statistics of the rows behind two beliefs about one catalogue: (*B, 4, d) each.
+
+    Both have counted the catalogue; here it counts once.
+    """
+    new = other[..., :2, :] - catalogue[..., :2, :]
+    new = where(new[..., :1, :] > 0, new, 0.0)
+    both = merge_column_statistics(columns, other)
+    both[..., :2, :] = columns[..., :2, :] + new
+    return both
 
 
 def crossed_power_of_two(before: Array, after: Array) -> Array:
-    """Whether a count of episodes has reached one of 1, 2, 4, 8, ... on its way: (*B,) int both.
+    """True where a count has reached one of 1, 2, 4, 8, ... on its way: (*B,) int both.
 
     >>> import numpy as np
     >>> from superarm.beliefs.empirical_bayes import crossed_power_of_two
@@ -71,16 +117,30 @@ def crossed_power_of_two(before: Array, after: Array) -> Array:
     array([ True,  True, False,  True])
     """
     # both lose their leading bit if it is the same
-    reached: Array = (before ^ after) > before
-    return reached
+    crossed: Array = (before ^ after) > before
+    return crossed
+
+
+class EmpiricalBayes(NamedTuple):
+    """Gaussian posterior of θ, its hyperparameters, and what it is rebuilt from."""
+
+    factor: Array  # (*B, d+1, d+1) as in Gaussian, at the hyperparameters below
+    log_scale: Array  # (*B,)
+    row_factor: Array  # (*B, d+1, d+1)
+    n_rows: Array  # (*B,)
+    column_statistics: Array  # (*B, 4, d)
+    prior_std: Array  # (*B, d)
+    lam: Array  # (*B,)
+    sigma: Array  # (*B,)
+    t: Array  # (*B,) int, episodes
 
 
 @dataclass(frozen=True)
-class EmpiricalBayesModel(FactoredModel):
-    """Algorithm 1 at scales of its own choosing, but for those that are `known`.
+class EmpiricalBayesModel(Model):
+    """Algorithm 1 with λ and σ of the largest marginal likelihood, but for those in `fixed`.
 
-    With λ to be chosen, the prior std of each coefficient follows its column: see
-    `beliefs.columns`. A λ that is known is that of every coefficient.
+    The prior std of each coefficient follows its column, see `CoefficientPrior`; a fixed λ is that
+    of every coefficient.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -88,58 +148,58 @@ class EmpiricalBayesModel(FactoredModel):
     >>> rng = np.random.default_rng(0)
     >>> problem = Problem(rng.standard_normal((500, 3)), TopK(5))
     >>> w = problem.Phi @ [1.0, -1.0, 2.0] + 0.1 * rng.standard_normal(500)
-    >>> model = EmpiricalBayesModel(known={})
+    >>> model = EmpiricalBayesModel(fixed={})
     >>> feedback = Feedback.of(problem, np.arange(500), w)
     >>> belief = model.learn(model.prior(problem), problem, feedback)
     >>> float(belief.sigma.round(2))
     0.1
     """
 
-    known: Mapping[str, float]
+    fixed: Mapping[str, float]
     forgetting: float = 1.0
-    fits_row_factors: ClassVar[bool] = True
+    likelihood: ClassVar[Likelihood] = GaussianNoise()
+    takes_statistics: ClassVar[bool] = True
     fits_hyperparameters: ClassVar[bool] = True
-    wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0}
-    """The scales before any feedback. The first choice depends on their ratio, not on their size.
-    """
-    size: ClassVar[float | None] = None
-    """What weights are expected to vary by; None for what they do."""
-    widest: ClassVar[float] = math.inf
-    """The largest λ that is chosen."""
+    max_lam: ClassVar[float] = math.inf
 
-    def prior(self, problem: Problem) -> Any:
-        """Nothing observed, and wide scales."""
-        batch = problem.batch
-        like = problem.Phi
-        scales = {**self.wide, **self.known}
-        lam = full(batch, scales["lam"], like)
-        nothing = full(batch, 0.0, like)
-        columns = summarize_columns(problem.Phi)
-        spread = self._sizes(columns).stds(lam, full(batch, LEVEL, like))
-        return EmpiricalBayes(
-            *gaussian.prior(problem.d, spread, batch, like),
-            data=gaussian.empty_factor(problem.d, batch, like),
-            rows=nothing,
-            columns=columns,
-            spread=spread,
-            lam=lam,
-            sigma=full(batch, scales["sigma"], like),
-            t=full(batch, 0, like),
-        )
+    @property
+    def fits_row_factors(self) -> bool:
+        """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
+        return not self.likelihood.unit_weights
+
+    @property
+    def unit_weights(self) -> bool:
+        """True if weights must lie in [0, 1]."""
+        return self.likelihood.unit_weights
 
     def hyperparameters(self, belief: Any) -> dict[str, Array | float]:
-        """λ and σ of the last search."""
+        """λ and σ of the last fit."""
         return {"lam": belief.lam, "sigma": belief.sigma}
 
-    def prior_std(self, belief: Any, problem: Problem) -> Array:
-        """The prior std of each coefficient at the last λ, (*B, d)."""
-        std: Array = belief.spread
-        return std
+    def prior(self, problem: Problem) -> Any:
+        """The prior at the initial hyperparameters, without rows."""
+        batch = problem.batch
+        like = problem.Phi
+        initial = {"lam": self.likelihood.initial_lam, "sigma": 1.0, **self.fixed}
+        lam = full(batch, initial["lam"], like)
+        column_statistics = summarize_columns(problem.Phi)
+        coefficients = self.coefficient_prior(column_statistics)
+        prior_std = coefficients.std(lam, full(batch, INTERCEPT_STD, like))
+        return EmpiricalBayes(
+            *gaussian.prior(problem.d, prior_std, batch, like),
+            row_factor=gaussian.empty_factor(problem.d, batch, like),
+            n_rows=full(batch, 0.0, like),
+            column_statistics=column_statistics,
+            prior_std=prior_std,
+            lam=lam,
+            sigma=full(batch, initial["sigma"], like),
+            t=full(batch, 0, like),
+        )
 
     def from_factor(
         self, factor: Array, problem: Problem, hyperparameters: Mapping[str, float], t: Array
     ) -> Any:
-        """The belief with this factor at these hyperparameters, and no rows to choose others by."""
+        """The belief with this factor at these hyperparameters, and no rows to fit others to."""
         batch = factor.shape[:-2]
         shared = None if is_product(problem.Phi) else unbroadcast(problem.Phi)
         if shared is None:
@@ -155,154 +215,187 @@ class EmpiricalBayesModel(FactoredModel):
             t=t,
         )
 
+    def prior_std(self, belief: Any, problem: Problem) -> Array:
+        """Prior std of each coefficient at the λ of the last fit, (*B, d)."""
+        std: Array = belief.prior_std
+        return std
+
+    def coefficient_prior(self, column_statistics: Array) -> CoefficientPrior:
+        """Prior stds given λ; a fixed λ is that of every coefficient."""
+        return CoefficientPrior.from_columns(column_statistics, isotropic="lam" in self.fixed)
+
+    # --- the posterior ------------------------------------------------------------------------
+
+    def coefficients(self, belief: Any) -> Array:
+        """θ̄_t: (*B, d)."""
+        return gaussian.mean(belief)
+
+    def mean(self, belief: Any, problem: Problem) -> Array:
+        """φ_e·θ̄_t: (*B, L)."""
+        return matvec(problem.Phi, gaussian.mean(belief))
+
+    def std(self, belief: Any, problem: Problem) -> Array:
+        """√(φ_eᵀ Σ_t φ_e): (*B, L)."""
+        return gaussian.std(belief, problem.Phi)
+
+    def sample(self, belief: Any, problem: Problem, rng: Rng) -> Array:
+        """φ_e·θ_t with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
+        return matvec(problem.Phi, gaussian.sample(belief, rng))
+
+    def inverse_link(self, linear_predictor: Array) -> Array:
+        """Mean weight of a linear predictor."""
+        return self.likelihood.inverse_link(linear_predictor)
+
     def ucb_growth(self, std: Array, belief: Any) -> Array | float:
         """As `log_growth`: bounds of items never seen may be wrong at first."""
         return log_growth(std, belief.sigma, belief.t)
 
-    def _sizes(self, columns: Array) -> Sizes:
-        """What coefficients are relative to; a λ that is known is that of all."""
-        return equal_sizes(columns) if "lam" in self.known else sizes(columns)
+    # --- learning -----------------------------------------------------------------------------
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
-        """Algorithm 1 at the present scales, and at times the choice of new ones."""
+        """Algorithm 1 at the present hyperparameters; a new fit where it is due."""
         keep = gaussian.keep_after(self.forgetting, feedback.episodes)
         past = self.forget(belief, problem, keep)
         return self._observe(past, feedback)
 
     def _observe(self, past: Any, feedback: Feedback) -> Any:
         """Condition on feedback; refit when the number of episodes crosses a power of two."""
-        rows = RowFactor(past.data, past.rows)
-        after, rows = gaussian.observe_rows(past, rows, feedback, past.sigma)
+        rows = RowFactor(past.row_factor, past.n_rows)
+        posterior, rows = gaussian.observe_rows(past, rows, feedback, past.sigma)
         require_squares(rows.factor)
         present = nonzero_rows(feedback.rows)
         n = where(present, feedback.n_observations, 0.0)
         t = past.t + feedback.episodes * present.any(-1)
         observed = past._replace(
-            **after._asdict(),
-            data=rows.factor,
-            rows=rows.n,
-            columns=add_rows(past.columns, feedback.rows, n),
+            **posterior._asdict(),
+            row_factor=rows.factor,
+            n_rows=rows.n,
+            column_statistics=add_rows(past.column_statistics, feedback.rows, n),
             t=t,
         )
         due = crossed_power_of_two(past.t, t)
-        return map_entries(due, observed, lambda entry, _: self._refitted(entry))
+        return map_entries(due, observed, lambda entry, _: self._refit(entry))
 
     def absorb(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
-        """The belief after all rows of a factor, whose columns hold this (4, d), as one episode; at
-        the best scales.
+        """Condition on all rows of a factor as one episode, and refit.
+
+        Args:
+            belief: a single belief.
+            problem: not used.
+            rows: the factor of the rows.
+            columns: their column statistics, (4, d).
         """
-        after = gaussian.absorb(belief, rows, belief.sigma)
+        posterior = gaussian.absorb(belief, rows, belief.sigma)
         observed = belief._replace(
-            **after._asdict(),
-            data=qr_stack(belief.data, rows.factor),
-            rows=belief.rows + rows.n,
-            columns=merge_column_statistics(belief.columns, columns),
+            **posterior._asdict(),
+            row_factor=qr_stack(belief.row_factor, rows.factor),
+            n_rows=belief.n_rows + rows.n,
+            column_statistics=merge_column_statistics(belief.column_statistics, columns),
             t=belief.t + 1,
         )
-        return self._refitted(observed)
+        return self._refit(observed)
+
+    def _refit(self, belief: Any) -> Any:
+        """Single belief rebuilt at the hyperparameters of the largest marginal likelihood."""
+        return self.refit_to_groups(belief, [RowFactor(belief.row_factor, belief.n_rows)])
+
+    def refit_to_groups(self, belief: Any, groups: Sequence[RowFactor]) -> Any:
+        """Single belief rebuilt at the best hyperparameters for groups of rows, each with a θ of
+        its own.
+        """
+        unit_std = np.append(self._prior_std(belief, np.ones(())), 1.0)
+        intercept = self.coefficient_prior(belief.column_statistics).intercept_column
+        parts = [
+            statistics_of_rows(rows.factor * unit_std, float(rows.n), intercept) for rows in groups
+        ]
+        statistics = pool_statistics(parts)
+        optimum = optimal_lam_sigma(statistics, self.fixed, self.likelihood.expected_size)
+        if optimum is None:
+            return self.rebuild(belief, belief.lam, belief.sigma)
+        lam, sigma = optimum
+        if "lam" not in self.fixed:
+            lam = min(lam, self.max_lam)
+        return self.rebuild(belief, np.asarray(lam), np.asarray(sigma))
+
+    def rebuild(self, belief: Any, lam: Array, sigma: Array) -> Any:
+        """Single belief made of its rows at other hyperparameters."""
+        prior_std = self._prior_std(belief, lam)
+        prior = gaussian.prior(len(prior_std), prior_std)
+        rows = RowFactor(belief.row_factor, belief.n_rows, _half_log_importance(belief))
+        posterior = gaussian.absorb(prior, rows, float(sigma))
+        return belief._replace(**posterior._asdict(), prior_std=prior_std, lam=lam, sigma=sigma)
+
+    def _prior_std(self, belief: Any, lam: Array) -> Array:
+        """Prior std of each coefficient of a single belief, at this λ."""
+        coefficients = self.coefficient_prior(belief.column_statistics)
+        intercept_std = self._intercept_std(belief, coefficients.intercept_column)
+        return coefficients.std(lam, intercept_std)
+
+    def _intercept_std(self, belief: Any, intercept: int | None) -> Array:
+        """Prior std of the level: relative to √(Σ w²/Σ 1), or to the expected size."""
+        size = self.likelihood.expected_size
+        if size is not None or intercept is None:
+            return full((), INTERCEPT_STD * (size or 1.0))
+        squares = (belief.row_factor**2).sum(-2)
+        if squares[-1] == 0:
+            return full((), INTERCEPT_STD)
+        constant = belief.column_statistics[2, intercept]
+        n = squares[intercept] / constant**2
+        return np.asarray(INTERCEPT_STD * (squares[-1] / n) ** 0.5)
+
+    # --- beliefs that change without feedback -------------------------------------------------
 
     def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
-        """The belief, and what it was made from, to which the past counts `keep` times what it
-        did.
-        """
+        """The belief with all evidence counted `keep` times, and the prior in full."""
         if keep == 1:
             return belief
+        prior = gaussian.prior_like(belief, belief.prior_std)
         return belief._replace(
-            **faded(belief, belief.spread, keep)._asdict(),
-            data=keep**0.5 * belief.data,
-            rows=keep * belief.rows,
+            **gaussian.forget(belief, prior, keep)._asdict(),
+            row_factor=keep**0.5 * belief.row_factor,
+            n_rows=keep * belief.n_rows,
         )
-
-    def _refitted(self, belief: Any) -> Any:
-        """A single belief made anew from its rows, at the best scales."""
-        return self.pooled(belief, [belief.data], [float(belief.rows)])
-
-    def pooled(self, belief: Any, data: Sequence[Array], rows: Sequence[float]) -> Any:
-        """A single belief made anew from its rows, at the best scales if each of the factors of
-        [φ w], of so many rows, has a θ of its own.
-        """
-        prior = self._prior_of(belief)
-        unit = np.ones(belief.data.shape[-1])
-        unit[:-1] = prior.stds(np.ones(()))
-        constant = prior.sizes.constant
-        flat = int(constant.argmax()) if constant.any() else None
-        parts = [statistics_of_rows(one * unit, n, flat) for one, n in zip(data, rows, strict=True)]
-        found = optimal_lam_sigma(pool_statistics(parts), self.known, self.size)
-        if found is None:
-            return self._made(belief, belief.lam, belief.sigma, prior)
-        lam, sigma = found
-        if "lam" not in self.known:
-            lam = min(lam, self.widest)
-        return self._made(belief, np.asarray(lam), np.asarray(sigma), prior)
-
-    def _made(self, belief: Any, lam: Array, sigma: Array, prior: Prior) -> Any:
-        """A single belief made anew from its rows, at these scales."""
-        spread = prior.stds(lam)
-        start = gaussian.prior(len(spread), spread)
-        rows = RowFactor(belief.data, belief.rows, _of_importance(belief))
-        anew = gaussian.absorb(start, rows, float(sigma))
-        return belief._replace(
-            **anew._asdict(),
-            spread=spread,
-            lam=lam,
-            sigma=sigma,
-        )
-
-    def _prior_of(self, belief: Any) -> Prior:
-        """What the prior stds of θ follow in a single belief."""
-        of = self._sizes(belief.columns)
-        return Prior(of, self._level(belief, of.constant))
-
-    def _level(self, belief: Any, constant: Array) -> Array:
-        """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
-        if not constant.any():
-            return full((), LEVEL)
-        squares = (belief.data**2).sum(-2)
-        if squares[-1] == 0:
-            return full((), LEVEL)
-        c = belief.columns[2, constant]
-        ones = squares[:-1][constant] / c**2
-        return np.asarray(LEVEL * (squares[-1] / ones[0]) ** 0.5)
 
     def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
-        """All rows of both, at the scales of the largest marginal likelihood."""
-        rows = belief.rows + other.rows
-        extra = other.rows * log(belief.sigma * math.sqrt(2 * math.pi))
+        """All rows of both, at the hyperparameters of the largest marginal likelihood."""
+        n_rows = belief.n_rows + other.n_rows
+        log_noise = other.n_rows * (log(belief.sigma) + LOG_ROOT_2PI)
         both = belief._replace(
-            data=qr_stack(belief.data, other.data),
-            rows=rows,
-            columns=merge_with_catalogue(
-                belief.columns, other.columns, summarize_columns(problem.Phi)
+            row_factor=qr_stack(belief.row_factor, other.row_factor),
+            n_rows=n_rows,
+            column_statistics=merge_with_catalogue(
+                belief.column_statistics,
+                other.column_statistics,
+                summarize_columns(problem.Phi),
             ),
-            log_scale=belief.log_scale - extra + _of_importance(other),
+            log_scale=belief.log_scale - log_noise + _half_log_importance(other),
             t=belief.t + other.t,
         )
-        return map_entries(rows >= 0, both, lambda entry, _: self._refitted(entry))
+        return map_entries(n_rows >= 0, both, lambda entry, _: self._refit(entry))
 
     def resize(self, belief: Any, problem: Problem, to: Problem, source: Array) -> Any:
-        """The belief with what the columns of new items hold; all that was learned stays."""
+        """The belief with the columns of new items; all that was learned stays."""
         new = np.flatnonzero(source < 0)
         if not len(new):
             return belief
-        return self._with_items(belief, take_rows(to.Phi, new))
+        return self._extend_columns(belief, take_rows(to.Phi, new))
 
     def extend(self, belief: Any, problem: Problem, to: Problem) -> Any:
-        """The belief with what the columns of the new items hold."""
+        """The belief with the columns of items behind those of `problem`."""
         n = to.L - problem.L
         if not n:
             return belief
-        return self._with_items(belief, last_rows(to, n))
+        return self._extend_columns(belief, last_rows(to, n))
 
-    def _with_items(self, belief: Any, rows: Array) -> Any:
-        """The belief made anew with a prior that follows the columns of new items too."""
-        columns = merge_column_statistics(belief.columns, summarize_columns(rows))
-        known = belief._replace(columns=columns)
-        return self._made(known, belief.lam, belief.sigma, self._prior_of(known))
+    def _extend_columns(self, belief: Any, rows: Array) -> Any:
+        """The belief rebuilt with a prior that follows the columns of new rows too."""
+        columns = merge_column_statistics(belief.column_statistics, summarize_columns(rows))
+        return self.rebuild(belief._replace(column_statistics=columns), belief.lam, belief.sigma)
 
 
-def _of_importance(belief: Any) -> Array:
-    """½ Σ log v over the rows: what their importance adds to the logarithm of their density."""
-    prior = -log(belief.spread).sum(-1)
-    noise = belief.rows * log(belief.sigma * math.sqrt(2 * math.pi))
-    missing: Array = belief.log_scale - prior + noise
-    return missing
+def _half_log_importance(belief: Any) -> Array:
+    """½ Σ log v over the rows of a belief."""
+    log_prior = -log(belief.prior_std).sum(-1)
+    log_noise = belief.n_rows * (log(belief.sigma) + LOG_ROOT_2PI)
+    half_log_v: Array = belief.log_scale - log_prior + log_noise
+    return half_log_v

@@ -19,24 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from superarm import gaussian
 from superarm.arrays import (
     Array,
     as_float64,
     as_like,
-    full,
-    matvec,
-    nonzero_rows,
-    solve_rows,
     to_numpy,
-    where,
 )
 from superarm.arrays.compiled import compiled
-from superarm.beliefs.hyperparameters import require_squares
-from superarm.checks import require_unit
-from superarm.contracts import Feedback
-from superarm.errors import NumericalError, ParameterError, WeightsError
-from superarm.gaussian import HasFactor, condition
+from superarm.errors import NumericalError
 
 NODES = 129
 """Nodes of the trapezoidal rule, which is then exact to rounding for stds of log-odds below 10."""
@@ -49,8 +39,6 @@ MAX_NARROWING = 30
 MIN_PRECISION = 1e-12
 """Least precision of a site, and of a cavity, relative to what it is matched to: rounding."""
 MAX_LOG_ODDS_STD = 1e12
-BLOCK_ROWS = 64
-"""Number of rows that are matched under one joint covariance."""
 MAX_SWEEPS = 20
 TOLERANCE = 1e-6
 """Largest change of a site in posterior stds at which matching ends."""
@@ -192,21 +180,32 @@ def match_sites(
                 break
 
 
-class Targets(NamedTuple):
-    """Gaussian observations, with noise of std 1/√precision, that say what clicks say."""
+class Sites(NamedTuple):
+    """Gaussian observations in place of binomial ones, with noise of std 1/√precision."""
 
-    y: Array  # (*B, K)
-    precision: Array  # (*B, K), 1 where nothing is present
-    missing: Array  # (*B,) the log evidence of the clicks less that of the targets
+    y: Array  # (*B, K) 0 for padding
+    precision: Array  # (*B, K) 1 for padding
+    log_correction: Array  # (*B,) log evidence of the binomial observations less that of the sites
 
 
-def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
-    """For log-odds that are believed to be N(m, V): (*B, K), (*B, K, K).
+def expectation_propagation(m: Array, V: Array, w: Array, v: Array, present: Array) -> Sites:
+    """Sites for binomial observations of log-odds whose prior is N(m, V).
 
-    Each of the weights w, of importance v, is matched given all the others, in turns, until they
-    agree (expectation propagation).
+    Args:
+        m: prior means of the log-odds, (*B, K).
+        V: prior covariances of the log-odds, (*B, K, K).
+        w: shares of clicks, (*B, K).
+        v: importance, (*B, K).
+        present: False for padding, (*B, K).
+
+    Raises:
+        NumericalError: if the stds of the log-odds are too large or too small for float64.
     """
-    _require_narrow(V)
+    if (V > MAX_LOG_ODDS_STD**2).any():
+        raise NumericalError(
+            f"log-odds with a std beyond {MAX_LOG_ODDS_STD:g} are too large: use smaller features, "
+            "or lam"
+        )
     *batch, K = m.shape
     out = np.zeros((*batch, 3, K))
     out[..., 1, :] = 1.0
@@ -223,80 +222,5 @@ def targets(m: Array, V: Array, w: Array, v: Array, present: Array) -> Targets:
         raise NumericalError(
             "clicks on these features cannot be computed with in float64: rescale the features"
         ) from error
-    found = as_like(m, out)
-    return Targets(
-        found[..., 0, :],
-        found[..., 1, :],
-        found[..., 2, :].sum(-1),
-    )
-
-
-def _require_narrow(V: Array) -> None:
-    """Refuse log-odds that are so open that rounding would decide what a click says of them."""
-    if (V > MAX_LOG_ODDS_STD**2).any():
-        raise NumericalError(
-            f"log-odds with a std beyond {MAX_LOG_ODDS_STD:g} are too large: use smaller features, "
-            "or lam"
-        )
-
-
-def require_shares(feedback: Feedback, present: Array) -> None:
-    """Refuse weights that are no shares of clicks, and numbers that are out of range."""
-    w = feedback.w
-    outside = present & ~((w >= 0) & (w <= 1))
-    if outside.any():
-        raise WeightsError(
-            f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
-        )
-    require_unit(feedback.w, feedback.n_observations, feedback.residual_ss, present)
-    v = full(w.shape, feedback.importance, as_float64(feedback.rows))
-    bad = present & ~((v > 0) & (v < math.inf))
-    if bad.any():
-        raise ParameterError(f"importance must be positive and finite, got {v[bad][0]}")
-    require_squares(feedback.rows)
-
-
-def _of_block(belief: HasFactor, block: Feedback) -> Targets:
-    """The targets of a few rows under a belief about θ."""
-    phi = as_float64(block.rows)
-    present = nonzero_rows(phi)
-    X = solve_rows(belief.factor, phi)
-    return targets(
-        matvec(phi, gaussian.mean(belief)),
-        X @ X.mT,
-        where(present, block.w, 0.0),
-        full(block.w.shape, block.importance, X),
-        present,
-    )
-
-
-class Matched(NamedTuple):
-    """Clicks as Gaussian feedback with noise of std 1, and what its log evidence misses (*B,)."""
-
-    feedback: Feedback
-    missing: Array
-
-
-def blocks(feedback: Feedback) -> list[slice]:
-    """The feedback in parts of few rows, each with some of its beginning and of its end."""
-    n = -(-feedback.w.shape[-1] // BLOCK_ROWS)
-    return [slice(start, None, n) for start in range(n)]
-
-
-def matched(belief: HasFactor, feedback: Feedback) -> Matched:
-    """What the clicks say, as Gaussian feedback, under a belief about θ."""
-    require_shares(feedback, nonzero_rows(feedback.rows))
-    v = full(feedback.w.shape, feedback.importance, belief.factor)
-    y = full(v.shape, 0.0, v)
-    precision = full(v.shape, 1.0, v)
-    missing = full(v.shape[:-1], 0.0, v)
-    for part in blocks(feedback):
-        rows = feedback.rows[..., part, :]
-        block = Feedback(feedback.A[..., part], rows, feedback.w[..., part], v[..., part])
-        found = _of_block(belief, block)
-        belief = condition(belief, rows, found.y, 1.0, found.precision)
-        y[..., part] = found.y
-        precision[..., part] = found.precision
-        missing = missing + found.missing
-    as_gaussian = feedback._replace(w=y, importance=precision, n_observations=1.0, residual_ss=0.0)
-    return Matched(as_gaussian, missing)
+    sites = as_like(m, out)
+    return Sites(sites[..., 0, :], sites[..., 1, :], sites[..., 2, :].sum(-1))

@@ -28,6 +28,7 @@ from superarm.arrays import (
     add_at,
     as_float64,
     as_like,
+    diagonal,
     full,
     is_tensor,
     log,
@@ -56,8 +57,8 @@ class RandomEffects(NamedTuple):
     observed: Array  # (*B,) how many rows those are
     data: Array  # (*B, d+1, d+1) the factor of rows [φ w] that belong to none of the items
     rows: Array  # (*B,) how many those are
-    columns: Array  # (*B, 4, d) what the rows and the catalogue hold
-    spread: Array  # (*B, d) prior stds of θ
+    column_statistics: Array  # (*B, 4, d) of the rows and the catalogue
+    prior_std: Array  # (*B, d) of θ
     lam: Array  # (*B,)
     sigma: Array  # (*B,)
     tau: Array  # (*B,)
@@ -78,6 +79,16 @@ def shares(belief: RandomEffects, n: Array, total: Array) -> Shares:
     tau2 = belief.tau[..., None] ** 2
     keep = sigma2 / (sigma2 + n * tau2)
     return Shares(keep, total * (keep * (tau2 / sigma2)), tau2 * keep)
+
+
+def effect_covariance(variance: Array, A: Array) -> Array:
+    """Covariance of the effects of observed items, given their variances: (*B, K, K).
+
+    Observations of an item share its effect; rows that belong to no item have one each.
+    """
+    own = A >= 0
+    same = own[..., None] & (A[..., None] == A[..., None, :])
+    return where(same, variance[..., None], 0.0) + diagonal(where(own, 0.0, variance))
 
 
 class Rows(NamedTuple):

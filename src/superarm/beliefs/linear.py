@@ -3,24 +3,63 @@
 paper     code
 θ̄_t       coefficients(belief)
 λ, σ      lam, sigma
-γ         forgetting, what an episode leaves of all that was learned before
+γ         forgetting, the share of earlier evidence that an episode leaves
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from superarm import gaussian
 from superarm.arrays import Array, Rng, full, matvec
+from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.contracts import Feedback, Model, Problem
 from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
 
-class FactoredModel(Model):
-    """Scores φ_e·θ under any belief that holds the triangular factor of a Gaussian."""
+@dataclass(frozen=True)
+class LinearModel(Model):
+    """Algorithm 1 with fixed λ and σ; with another likelihood, on Gaussian targets.
 
-    takes_statistics: ClassVar[bool] = True
+    >>> import numpy as np
+    >>> from superarm import Feedback, Problem, TopK
+    >>> from superarm.beliefs.likelihoods import Bernoulli
+    >>> from superarm.beliefs.linear import LinearModel
+    >>> problem = Problem(np.eye(2), TopK(1))
+    >>> feedback = Feedback.of(problem, np.array([0]), np.array([1.0]))
+    >>> model = LinearModel(lam=1.0, sigma=1.0)
+    >>> model.mean(model.learn(model.prior(problem), problem, feedback), problem)
+    array([0.5, 0. ])
+    >>> clicks = LinearModel(lam=1.0, likelihood=Bernoulli())
+    >>> belief = clicks.learn(clicks.prior(problem), problem, feedback)
+    >>> clicks.inverse_link(clicks.mean(belief, problem)).round(2)
+    array([0.6, 0.5])
+    """
+
     lam: float
+    sigma: float = 1.0
+    forgetting: float = 1.0
+    likelihood: Likelihood = field(default_factory=GaussianNoise)
+    takes_statistics: ClassVar[bool] = True
+
+    @property
+    def unit_weights(self) -> bool:
+        """True if weights must lie in [0, 1]."""
+        return self.likelihood.unit_weights
+
+    @property
+    def fits_row_factors(self) -> bool:
+        """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
+        return not self.likelihood.unit_weights
+
+    @property
+    def fixed(self) -> dict[str, float]:
+        """The hyperparameters that are not chosen by the model: all."""
+        return {"lam": self.lam, "sigma": self.sigma}
+
+    def hyperparameters(self, belief: Any) -> dict[str, Array | float]:
+        """λ and σ, which are fixed."""
+        return {**self.fixed}
 
     def prior(self, problem: Problem) -> Any:
         """Σ_1 = λ²I, θ̄_1 = 0."""
@@ -36,15 +75,17 @@ class FactoredModel(Model):
         """The Gaussian with this factor."""
         return Gaussian(factor, full(factor.shape[:-2], 0.0, factor))
 
-    def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
-        """The belief after the feedback of both, each of which started from the prior."""
-        return gaussian.merge(belief, other, self.prior(problem))
+    def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
+        """Algorithm 1 on the rows of the feedback."""
+        past = belief
+        if self.forgetting < 1:
+            keep = gaussian.keep_after(self.forgetting, feedback.episodes)
+            past = self.forget(belief, problem, keep)
+        return self.likelihood.condition(past, feedback, self.sigma)
 
-    def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
-        """The belief to which all of the past counts `keep` times what it did, and the prior as
-        much as ever.
-        """
-        return belief if keep == 1 else faded(belief, self.lam, keep)
+    def absorb(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
+        """Condition on all rows of a factor; their column statistics do not matter."""
+        return gaussian.absorb(belief, rows, self.sigma)
 
     def coefficients(self, belief: HasFactor) -> Array:
         """θ̄_t: (*B, d)."""
@@ -62,48 +103,16 @@ class FactoredModel(Model):
         """φ_e·θ_t with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
         return matvec(problem.Phi, gaussian.sample(belief, rng))
 
+    def inverse_link(self, linear_predictor: Array) -> Array:
+        """Mean weight of a linear predictor: itself, or the probability of a click."""
+        return self.likelihood.inverse_link(linear_predictor)
 
-def faded(belief: HasFactor, stds: Array | float, keep: float) -> Gaussian:
-    """`gaussian.forget` of a belief whose prior had these stds of θ."""
-    *batch, D = belief.factor.shape[:-1]
-    start = gaussian.prior(D - 1, stds, tuple(batch), belief.factor)
-    return gaussian.forget(belief, start, keep)
+    def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
+        """The belief with all evidence counted `keep` times, and the prior in full."""
+        if keep == 1:
+            return belief
+        return gaussian.forget(belief, gaussian.prior_like(belief, self.lam), keep)
 
-
-@dataclass(frozen=True)
-class LinearModel(FactoredModel):
-    """Algorithm 1 with λ and σ given.
-
-    >>> import numpy as np
-    >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.linear import LinearModel
-    >>> model = LinearModel(lam=1.0, sigma=1.0)
-    >>> problem = Problem(np.eye(2), TopK(1))
-    >>> feedback = Feedback.of(problem, np.array([0]), np.array([3.0]))
-    >>> model.mean(model.learn(model.prior(problem), problem, feedback), problem)
-    array([1.5, 0. ])
-    """
-
-    lam: float
-    sigma: float
-    forgetting: float = 1.0
-    fits_row_factors: ClassVar[bool] = True
-
-    def hyperparameters(self, belief: Gaussian) -> dict[str, Array | float]:
-        """λ and σ, which are fixed."""
-        return {"lam": self.lam, "sigma": self.sigma}
-
-    def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
-        """Algorithm 1 on the rows of the feedback."""
-        past = belief
-        if self.forgetting < 1:
-            past = self.forget(
-                belief, problem, gaussian.keep_after(self.forgetting, feedback.episodes)
-            )
-        return gaussian.observe(past, feedback, self.sigma)
-
-    def absorb(
-        self, belief: Gaussian, problem: Problem, rows: RowFactor, columns: Array
-    ) -> Gaussian:
-        """The belief after all rows of a factor; what their columns hold does not matter."""
-        return gaussian.absorb(belief, rows, self.sigma)
+    def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
+        """The belief after the evidence of both, each of which started from the prior."""
+        return gaussian.merge(belief, other, gaussian.prior_like(belief, self.lam))

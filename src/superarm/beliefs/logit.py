@@ -1,8 +1,8 @@
-"""Linear and mixed-effects models of log-odds, for clicks: `beliefs.expectation_propagation`
-says what clicks say as
-Gaussian observations, and the models learn from those.
+"""Empirical Bayes for clicks: P(w = 1) = sigmoid(φ_e·θ), at a λ of the largest marginal likelihood.
 
-    P(w = 1) = sigmoid(η),   η = φ_e·θ, or φ_e·θ + δ_e
+S, N      n_clicks, n_views     Σ v w, Σ v
+G         gram                  Σ v φφᵀ over the views
+Σ a       target_precision      of the targets that stand for the clicks
 """
 
 import math
@@ -13,124 +13,49 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from superarm import gaussian
-from superarm.arrays import (
-    Array,
-    as_float64,
-    diagonal,
-    full,
-    matvec,
-    nonzero_rows,
-    sigmoid,
-    solve_rows,
-    where,
+from superarm.arrays import Array, as_float64, full, nonzero_rows, where
+from superarm.beliefs.empirical_bayes import (
+    INTERCEPT_STD,
+    CoefficientPrior,
+    EmpiricalBayesModel,
 )
-from superarm.beliefs.columns import LEVEL, is_level
-from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
-from superarm.beliefs.expectation_propagation import blocks, matched, require_shares, targets
-from superarm.beliefs.item_statistics import Means, RandomEffects
-from superarm.beliefs.linear import FactoredModel
-from superarm.beliefs.random_effects import RandomEffectsModel
-from superarm.checks import require_unit
+from superarm.beliefs.likelihoods import Bernoulli
 from superarm.contracts import Feedback, Problem
-from superarm.gaussian import Gaussian, HasFactor
 
-ENOUGH = 30
-"""Clicks, and views without, from which on λ is chosen."""
-FAR = 3.0
-"""The change of log-odds beyond which what a click says as a Gaussian target is not what it says:
-from one in two to one in twenty."""
-RARE = 0.05
+MIN_OUTCOMES = 30
+"""Number of clicks, and of views without, from which on λ is chosen."""
+MAX_LOG_ODDS_CHANGE = 3.0
+"""Largest change of log-odds in a refit, from one in two to one in twenty: beyond it, targets no
+longer stand for their clicks."""
+RARE_RATE = 0.05
 """Clicks per view below which p(1-p) is about p."""
 
 
-def condition_logit(
-    belief: HasFactor,
-    phi: Array,
-    w: Array,
-    importance: Array | float = 1.0,
-) -> Gaussian:
-    """The belief after rows phi (*B, K, d) showed the weights w (*B, K) in [0, 1].
-
-    A row of `importance` v is a share of v throws.
-
-    >>> import numpy as np
-    >>> from superarm import gaussian
-    >>> from superarm.beliefs.logit import condition_logit
-    >>> clicked = np.arange(100) < 20
-    >>> belief = condition_logit(gaussian.prior(1, lam=10.0), np.ones((100, 1)), clicked)
-    >>> (1 / (1 + np.exp(-gaussian.mean(belief)))).round(2)
-    array([0.2])
-    """
-    nowhere = full(w.shape, -1, belief.factor)
-    of = matched(belief, Feedback(nowhere, phi, w, importance))
-    after = gaussian.observe(belief, of.feedback, 1.0)
-    return after._replace(log_scale=after.log_scale + of.missing)
-
-
-@dataclass(frozen=True)
-class LogitModel(FactoredModel):
-    """P(w = 1) = sigmoid(φ_e·θ) with θ ~ N(0, λ²I).
-
-    >>> import numpy as np
-    >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.logit import LogitModel
-    >>> model = LogitModel(lam=1.0)
-    >>> problem = Problem(np.eye(2), TopK(1))
-    >>> feedback = Feedback.of(problem, np.array([0]), np.array([1.0]))
-    >>> belief = model.learn(model.prior(problem), problem, feedback)
-    >>> model.inverse_link(model.mean(belief, problem)).round(2)
-    array([0.6, 0.5])
-    """
-
-    lam: float
-    forgetting: float = 1.0
-    unit_weights: ClassVar[bool] = True
-
-    def hyperparameters(self, belief: Gaussian) -> dict[str, Array | float]:
-        """λ, which is fixed."""
-        return {"lam": self.lam}
-
-    def learn(self, belief: Gaussian, problem: Problem, feedback: Feedback) -> Gaussian:
-        """Bayes' rule by moment matching."""
-        present = nonzero_rows(feedback.rows)
-        require_unit(feedback.w, feedback.n_observations, feedback.residual_ss, present)
-        keep = gaussian.keep_after(self.forgetting, feedback.episodes)
-        past = self.forget(belief, problem, keep)
-        return condition_logit(past, feedback.rows, feedback.w, feedback.importance)
-
-    def inverse_link(self, linear_predictor: Array) -> Array:
-        """The probability of a click: probabilities add up over a set, log-odds do not."""
-        return sigmoid(linear_predictor)
-
-
 class EmpiricalBayesLogit(NamedTuple):
-    """`empirical_bayes.EmpiricalBayes` on Gaussian targets, and what keeps these up to date."""
+    """`EmpiricalBayes` on Gaussian targets, and the sums of the clicks that they stand for."""
 
     factor: Array  # (*B, d+1, d+1)
     log_scale: Array  # (*B,)
-    data: Array  # (*B, d+1, d+1) the factor of the targets [φ y], times √a
-    rows: Array  # (*B,)
-    columns: Array  # (*B, 4, d)
-    spread: Array  # (*B, d)
+    row_factor: Array  # (*B, d+1, d+1) of the targets √a [φ y]
+    n_rows: Array  # (*B,)
+    column_statistics: Array  # (*B, 4, d)
+    prior_std: Array  # (*B, d)
     lam: Array  # (*B,)
     sigma: Array  # (*B,)
     t: Array  # (*B,)
-    shown: Array  # (*B,) Σ v
-    clicked: Array  # (*B,) Σ v w
-    gram: Array  # (*B, d, d) Σ v φφᵀ
-    formed: Array  # (*B,) Σ a
+    n_views: Array  # (*B,)
+    n_clicks: Array  # (*B,)
+    gram: Array  # (*B, d, d)
+    target_precision: Array  # (*B,)
 
 
 @dataclass(frozen=True)
 class EmpiricalBayesLogitModel(EmpiricalBayesModel):
-    """P(w = 1) = sigmoid(φ_e·θ) with a prior on θ that follows the columns of the features, at a λ
-    of its own choosing: `EmpiricalBayesModel` on Gaussian targets.
+    """Empirical Bayes on Gaussian targets that stand for clicks.
 
-    A target is as precise as its click was thought to tell when it came. Rare clicks are at first
-    thought far more or far less likely than they turn out to be. So whenever λ is chosen anew, the
-    level of the log-odds is too, and the precision of the targets: with c the coefficient of the
-    constant, the clicks are Poisson with mean e^c Σ v exp(rest of the log-odds), for which moments
-    of the features are kept, and Σ v p (1-p) is about their number.
+    A target is as precise as its click was expected to be informative when it came. Rare clicks are
+    at first expected far more or far less often than they turn out to come. So each refit first
+    moves the targets to the level and precision that rare clicks have.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -144,176 +69,122 @@ class EmpiricalBayesLogitModel(EmpiricalBayesModel):
     array([0.04, 0.2 ])
     """
 
-    known: Mapping[str, float] = field(default_factory=lambda: {"sigma": 1.0})
-    unit_weights: ClassVar[bool] = True
-    fits_row_factors: ClassVar[bool] = False
-    wide: ClassVar[Mapping[str, float]] = {"lam": 1.0}
-    size: ClassVar[float | None] = 1.0
-    widest: ClassVar[float] = LEVEL  # where features tell clicks apart, no λ is too large for them
+    fixed: Mapping[str, float] = field(default_factory=lambda: {"sigma": 1.0})
+    likelihood: ClassVar[Bernoulli] = Bernoulli()
+    max_lam: ClassVar[float] = INTERCEPT_STD
+    """Where features separate the clicks, the marginal likelihood grows with λ without bound."""
 
     def prior(self, problem: Problem) -> Any:
-        """Nothing observed."""
+        """The prior at the initial λ, without clicks."""
         d = problem.d
-        nothing = full(problem.batch, 0.0, problem.Phi)
-        gram = full((*problem.batch, d, d), 0.0, problem.Phi)
-        start = super().prior(problem)._asdict()
+        zero = full(problem.batch, 0.0, problem.Phi)
         return EmpiricalBayesLogit(
-            **start, shown=nothing, clicked=nothing, gram=gram, formed=nothing
+            **super().prior(problem)._asdict(),
+            n_views=zero,
+            n_clicks=zero,
+            gram=full((*problem.batch, d, d), 0.0, problem.Phi),
+            target_precision=zero,
         )
 
     def learn(self, belief: EmpiricalBayesLogit, problem: Problem, feedback: Feedback) -> Any:
-        """Bayes' rule by moment matching, and at times the choice of a new λ and of new targets."""
+        """Condition on the targets that stand for the clicks; a new fit where it is due."""
         keep = gaussian.keep_after(self.forgetting, feedback.episodes)
         past = self.forget(belief, problem, keep)
-        of = matched(past, feedback).feedback
+        targets = self.likelihood.as_gaussian(past, feedback).feedback
         phi = as_float64(feedback.rows)
         present = nonzero_rows(phi)
         v = where(present, full(feedback.w.shape, feedback.importance, phi), 0.0)
+        clicks = v * where(present, feedback.w, 0.0)
+        precision = where(present, targets.importance, 0.0)
         counted = past._replace(
-            shown=past.shown + v.sum(-1),
-            clicked=past.clicked + (v * where(present, feedback.w, 0.0)).sum(-1),
+            n_views=past.n_views + v.sum(-1),
+            n_clicks=past.n_clicks + clicks.sum(-1),
             gram=past.gram + phi.mT @ (v[..., None] * phi),
-            formed=past.formed + where(present, of.importance, 0.0).sum(-1),
+            target_precision=past.target_precision + precision.sum(-1),
         )
-        return self._observe(counted, of)
+        return self._observe(counted, targets)
+
+    def _refit(self, belief: EmpiricalBayesLogit) -> Any:
+        recentred = _recentre(belief)
+        rebuilt = self.rebuild(recentred, belief.lam, belief.sigma)
+        if min(belief.n_clicks, belief.n_views - belief.n_clicks) < MIN_OUTCOMES:
+            return rebuilt
+        refitted = super()._refit(recentred)
+        change = _rms_log_odds_change(rebuilt, refitted)
+        return rebuilt if change > MAX_LOG_ODDS_CHANGE else refitted
 
     def forget(self, belief: EmpiricalBayesLogit, problem: Problem, keep: float) -> Any:
-        """The belief, and what it was made from, to which the past counts `keep` times what it
-        did.
-        """
+        """The belief with all evidence counted `keep` times, and the prior in full."""
         if keep == 1:
             return belief
         past = super().forget(belief, problem, keep)
         return past._replace(
-            shown=keep * belief.shown,
-            clicked=keep * belief.clicked,
+            n_views=keep * belief.n_views,
+            n_clicks=keep * belief.n_clicks,
             gram=keep * belief.gram,
-            formed=keep * belief.formed,
+            target_precision=keep * belief.target_precision,
         )
-
-    def _refitted(self, belief: EmpiricalBayesLogit) -> Any:
-        fresh = _refreshed(belief)
-        kept = self._made(fresh, belief.lam, belief.sigma, self._prior_of(fresh))
-        if min(belief.clicked, belief.shown - belief.clicked) < ENOUGH:
-            return kept
-        found = super()._refitted(fresh)
-        # targets say what clicks say only near the log-odds at which they were formed
-        return kept if _apart(kept, found) > FAR else found
 
     def merge(
         self, belief: EmpiricalBayesLogit, other: EmpiricalBayesLogit, problem: Problem
     ) -> Any:
         """The targets of both, at the λ of the largest marginal likelihood."""
         both = belief._replace(
-            shown=belief.shown + other.shown,
-            clicked=belief.clicked + other.clicked,
+            n_views=belief.n_views + other.n_views,
+            n_clicks=belief.n_clicks + other.n_clicks,
             gram=belief.gram + other.gram,
-            formed=belief.formed + other.formed,
+            target_precision=belief.target_precision + other.target_precision,
         )
         return super().merge(both, other, problem)
 
-    def inverse_link(self, linear_predictor: Array) -> Array:
-        """The probability of a click: probabilities add up over a set, log-odds do not."""
-        return sigmoid(linear_predictor)
 
-    def _level(self, belief: EmpiricalBayesLogit, constant: Array) -> Array:
-        """The prior std of the log-odds of a typical item."""
-        return full((), LEVEL)
-
-
-def _apart(belief: EmpiricalBayesLogit, other: EmpiricalBayesLogit) -> float:
-    """How far the log-odds of all views are apart in two beliefs, in root mean square."""
+def _rms_log_odds_change(belief: EmpiricalBayesLogit, other: EmpiricalBayesLogit) -> float:
+    """Root mean square difference of two beliefs in the log-odds of all views."""
     off = gaussian.mean(belief) - gaussian.mean(other)
-    return math.sqrt(max(0.0, off @ belief.gram @ off) / float(belief.shown))
+    return math.sqrt(max(0.0, off @ belief.gram @ off) / float(belief.n_views))
 
 
-def _refreshed(belief: EmpiricalBayesLogit) -> EmpiricalBayesLogit:
-    """A single belief with targets of the level and the precision that rare clicks have."""
-    level = is_level(belief.columns)
-    S = float(belief.clicked)
-    N = float(belief.shown)
-    if not level.any() or not 1 <= S <= RARE * N:
-        return belief
-    d = len(level)
-    c = belief.columns[2, level][0]
-    G = belief.gram
-    mean = G[level][0] / (N * c)
-    slopes = np.where(level, 0.0, gaussian.mean(belief))
-    of_slopes = mean @ slopes + (slopes @ G @ slopes / N - (mean @ slopes) ** 2) / 2
-    R = belief.data[:d, :d]
-    theta = np.linalg.lstsq(R, belief.data[:d, d], rcond=1e-12)[0]
-    theta[level] = (math.log(S / N) - of_slopes) / c
-    data = np.zeros_like(belief.data)
-    data[:d, :d] = R * math.sqrt(min(1.0, S / float(belief.formed)))
-    data[:d, d] = data[:d, :d] @ theta
-    return belief._replace(data=data, formed=np.minimum(belief.clicked, belief.formed))
+def _recentre(belief: EmpiricalBayesLogit) -> EmpiricalBayesLogit:
+    """Single belief with its targets at the level and precision that rare clicks have.
 
-
-@dataclass(frozen=True)
-class RandomEffectsLogitModel(RandomEffectsModel):
-    """P(w = 1) = sigmoid(φ_e·θ + δ_e): `RandomEffectsModel` on Gaussian targets.
-
-    >>> import numpy as np
-    >>> from superarm import Feedback, Problem, TopK
-    >>> from superarm.beliefs.logit import RandomEffectsLogitModel
-    >>> model = RandomEffectsLogitModel({"lam": 1.0, "sigma": 1.0, "tau": 1.0})
-    >>> problem = Problem(np.ones((2, 1)), TopK(1))
-    >>> feedback = Feedback.of(problem, np.array([0]), np.array([1.0]))
-    >>> belief = model.learn(model.prior(problem), problem, feedback)
-    >>> model.inverse_link(model.mean(belief, problem)).round(2)
-    array([0.67, 0.59])
+    Its slopes stay. Σ v p(1-p) is about the number of clicks.
     """
-
-    unit_weights: ClassVar[bool] = True
-    wide: ClassVar[Mapping[str, float]] = {"lam": 1.0, "sigma": 1.0, "tau": 1.0}
-    size: ClassVar[float | None] = 1.0
-
-    def learn(self, belief: RandomEffects, problem: Problem, feedback: Feedback) -> RandomEffects:
-        """Bayes' rule by moment matching, and at times the choice of new scales."""
-        present = nonzero_rows(feedback.rows) | (feedback.A >= 0)
-        require_shares(feedback, present)
-        v = full(feedback.w.shape, feedback.importance, belief.total)
-        parts = blocks(feedback)
-        before = 0
-        for i, part in enumerate(parts):
-            after = feedback.episodes * (i + 1) // len(parts)  # their share of the episodes
-            block = Feedback(
-                feedback.A[..., part],
-                feedback.rows[..., part, :],
-                feedback.w[..., part],
-                v[..., part],
-                after - before,
-            )
-            belief = super().learn(belief, problem, block)
-            before = after
+    prior = CoefficientPrior.from_columns(belief.column_statistics)
+    intercept = prior.intercept_column
+    n_clicks = float(belief.n_clicks)
+    if intercept is None or not 1 <= n_clicks <= RARE_RATE * float(belief.n_views):
         return belief
-
-    def _as_gaussian(self, belief: RandomEffects, block: Feedback) -> Feedback:
-        present = nonzero_rows(block.rows) | (block.A >= 0)
-        of = self.rows_of(belief, block.A, as_float64(block.rows))
-        X = solve_rows(belief.factor, of.rows)
-        found = targets(
-            matvec(of.rows, gaussian.mean(belief)) + of.pull,
-            X @ X.mT + _shared(of.variance, block.A),
-            where(present, block.w, 0.0),
-            full(block.w.shape, block.importance, X),
-            present,
-        )
-        return block._replace(w=found.y, importance=found.precision)
-
-    def inverse_link(self, linear_predictor: Array) -> Array:
-        """The probability of a click: probabilities add up over a set, log-odds do not."""
-        return sigmoid(linear_predictor)
-
-    def _level(self, belief: RandomEffects, items: Means) -> Array:
-        """The prior std of the log-odds of a typical item."""
-        return full((), LEVEL)
+    d = len(prior.intercept)
+    targets = np.linalg.lstsq(belief.row_factor[:d, :d], belief.row_factor[:d, d], rcond=1e-12)
+    theta = targets[0]
+    theta[intercept] = _poisson_intercept(belief, intercept)
+    return _rescaled_targets(belief, theta, n_clicks)
 
 
-def _shared(variance: Array, A: Array) -> Array:
-    """The covariance of the deviations of observed items: (*B, K), (*B, K) -> (*B, K, K). The
-    observations of an item share its deviation; rows that belong to none have one each.
+def _poisson_intercept(belief: EmpiricalBayesLogit, intercept: int) -> float:
+    """Coefficient of the intercept column, of constant c, at the slopes of the belief.
+
+    Rare clicks are Poisson with mean Σ v exp(cθ_c + ρ), where ρ is the rest of the log-odds. With ρ
+    normal over the views, the most likely level is cθ_c = log(S/N) - E[ρ] - Var[ρ]/2.
     """
-    own = A >= 0
-    same = own[..., None] & (A[..., None] == A[..., None, :])
-    return where(same, variance[..., None], 0.0) + diagonal(where(own, 0.0, variance))
+    N = float(belief.n_views)
+    c = belief.column_statistics[2, intercept]
+    slopes = gaussian.mean(belief)
+    slopes[intercept] = 0.0
+    mean_row = belief.gram[intercept] / (N * c)
+    mean = mean_row @ slopes
+    variance = slopes @ belief.gram @ slopes / N - mean**2
+    level = math.log(float(belief.n_clicks) / N) - mean - variance / 2
+    return float(level / c)
+
+
+def _rescaled_targets(
+    belief: EmpiricalBayesLogit, theta: Array, precision: float
+) -> EmpiricalBayesLogit:
+    """Single belief with targets Φθ, whose precisions add up to no more than this."""
+    total = float(belief.target_precision)
+    d = len(theta)
+    factor = np.zeros_like(belief.row_factor)
+    factor[:d, :d] = belief.row_factor[:d, :d] * math.sqrt(min(1.0, precision / total))
+    factor[:d, d] = factor[:d, :d] @ theta
+    return belief._replace(row_factor=factor, target_precision=np.asarray(min(precision, total)))

@@ -6,7 +6,7 @@ The equations are in `beliefs.item_statistics`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from superarm.arrays import (
     Rng,
     add_at,
     add_rows,
+    as_float64,
     as_like,
     as_stream,
     full,
@@ -28,14 +29,20 @@ from superarm.arrays import (
     merge_column_statistics,
     nonzero_rows,
     qr_stack,
+    solve_rows,
     summarize_columns,
     take,
     take_rows,
     where,
     with_column,
 )
-from superarm.beliefs.columns import LEVEL, is_level, merge_with_catalogue, prior_stds
-from superarm.beliefs.empirical_bayes import crossed_power_of_two
+from superarm.beliefs.empirical_bayes import (
+    INTERCEPT_STD,
+    CoefficientPrior,
+    crossed_power_of_two,
+    merge_with_catalogue,
+)
+from superarm.beliefs.expectation_propagation import expectation_propagation
 from superarm.beliefs.hyperparameters import map_entries, optimal_hyperparameters, require_squares
 from superarm.beliefs.item_statistics import (
     Means,
@@ -43,6 +50,7 @@ from superarm.beliefs.item_statistics import (
     Rows,
     by_item,
     counted,
+    effect_covariance,
     for_each_feature,
     learn_around_means,
     learn_loose_rows,
@@ -56,6 +64,7 @@ from superarm.beliefs.item_statistics import (
     some_rows,
     without,
 )
+from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.beliefs.marginal_likelihood import statistics_of_items
 from superarm.contracts import Feedback, Model, Moments, Problem, last_rows
 from superarm.gaussian import RowFactor
@@ -66,38 +75,42 @@ FADED = 0.05
 
 @dataclass(frozen=True)
 class RandomEffectsModel(Model):
-    """A linear model and deviations per item, at scales of its own choosing where not `known`.
+    """A linear model and deviations per item, at scales of its own choosing where not `fixed`.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
     >>> from superarm.beliefs.random_effects import RandomEffectsModel
-    >>> model = RandomEffectsModel(known={"lam": 1.0, "sigma": 0.1, "tau": 1.0})
+    >>> model = RandomEffectsModel(fixed={"lam": 1.0, "sigma": 0.1, "tau": 1.0})
     >>> problem = Problem(np.ones((2, 1)), TopK(1))
     >>> feedback = Feedback.of(problem, np.array([0]), np.array([3.0]))
     >>> model.mean(model.learn(model.prior(problem), problem, feedback), problem).round(2)
     array([2.99, 1.49])
     """
 
-    known: Mapping[str, float]
+    fixed: Mapping[str, float]
     forgetting: float = 1.0
     contexts: bool = False
-    """Whether the features of an item may differ from call to call."""
+    """True if the features of an item may differ from call to call."""
+    likelihood: Likelihood = field(default_factory=GaussianNoise)
     per_item: ClassVar[tuple[str, ...]] = ("n", "total", "past")
     takes_statistics: ClassVar[bool] = True
-    wide: ClassVar[Mapping[str, float]] = {"lam": 10.0, "sigma": 1.0, "tau": 1.0}
-    size: ClassVar[float | None] = None
+
+    @property
+    def unit_weights(self) -> bool:
+        """True if weights must lie in [0, 1]."""
+        return self.likelihood.unit_weights
 
     def prior(self, problem: Problem) -> RandomEffects:
         """Nothing observed, with wide scales where they are not known."""
         batch = problem.batch
         like = problem.Phi
         d = problem.d
-        scales = {**self.wide, **self.known}
+        scales = {"lam": self.likelihood.initial_lam, "sigma": 1.0, "tau": 1.0, **self.fixed}
         lam = full(batch, scales["lam"], like)
         nothing = full(batch, 0.0, like)
         unseen = full((*batch, problem.L), 0.0, like)
         columns = summarize_columns(problem.Phi)
-        spread = self._spread(columns, lam, full(batch, LEVEL, like))
+        spread = self._spread(columns, lam, full(batch, INTERCEPT_STD, like))
         return RandomEffects(
             *gaussian.prior(d, spread, batch, like),
             n=unseen,
@@ -107,8 +120,8 @@ class RandomEffectsModel(Model):
             observed=nothing,
             data=gaussian.empty_factor(d, batch, like),
             rows=nothing,
-            columns=columns,
-            spread=spread,
+            column_statistics=columns,
+            prior_std=spread,
             lam=lam,
             sigma=full(batch, scales["sigma"], like),
             tau=full(batch, scales["tau"], like),
@@ -126,7 +139,7 @@ class RandomEffectsModel(Model):
 
     def _spread(self, columns: Array, lam: Array, level: Array) -> Array:
         """The prior stds of θ: (*B, d)."""
-        return prior_stds(columns, lam, level, equal="lam" in self.known)
+        return CoefficientPrior.from_columns(columns, isotropic="lam" in self.fixed).std(lam, level)
 
     # --- what is believed ---------------------------------------------------------------------
 
@@ -200,20 +213,44 @@ class RandomEffectsModel(Model):
 
     # --- learning -----------------------------------------------------------------------------
 
+    def inverse_link(self, linear_predictor: Array) -> Array:
+        """Mean weight of a linear predictor."""
+        return self.likelihood.inverse_link(linear_predictor)
+
     def learn(self, belief: RandomEffects, problem: Problem, feedback: Feedback) -> RandomEffects:
-        """Bayes' rule for θ and δ together."""
+        """Bayes' rule for θ and δ together; a new fit where it is due."""
+        for block in self.likelihood.blocks(feedback):
+            belief = self._learn_block(belief, problem, block)
+        return belief
+
+    def _learn_block(
+        self, belief: RandomEffects, problem: Problem, feedback: Feedback
+    ) -> RandomEffects:
+        """Condition on feedback; refit when the number of episodes crosses a power of two."""
         own = feedback.A >= 0
         present = nonzero_rows(feedback.rows)
         loose = present & ~own
         t = belief.t + feedback.episodes * (own | loose).any(-1)
         past = self._past(belief, problem, t)
         known = self._absorbed(past, self._as_gaussian(past, feedback))
-        due = crossed_power_of_two(belief.t, t) & (len(self.known) < len(self.wide))
+        due = crossed_power_of_two(belief.t, t) & (len(self.fixed) < 3)
         return self._where(due, known._replace(t=t), problem, self._refitted)
 
     def _as_gaussian(self, belief: RandomEffects, feedback: Feedback) -> Feedback:
-        """What the feedback says, as observations with Gaussian noise."""
-        return feedback
+        """Gaussian targets that stand for the feedback."""
+        if not self.likelihood.unit_weights:
+            return feedback
+        present = nonzero_rows(feedback.rows) | (feedback.A >= 0)
+        of = self.rows_of(belief, feedback.A, as_float64(feedback.rows))
+        X = solve_rows(belief.factor, of.rows)
+        sites = expectation_propagation(
+            matvec(of.rows, gaussian.mean(belief)) + of.pull,
+            X @ X.mT + effect_covariance(of.variance, feedback.A),
+            where(present, feedback.w, 0.0),
+            full(feedback.w.shape, feedback.importance, X),
+            present,
+        )
+        return feedback._replace(w=sites.y, importance=sites.precision)
 
     def _absorbed(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """The belief with what the feedback says at the present scales."""
@@ -228,7 +265,9 @@ class RandomEffectsModel(Model):
         if loose.any():
             belief = learn_loose_rows(belief, some_rows(feedback, loose))
         times = where(present, full(present.shape, feedback.n_observations, belief.total), 0.0)
-        return belief._replace(columns=add_rows(belief.columns, feedback.rows, times))
+        return belief._replace(
+            column_statistics=add_rows(belief.column_statistics, feedback.rows, times)
+        )
 
     def rows_of(self, belief: RandomEffects, A: Array, rows: Array) -> Rows:
         """What observations of these items, with these features, say about θ."""
@@ -329,12 +368,11 @@ class RandomEffectsModel(Model):
     def _refitted(self, belief: RandomEffects, Phi: Features) -> RandomEffects:
         """A single belief made anew from counts, sums and loose rows, at the best scales."""
         items = means_of(belief, Phi)
-        unit = full(belief.spread.shape, 1.0)
+        unit = full(belief.prior_std.shape, 1.0)
         flat = None
-        if "lam" not in self.known:
-            unit = self._spread(belief.columns, full((), 1.0), self._level(belief, items))
-            level = is_level(belief.columns)
-            flat = int(level.argmax()) if level.any() else None
+        if "lam" not in self.fixed:
+            unit = self._spread(belief.column_statistics, full((), 1.0), self._level(belief, items))
+            flat = CoefficientPrior.from_columns(belief.column_statistics).intercept_column
         columns = np.append(unit, 1.0)
         statistics, moments = statistics_of_items(
             items.n,
@@ -345,7 +383,8 @@ class RandomEffectsModel(Model):
             unknown_items=belief.data * columns,
             n_unknown=float(belief.rows),
         )
-        optimum = optimal_hyperparameters(statistics, moments, self.known, self.size)
+        expected_size = self.likelihood.expected_size
+        optimum = optimal_hyperparameters(statistics, moments, self.fixed, expected_size)
         if optimum is None:
             return self._made(belief, Phi, belief.lam, belief.sigma, belief.tau)
         return self._made(belief, Phi, *map(np.asarray, optimum))
@@ -355,7 +394,7 @@ class RandomEffectsModel(Model):
     ) -> RandomEffects:
         """A single belief made anew from counts, sums and loose rows, at these scales."""
         items = means_of(belief, Phi)
-        spread = self._spread(belief.columns, lam, self._level(belief, items))
+        spread = self._spread(belief.column_statistics, lam, self._level(belief, items))
         start = gaussian.prior(len(spread), spread)
         noise = (tau**2 + sigma**2 / items.n) ** 0.5
         anew = gaussian.condition(start, items.rows[:, :-1], items.rows[:, -1], noise)
@@ -368,19 +407,21 @@ class RandomEffectsModel(Model):
         return belief._replace(
             factor=anew.factor,
             log_scale=anew.log_scale - log(items.n).sum() / 2,
-            spread=spread,
+            prior_std=spread,
             lam=lam,
             sigma=sigma,
             tau=tau,
         )
 
     def _level(self, belief: RandomEffects, items: Means) -> Array:
-        """The prior std of what a constant column adds: LEVEL √(Σ w²/Σ 1)."""
+        """Prior std of the level: relative to √(Σ w²/Σ 1), or to the expected size."""
+        if self.likelihood.expected_size is not None:
+            return full((), INTERCEPT_STD * self.likelihood.expected_size)
         squares = (items.n * items.rows[:, -1] ** 2).sum() + (belief.data[:, -1] ** 2).sum()
         count = items.n.sum() + belief.rows
         if squares == 0:
-            return full((), LEVEL)
-        return np.asarray(LEVEL * (squares / count) ** 0.5)
+            return full((), INTERCEPT_STD)
+        return np.asarray(INTERCEPT_STD * (squares / count) ** 0.5)
 
     # --- what happens to a belief -------------------------------------------------------------
 
@@ -392,8 +433,8 @@ class RandomEffectsModel(Model):
             **{name: getattr(belief, name) + getattr(other, name) for name in added},
             within=qr_stack(qr_stack(belief.within, other.within), between),
             data=qr_stack(belief.data, other.data),
-            columns=merge_with_catalogue(
-                belief.columns, other.columns, summarize_columns(problem.Phi)
+            column_statistics=merge_with_catalogue(
+                belief.column_statistics, other.column_statistics, summarize_columns(problem.Phi)
             ),
         )
         return self._where(both.t >= 0, both, problem, self._refitted)
@@ -422,6 +463,6 @@ class RandomEffectsModel(Model):
 
     def _with_items(self, belief: RandomEffects, Phi: Features, rows: Array) -> RandomEffects:
         """The belief made anew with a prior that follows the columns of new items too."""
-        columns = merge_column_statistics(belief.columns, summarize_columns(rows))
-        known = belief._replace(columns=columns)
+        columns = merge_column_statistics(belief.column_statistics, summarize_columns(rows))
+        known = belief._replace(column_statistics=columns)
         return self._made(known, Phi, belief.lam, belief.sigma, belief.tau)

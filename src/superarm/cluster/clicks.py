@@ -9,14 +9,13 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import Array, full, log_det, merge_column_statistics, qr_stack
-from superarm.beliefs.columns import LEVEL, prior_stds
-from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
-from superarm.beliefs.logit import ENOUGH, EmpiricalBayesLogitModel, LogitModel
+from superarm.beliefs.empirical_bayes import INTERCEPT_STD, CoefficientPrior
+from superarm.beliefs.logit import MIN_OUTCOMES, EmpiricalBayesLogit
 from superarm.cluster import pieces
 from superarm.cluster.pieces import Views
 from superarm.cluster.reading import Log
 from superarm.errors import NumericalError
-from superarm.gaussian import Gaussian
+from superarm.gaussian import Gaussian, RowFactor
 
 STEPS = 50
 """Newton's steps at most."""
@@ -47,12 +46,11 @@ def newton(model: Any, log: Log) -> Clicks:
     R = views.data[:-1, :-1]
     gram = 4 * R.T @ R  # at θ = 0, p(1-p) is a quarter
     start = Clicks(views, nothing, gram, math.nan)
-    if not isinstance(model, EmpiricalBayesLogitModel):
-        return _climbed(model, log, start, model.lam)
-    scales = {**model.wide, **model.known}
-    first = _climbed(model, log, start, scales["lam"])
-    few = min(views.clicked, views.rows - views.clicked) < ENOUGH
-    return first if few or "lam" in model.known else _at_best(model, log, first)
+    prior, _ = pieces.without_catalogue(model, len(nothing))
+    lam = float(model.hyperparameters(prior)["lam"])
+    first = _climbed(model, log, start, lam)
+    few = min(views.clicked, views.rows - views.clicked) < MIN_OUTCOMES
+    return first if few or "lam" in model.fixed else _at_best(model, log, first)
 
 
 def _at_best(model: Any, log: Log, here: Clicks) -> Clicks:
@@ -72,7 +70,7 @@ def _at_best(model: Any, log: Log, here: Clicks) -> Clicks:
         next_wanted = _wanted(model, there)
         as_likely = _log_evidence(model, there) >= _log_evidence(model, here) - NEAR
         same_side = (next_wanted - here.lam) * step > 0
-        uncertain = 4 * there.views.formed >= ENOUGH
+        uncertain = 4 * there.views.formed >= MIN_OUTCOMES
         if as_likely and uncertain and same_side:
             here = there
             wanted = next_wanted
@@ -85,8 +83,8 @@ def _wanted(model: Any, of: Clicks) -> float:
     """The λ of the largest marginal likelihood of the views."""
     start, _ = pieces.without_catalogue(model, len(of.theta))
     belief = with_clicks(model, start, of)
-    found = model.pooled(belief, [belief.data], [float(belief.rows)])
-    return float(found.lam)
+    rows = RowFactor(belief.row_factor, belief.n_rows)
+    return float(model.refit_to_groups(belief, [rows]).lam)
 
 
 def _log_evidence(model: Any, of: Clicks) -> float:
@@ -100,9 +98,8 @@ def _log_evidence(model: Any, of: Clicks) -> float:
 
 def _stds(model: Any, columns: Array, lam: float) -> Array:
     """The prior stds of θ."""
-    if not isinstance(model, EmpiricalBayesModel):
-        return np.full(columns.shape[-1], lam)
-    return prior_stds(columns, np.asarray(lam), np.asarray(LEVEL), equal="lam" in model.known)
+    prior = CoefficientPrior.from_columns(columns, isotropic="lam" in model.fixed)
+    return prior.std(np.asarray(lam), np.asarray(INTERCEPT_STD))
 
 
 def _height(stds: Array, theta: Array, views: Views) -> float:
@@ -146,23 +143,23 @@ def _uphill(log: Log, stds: Array, theta: Array, views: Views, step: Array) -> t
 def with_clicks(model: Any, start: Any, of: Clicks) -> Any:
     """The belief after all clicks: the Gaussian around θ at the λ that was found."""
     views = of.views
-    if isinstance(model, LogitModel):
+    if not isinstance(start, EmpiricalBayesLogit):
         factor = qr_stack(start.factor, views.data)
         # Laplace's approximation of the log marginal likelihood
         height = _height(_stds(model, views.columns, of.lam), of.theta, views)
         start_det = log_det(start.factor[:-1, :-1])
         return Gaussian(factor, start_det + height + factor[-1, -1] ** 2 / 2)
-    known = start._replace(
-        data=views.data,
-        rows=np.asarray(views.rows),
-        columns=merge_column_statistics(start.columns, views.columns),
-        shown=np.asarray(views.rows),
-        clicked=np.asarray(views.clicked),
+    belief = start._replace(
+        row_factor=views.data,
+        n_rows=np.asarray(views.rows),
+        column_statistics=views.columns,  # θ was found without a catalogue
+        n_views=np.asarray(views.rows),
+        n_clicks=np.asarray(views.clicked),
         gram=of.gram,
-        formed=np.asarray(views.formed),
-        lam=full((), of.lam),
+        target_precision=np.asarray(views.formed),
         log_scale=start.log_scale - views.rows * math.log(math.sqrt(2 * math.pi)),
         t=start.t + 1,
     )
-    of_log = known._replace(columns=views.columns)  # θ was found without a catalogue
-    return model._made(known, known.lam, known.sigma, model._prior_of(of_log))
+    rebuilt = model.rebuild(belief, full((), of.lam), start.sigma)
+    columns = merge_column_statistics(start.column_statistics, views.columns)
+    return rebuilt._replace(column_statistics=columns)

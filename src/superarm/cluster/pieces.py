@@ -14,7 +14,9 @@ from superarm.arrays import (
     sigmoid,
     summarize_columns,
 )
+from superarm.beliefs.empirical_bayes import EmpiricalBayes
 from superarm.beliefs.hyperparameters import require_squares
+from superarm.beliefs.logit import EmpiricalBayesLogit
 from superarm.checks import CenteredStatistics
 from superarm.cluster.parquet import Batch, Columns, Part, batches
 from superarm.contracts import Problem
@@ -191,8 +193,8 @@ def without_catalogue(model: Any, d: int) -> tuple[Any, Problem]:
     """The prior of θ where no catalogue is known, and a problem that stands in for one."""
     problem = Problem(np.zeros((1, d)), TopK(1))
     start = model.prior(problem)
-    if hasattr(start, "columns"):
-        start = start._replace(columns=no_columns(d))
+    if isinstance(start, EmpiricalBayes | EmpiricalBayesLogit):
+        start = start._replace(column_statistics=no_columns(d))
     return start, problem
 
 

@@ -348,11 +348,12 @@ class Population:
         keys, data, rows = map(np.concatenate, zip(*samples, strict=True))
         lowest = np.argsort(keys, kind="stable")[:FITTED]  # the same users in any shards
         start = model.prior(self.problem)
-        pool = start._replace(data=self._all.data, rows=np.asarray(self._all.rows))
+        pool = start._replace(row_factor=self._all.data, n_rows=np.asarray(self._all.rows))
         before = self._scales
         pool = pool._replace(lam=np.asarray(before.lam), sigma=np.asarray(before.sigma))
-        found = model.pooled(pool, list(data[lowest]), rows[lowest].tolist())
-        return SharedHyperparameters(found.spread, float(found.lam), float(found.sigma))
+        users = [RowFactor(*each) for each in zip(data[lowest], rows[lowest], strict=True)]
+        fitted = model.refit_to_groups(pool, users)
+        return SharedHyperparameters(fitted.prior_std, float(fitted.lam), float(fitted.sigma))
 
     def _first_scales(self) -> SharedHyperparameters:
         model = self.learner.model

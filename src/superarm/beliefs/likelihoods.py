@@ -1,0 +1,158 @@
+"""Likelihoods of weights given their linear predictors η = φ_e·θ, or φ_e·θ + δ_e with item effects.
+
+    GaussianNoise   w = η + N(0, σ²/v)       v is the importance of an observation
+    Bernoulli       v w clicks in v views, each with probability sigmoid(η)
+
+A belief about θ stays Gaussian: it learns from clicks as from Gaussian targets that stand for them,
+by `beliefs.expectation_propagation`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, TypeAlias
+
+from superarm import gaussian
+from superarm.arrays import (
+    Array,
+    as_float64,
+    full,
+    matvec,
+    nonzero_rows,
+    sigmoid,
+    solve_rows,
+    where,
+)
+from superarm.beliefs.expectation_propagation import Sites, expectation_propagation
+from superarm.beliefs.hyperparameters import require_squares
+from superarm.checks import require_unit
+from superarm.contracts import Feedback
+from superarm.errors import ParameterError, WeightsError
+from superarm.gaussian import Gaussian, HasFactor
+
+BLOCK_ROWS = 64
+"""Number of rows whose targets are found together."""
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Weights with Gaussian noise around their linear predictors."""
+
+    unit_weights: ClassVar[bool] = False
+    initial_lam: ClassVar[float] = 10.0
+    """λ before any feedback where it is not fixed, for σ = 1: first choices depend on λ/σ alone."""
+    expected_size: ClassVar[float | None] = None
+    """Expected std of the linear predictors; None for that of the weights."""
+
+    def condition(self, belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
+        """Condition on weights with noise of std σ."""
+        return gaussian.observe(belief, feedback, sigma)
+
+    def blocks(self, feedback: Feedback) -> list[Feedback]:
+        """The feedback as one block."""
+        return [feedback]
+
+    def inverse_link(self, linear_predictor: Array) -> Array:
+        """Mean weight: the linear predictor itself."""
+        return linear_predictor
+
+
+class GaussianTargets(NamedTuple):
+    """Gaussian observations, with noise of std 1, in place of clicks."""
+
+    feedback: Feedback
+    log_correction: Array  # (*B,) log evidence of the clicks less that of the targets
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Clicks of probability sigmoid(η). A weight between 0 and 1 is a share of clicks.
+
+    >>> import numpy as np
+    >>> from superarm import Feedback, gaussian
+    >>> from superarm.beliefs.likelihoods import Bernoulli
+    >>> clicks = np.where(np.arange(100) < 20, 1.0, 0.0)
+    >>> feedback = Feedback(np.full(100, -1), np.ones((100, 1)), clicks)
+    >>> belief = Bernoulli().condition(gaussian.prior(1, lam=10.0), feedback)
+    >>> Bernoulli().inverse_link(gaussian.mean(belief)).round(2)
+    array([0.2])
+    """
+
+    unit_weights: ClassVar[bool] = True
+    initial_lam: ClassVar[float] = 1.0
+    expected_size: ClassVar[float | None] = 1.0
+
+    def condition(self, belief: HasFactor, feedback: Feedback, sigma: float = 1.0) -> Gaussian:
+        """Condition on clicks, which bring noise of their own: σ does not matter."""
+        targets = self.as_gaussian(belief, feedback)
+        after = gaussian.observe(belief, targets.feedback, 1.0)
+        return after._replace(log_scale=after.log_scale + targets.log_correction)
+
+    def as_gaussian(self, belief: HasFactor, feedback: Feedback) -> GaussianTargets:
+        """Targets that stand for clicks under a belief about θ, found block by block."""
+        require_clicks(feedback, nonzero_rows(feedback.rows))
+        v = full(feedback.w.shape, feedback.importance, belief.factor)
+        y = full(v.shape, 0.0, v)
+        precision = full(v.shape, 1.0, v)
+        log_correction = full(v.shape[:-1], 0.0, v)
+        for rows in _row_blocks(feedback):
+            phi = feedback.rows[..., rows, :]
+            sites = _sites(belief, phi, feedback.w[..., rows], v[..., rows])
+            belief = gaussian.condition(belief, phi, sites.y, 1.0, sites.precision)
+            y[..., rows] = sites.y
+            precision[..., rows] = sites.precision
+            log_correction = log_correction + sites.log_correction
+        targets = feedback._replace(w=y, importance=precision, n_observations=1.0, residual_ss=0.0)
+        return GaussianTargets(targets, log_correction)
+
+    def blocks(self, feedback: Feedback) -> list[Feedback]:
+        """Blocks of rows whose targets are found together, each with its share of the episodes."""
+        require_clicks(feedback, nonzero_rows(feedback.rows) | (feedback.A >= 0))
+        v = full(feedback.w.shape, feedback.importance, as_float64(feedback.rows))
+        blocks = []
+        row_blocks = _row_blocks(feedback)
+        start = 0
+        for i, rows in enumerate(row_blocks, start=1):
+            stop = feedback.episodes * i // len(row_blocks)
+            phi = feedback.rows[..., rows, :]
+            block = Feedback(feedback.A[..., rows], phi, feedback.w[..., rows], v[..., rows])
+            blocks.append(block._replace(episodes=stop - start))
+            start = stop
+        return blocks
+
+    def inverse_link(self, linear_predictor: Array) -> Array:
+        """Probability of a click: probabilities add up over a set, log-odds do not."""
+        return sigmoid(linear_predictor)
+
+
+Likelihood: TypeAlias = GaussianNoise | Bernoulli
+
+
+def _row_blocks(feedback: Feedback) -> list[slice]:
+    """Rows in blocks, each of which spans all of the feedback."""
+    n = -(-feedback.w.shape[-1] // BLOCK_ROWS)
+    return [slice(start, None, n) for start in range(n)]
+
+
+def _sites(belief: HasFactor, phi: Array, w: Array, v: Array) -> Sites:
+    """Targets of one block under a belief about θ: log-odds are N(Φθ̄, ΦΣΦᵀ)."""
+    phi = as_float64(phi)
+    present = nonzero_rows(phi)
+    X = solve_rows(belief.factor, phi)
+    m = matvec(phi, gaussian.mean(belief))
+    return expectation_propagation(m, X @ X.mT, where(present, w, 0.0), v, present)
+
+
+def require_clicks(feedback: Feedback, present: Array) -> None:
+    """Refuse weights that are no shares of clicks, and numbers beyond float64."""
+    w = feedback.w
+    outside = present & ~((w >= 0) & (w <= 1))
+    if outside.any():
+        raise WeightsError(
+            f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
+        )
+    require_unit(w, feedback.n_observations, feedback.residual_ss, present)
+    v = full(w.shape, feedback.importance, as_float64(feedback.rows))
+    bad = present & ~((v > 0) & (v < math.inf))
+    if bad.any():
+        raise ParameterError(f"importance must be positive and finite, got {v[bad][0]}")
+    require_squares(feedback.rows)
