@@ -303,7 +303,7 @@ def _draw(
         return as_like(like, of_generator(rng, like.shape))
     _require_one_per_entry(rng, like)
     entry = np.empty(like.shape[1:])
-    draws = [_draw(each, entry, of_generator, of_stream) for each in rng]
+    draws = [_draw(entry_rng, entry, of_generator, of_stream) for entry_rng in rng]
     return as_like(like, np.stack(draws))
 
 
@@ -322,7 +322,7 @@ def as_stream(rng: Rng, batch: Array) -> Rng:
     if isinstance(rng, np.random.Generator):
         return Stream(rng.integers(2**64, size=batch.shape, dtype=np.uint64))
     _require_one_per_entry(rng, batch)
-    return [as_stream(each, entry) for each, entry in zip(rng, batch, strict=True)]
+    return [as_stream(entry_rng, entry) for entry_rng, entry in zip(rng, batch, strict=True)]
 
 
 def spawn(rng: Any, n: int) -> list[Any]:
@@ -337,5 +337,5 @@ def spawn(rng: Any, n: int) -> list[Any]:
     if isinstance(rng, np.random.Generator):
         seeds = rng.integers(2**63, size=(n, 4))
         return [np.random.default_rng(seed) for seed in seeds]
-    each = [spawn(g, n) for g in rng]
-    return list(zip(*each, strict=True))
+    children = [spawn(entry_rng, n) for entry_rng in rng]
+    return list(zip(*children, strict=True))

@@ -15,6 +15,8 @@ from superarm.arrays.namespace import as_float64
 from superarm.arrays.random import GOLDEN, MANY_POSITIONS, Stream
 from superarm.arrays.torch_qr import (
     Tensor,
+    cholesky_stack,
+    cholesky_update,
     solve_rows as solve_rows,
     triangle as triangle,
 )
@@ -286,6 +288,13 @@ def _mix(h: Tensor) -> Tensor:
     h = (h ^ _shifted(h, 30)) * -0x40A7B892E31B1A47
     h = (h ^ _shifted(h, 27)) * -0x6B2FB644ECCEEE15
     return h ^ _shifted(h, 31)
+
+
+# --- triangular factors ---------------------------------------------------------------------------
+
+
+qr_append = cholesky_update
+qr_stack = cholesky_stack
 
 
 # --- the array-API standard -----------------------------------------------------------------------
