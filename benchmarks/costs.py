@@ -14,8 +14,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 import superarm
-from superarm.simulation.games import Game, replicate
-from superarm.simulation.replicate import seeds_of
+from superarm.simulation.replicate import Setup, replicate, replicate_seeds
 from superarm.studies import ads, artists, beyond, longest_path, slates
 from superarm.studies.report import planned
 from superarm.studies.study import Setting, Study
@@ -31,12 +30,12 @@ def full_settings() -> list[Setting]:
 
 def seconds(setting: Setting) -> float:
     """The CPU time of one replicate."""
-    (seed,) = seeds_of(0, 1)
-    game = Game(setting.instance, setting.learners, setting.episodes, None)
+    (seed,) = replicate_seeds(0, 1)
+    setup = Setup(setting.instance, setting.learners, setting.episodes, None)
     with threadpool_limits(limits=1):
-        replicate(game._replace(episodes=2), seed)
+        replicate(setup._replace(episodes=2), seed)
         start = time.process_time()
-        replicate(game, seed)
+        replicate(setup, seed)
         return time.process_time() - start
 
 

@@ -20,8 +20,7 @@ from superarm.formatting import aligned
 from superarm.gaussian import sample
 from superarm.learners import CombLinTS
 from superarm.simulation import lockstep
-from superarm.simulation.games import Game, play
-from superarm.simulation.replicate import seeds_of
+from superarm.simulation.replicate import Setup, replicate_seeds, run_learners
 from superarm.simulation.trace import ARRAYS
 from superarm.studies.longest_path import EPISODES, PAPER_REGRET, LongestPath
 from superarm.studies.study import estimate
@@ -120,16 +119,16 @@ def measure(
 
     speed = bandwidth(device, wait)
     clock = Clock(wait)
-    seeds = seeds_of(0, replicates)
+    seeds = replicate_seeds(0, replicates)
     problem, environment, rng = clock(
         "set-up", lockstep.stack_instances, LongestPath(m=m), seeds, device, "device"
     )
     _episodes(problem, environment, rng, 2, Clock(wait))
-    game = Game(LongestPath(m=m), {"CombLinTS": LEARNER}, episodes, None)
+    setup = Setup(LongestPath(m=m), {"CombLinTS": LEARNER}, episodes, None)
     runs = []
     for _ in range(repeats):
         alone = Clock(wait)
-        result = alone("run", play, problem, environment, game, rng)
+        result = alone("run", run_learners, problem, environment, setup, rng)
         runs.append(alone.seconds["run"])
     phases = Clock(wait)
     _episodes(problem, environment, rng, episodes, phases)
@@ -146,7 +145,9 @@ def run(out: Path, device: str, *, sizes: Sequence[int] = SIZES, repeats: int = 
     found = lockstep.find_device(device)
     cases = []
     for m in sizes:
-        fit = lockstep.chunk_size(LongestPath(m=m), [LEARNER], seeds_of(0, 1), found, "device")
+        fit = lockstep.chunk_size(
+            LongestPath(m=m), [LEARNER], replicate_seeds(0, 1), found, "device"
+        )
         cases.append(measure(m, min(REPLICATES, fit), found, repeats=repeats))
     content = {
         "device": device,

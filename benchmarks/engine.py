@@ -20,8 +20,7 @@ import numpy as np
 
 from superarm import CombLinTS
 from superarm.engine.local import Engine, create_engine
-from superarm.simulation.games import Game, Result, replicate
-from superarm.simulation.replicate import seeds_of
+from superarm.simulation.replicate import Result, Setup, replicate, replicate_seeds
 from superarm.studies.longest_path import LongestPath
 
 ASKED = 5.0
@@ -37,7 +36,7 @@ class Played(NamedTuple):
     result: Result
 
 
-def timed(game: Game, seed: np.random.SeedSequence) -> Played:
+def timed(game: Setup, seed: np.random.SeedSequence) -> Played:
     """One replicate, as a worker plays it."""
     start = time.process_time()
     result = replicate(game, seed)
@@ -52,10 +51,10 @@ class Cost(NamedTuple):
     replicate: float
 
 
-def cost(where: Engine, game: Game, replicates: int) -> Cost:
+def cost(where: Engine, game: Setup, replicates: int) -> Cost:
     """What so many replicates cost once the workers are there."""
     shared = where.put(game)
-    calls = [(shared, seed) for seed in seeds_of(0, replicates)]
+    calls = [(shared, seed) for seed in replicate_seeds(0, replicates)]
     list(where.map(timed, calls[:20]))
     start = time.process_time()
     played = [result for _, result in where.map(timed, calls)]
@@ -86,7 +85,7 @@ def main() -> None:
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where workers find `timed`
     learners = {"CombLinTS": CombLinTS(lam=10.0, sigma=1.0)}
-    game = Game(LongestPath(), learners, episodes=given.episodes, exact=None)
+    game = Setup(LongestPath(), learners, episodes=given.episodes, exact=None)
     print(f"milliseconds of CPU time per replicate (asked: at most {ASKED:g} in all)")
     print("engine    driver    worker    in all    beside a replicate of")
     for name, cluster in (("joblib", None), ("Ray", "ray")):

@@ -485,6 +485,7 @@ class Environment(Protocol):
         """
 
 
+@runtime_checkable
 class SlateEnvironment(Environment, Protocol):
     """Environment of ordered slates, whose feedback and return depend on the order.
 
@@ -520,6 +521,7 @@ Every call samples anew, from random numbers of its own.
 """
 
 
+@runtime_checkable
 class World(Protocol):
     """Sequence of environments, one per episode."""
 

@@ -60,10 +60,10 @@ def test_a_rehearsal_counts_what_is_played(tmp_path, monkeypatch):
 
     def traces(runs, where, **options):
         for k, run in enumerate(runs):
-            (learner,) = run.game.learners.values()
-            n = run.game.episodes
-            played.add((repr(run.game.instance), repr(learner), n, run.replicates))
-            yield k, study.blank(study.Setting("", run.game.instance, learner, n, 1))
+            (learner,) = run.setup.learners.values()
+            n = run.setup.episodes
+            played.add((repr(run.setup.instance), repr(learner), n, run.replicates))
+            yield k, study.blank(study.Setting("", run.setup.instance, learner, n, 1))
 
     monkeypatch.setattr(study, "traces", traces)
     monkeypatch.setattr(Study, "compute", lambda self, work: {})

@@ -1,19 +1,18 @@
-"""Users who do not look at all of a slate: attraction is drawn per item, clicks are what is seen of
-it.
+"""Simulated users of slates, by the click models of Craswell et al. (2008): attraction is drawn per
+item, and clicked where the user looks.
 
 symbol    code           shape
 α_e       mean           (*B, L)    P(item e attracts)
-X_e       weights        (*B, L)    whether it attracts in this episode, 0 or 1
-C_k       clicks         (*B, K)    whether position k of the slate was clicked
+X_e       weights        (*B, L)    1 if it attracts in this episode, else 0
+C_k       clicks         (*B, K)    1 if position k of the slate was clicked, else 0
 p_k       examination    (K,)       P(position k is looked at)
 
-How the learner reads the clicks is the environment's `read`: the function that makes `Feedback`. By
-default it is the model that the users follow; `Feedback.of` is what ignores positions.
+The environment's `read` is the function that makes `Feedback` of clicks. By default it is the click
+model that the users follow; `Feedback.of` ignores positions.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 from superarm.arrays import Array, Rng, as_like, take, uniform, where
@@ -22,7 +21,7 @@ from superarm.simulation.environments import BernoulliEnvironment
 from superarm.slates.feedback import as_examination, cascade, of_positions, position_based
 
 Read: TypeAlias = Callable[[Problem, Array, Array], Feedback]
-"""What clicks (*B, K) on a slate A (*B, K) say about the items of a problem."""
+"""From a problem, a slate A (*B, K) and clicks on it (*B, K) to feedback on items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +34,7 @@ class CascadeEnvironment(BernoulliEnvironment):
     Args:
         mean: the attraction α_e of each item, (*B, L).
         features: of the context, if there is one.
-        read: how clicks become feedback, by default as a cascade.
+        read: makes feedback of clicks, by default as a cascade.
 
     >>> import numpy as np
     >>> from superarm import CascadeEnvironment, CombLinTS, Problem, TopK, episodes
@@ -47,36 +46,37 @@ class CascadeEnvironment(BernoulliEnvironment):
     (array([1, 2, 3]), array([1., 0., 0.]))
     """
 
+    is_slate = True
     read: Read = field(default=cascade, kw_only=True)
 
     def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
-        """The first of the slate that attracts: (*B, K)."""
+        """1 for the first item of the slate that attracts, (*B, K)."""
         attracts = take(weights, A)
         first = attracts.cumsum(-1) == 1
         return where(first, attracts, 0.0)
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
-        """What the learner makes of the clicks."""
+        """Feedback on the items, from the clicks."""
         return self.read(problem, A, clicks)
 
     def value(self, A: Array, weights: Array) -> Array:
         """The probability of a click on the slate, 1 - Π(1 - w): (*B,)."""
-        ignored: Array = (1 - take(weights, A)).prod(-1)
-        return 1 - ignored
+        no_click: Array = (1 - take(weights, A)).prod(-1)
+        return 1 - no_click
 
 
 @dataclass(frozen=True, eq=False)
 class PositionEnvironment(BernoulliEnvironment):
-    """Users who look at position k with probability p_k, and click what they see and like.
+    """Users who look at position k with probability p_k, and click items there that attract.
 
-    A slate is worth the clicks to expect, Σ_k p_k α of the item there; what oracles earn by the
-    attraction of one episode is counted so too, without the chance of what is looked at.
+    The value of a slate is the expected number of clicks, Σ_k p_k α of the item there. The returns
+    of oracles in an episode are expectations over the positions too, given the attraction.
 
     Args:
         mean: the attraction α_e of each item, (*B, L).
         features: of the context, if there is one.
-        examination: p_k, how likely each position is looked at, (K,).
-        read: how clicks become feedback, by default by the position-based model.
+        examination: p_k, the probability that each position is looked at, (K,).
+        read: makes feedback of clicks, by default by the position-based model.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, PositionEnvironment, Problem, Slate, episodes
@@ -89,6 +89,7 @@ class PositionEnvironment(BernoulliEnvironment):
     array([2, 1])
     """
 
+    is_slate = True
     examination: Any = field(kw_only=True)  # (K,)
     read: Read | None = field(default=None, kw_only=True)
 
@@ -96,29 +97,27 @@ class PositionEnvironment(BernoulliEnvironment):
         super().__post_init__()
         p = as_examination(self.examination)
         object.__setattr__(self, "examination", tuple(p.tolist()))
-        if self.read is None:
-            read = partial(position_based, examination=self.examination)
-            object.__setattr__(self, "read", read)
 
     def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
-        """What is looked at and attracts: (*B, K)."""
+        """1 where the user looks and the item attracts, (*B, K)."""
         attracts = take(weights, A)
         p = self._examination(attracts)
         return where(uniform(rng, attracts) < p, attracts, 0.0)
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
-        """What the learner makes of the clicks."""
-        assert self.read is not None  # it was given, or made
+        """Feedback on the items, from the clicks."""
+        if self.read is None:
+            return position_based(problem, A, clicks, examination=self.examination)
         return self.read(problem, A, clicks)
 
     def value(self, A: Array, weights: Array) -> Array:
-        """The clicks on the slate to expect, Σ_k p_k w: (*B,)."""
+        """The expected clicks on the slate, Σ_k p_k w: (*B,)."""
         attracts = take(weights, A)
         expected: Array = (attracts * self._examination(attracts)).sum(-1)
         return expected
 
     def _examination(self, attracts: Array) -> Array:
-        """Of the positions of this slate."""
+        """The examination of each position of this slate, like its attraction."""
         K = attracts.shape[-1]
         p = of_positions(self.examination, K)
         return as_like(attracts, p)

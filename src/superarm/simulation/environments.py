@@ -1,18 +1,18 @@
-"""Worlds to simulate in: distributions P over weight vectors, with mean w̄.
+"""Simulated environments: distributions P over weight vectors, with mean w̄.
 
 paper      code        shape
 w̄          mean        (*B, L)
 θ*         theta       (*B, d); (n, d) where it drifts
 σ          sigma                    noise std
-x_t        contexts                 n of them, or a function of t
+x_t        contexts                 a sequence of n, or a function of t
 φ_{x,e}    features    (*B, L, d)   of all items in a context; a `Product` is never formed
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from superarm.errors import FeaturesError, ParameterError, WeightsError
 from superarm.oracles.base import as_oracle
 
 
-def _finite(mean: Array) -> Array:
+def _finite_means(mean: Array) -> Array:
     mean = as_float64(mean) if is_tensor(mean) else np.asarray(mean, dtype=np.float64)
     if mean.ndim == 0 or not all_finite(mean):
         raise WeightsError("mean weights must be finite, one per item")
@@ -60,8 +60,43 @@ def _require_noise(sigma: Any) -> None:
         raise ParameterError(f"sigma must be a finite number, 0 or more, got {sigma!r}")
 
 
+class BaseEnvironment:
+    """Base class of environments that stay the same, and draw weights for arrays of any kind.
+
+    Subclasses are frozen dataclasses with fields `mean` and `features`, and define `sample`.
+    """
+
+    is_slate: ClassVar[bool] = False  # True of one with the methods of a `SlateEnvironment`
+    mean: Array  # (*B, L)
+    features: Features | None  # (*B, L, d)
+
+    def at(self, t: int, choose: Choose | None = None) -> Self:
+        """The environment itself: it stays the same in all episodes."""
+        return self
+
+    def sample(self, rng: Rng) -> Array:
+        """The weights of one episode, (*B, L)."""
+        raise NotImplementedError
+
+    def draws_alike(self, others: Sequence[Any]) -> bool:
+        """True if the others differ from this one at most in means and features."""
+        own = self._parameters()
+        return all(type(other) is type(self) and other._parameters() == own for other in others)
+
+    def with_means(self, mean: Array, features: Features | None) -> Self:
+        """The same environment with other means and features, such as a batch of them."""
+        changes: dict[str, Any] = {"mean": mean, "features": features}
+        environment: Self = dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return environment
+
+    def _parameters(self) -> dict[str, Any]:
+        """The fields other than means and features."""
+        names = {x.name for x in fields(self)} - {"mean", "features"}  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
+
 @dataclass(frozen=True, eq=False)
-class GaussianEnvironment:
+class GaussianEnvironment(BaseEnvironment):
     """w_t(e) ~ N(w̄(e), σ²), independently; with `features`, in the context they describe.
 
     Args:
@@ -83,7 +118,7 @@ class GaussianEnvironment:
     features: Features | None = field(default=None, kw_only=True)  # (*B, L, d)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", _finite(self.mean))
+        object.__setattr__(self, "mean", _finite_means(self.mean))
         _require_noise(self.sigma)
 
     @classmethod
@@ -97,17 +132,13 @@ class GaussianEnvironment:
         theta = lam * normal(rng, full((*Phi.shape[:-2], Phi.shape[-1]), 0.0, Phi))
         return cls(matvec(Phi, theta), sigma=sigma)
 
-    def at(self, t: int, choose: Choose | None = None) -> Self:
-        """It stays the same in all episodes."""
-        return self
-
     def sample(self, rng: Rng) -> Array:
         """The weights of one episode."""
         return self.mean + self.sigma * normal(rng, self.mean)
 
 
 @dataclass(frozen=True, eq=False)
-class BernoulliEnvironment:
+class BernoulliEnvironment(BaseEnvironment):
     """w_t(e) is 1 with probability w̄(e), else 0, independently; with `features`, in the context
     they describe.
 
@@ -125,14 +156,10 @@ class BernoulliEnvironment:
     features: Features | None = field(default=None, kw_only=True)  # (*B, L, d)
 
     def __post_init__(self) -> None:
-        mean = _finite(self.mean)
+        mean = _finite_means(self.mean)
         if (mean < 0).any() or (mean > 1).any():
             raise WeightsError("the means of 0/1 weights are probabilities and must lie in [0, 1]")
         object.__setattr__(self, "mean", mean)
-
-    def at(self, t: int, choose: Choose | None = None) -> Self:
-        """It stays the same in all episodes."""
-        return self
 
     def sample(self, rng: Rng) -> Array:
         """The weights of one episode."""
@@ -140,12 +167,12 @@ class BernoulliEnvironment:
 
 
 InContext: TypeAlias = GaussianEnvironment | BernoulliEnvironment
-"""With `features`: what an episode in a context is."""
+"""An episode in a context, which its `features` describe."""
 
 
 @dataclass(frozen=True, eq=False)
 class DriftingEnvironment:
-    """A coherent Gaussian case whose coefficients move: w_t(e) ~ N(φ_e·θ*_t, σ²).
+    """A coherent Gaussian case with drifting coefficients: w_t(e) ~ N(φ_e·θ*_t, σ²).
 
     Args:
         Phi: features, (L, d).
@@ -185,8 +212,8 @@ class DriftingEnvironment:
         episodes: int,
         rng: np.random.Generator,
     ) -> "DriftingEnvironment":
-        """θ*_1 ~ N(0, λ²I), and θ*_{t+1} = √(1-drift²) θ*_t + drift N(0, λ²I): always N(0, λ²I),
-        ever another.
+        """An autoregressive process: θ*_1 ~ N(0, λ²I), θ*_{t+1} = √(1-drift²) θ*_t + drift ε_t
+        with ε_t ~ N(0, λ²I), so that every θ*_t ~ N(0, λ²I).
 
         Returns:
             an environment with one row of coefficients per episode.
@@ -211,7 +238,7 @@ class DriftingEnvironment:
 
 @dataclass(frozen=True, eq=False)
 class ContextualEnvironment:
-    """Contexts from outside, whatever the learner does: w_t(e) ~ N(φ_{x_t,e}·θ*, σ²),
+    """A sequence of contexts that does not depend on the learner: w_t(e) ~ N(φ_{x_t,e}·θ*, σ²),
     independently.
 
     Args:
@@ -219,8 +246,7 @@ class ContextualEnvironment:
             asked.
         theta: θ*, (*B, d).
         sigma: noise std.
-        link: "logit" for clicks, 1 with probability 1/(1 + exp(-φ_{x,e}·θ*)); sigma is then left
-            out.
+        link: "logit" for clicks, 1 with probability 1/(1 + exp(-φ_{x,e}·θ*)), without sigma.
         features_of: the features of all items in context x, as `superarm.contexts.Outer(items)`.
             Without it contexts are features themselves.
 
@@ -251,9 +277,7 @@ class ContextualEnvironment:
         object.__setattr__(self, "theta", _coefficients(self.theta))
         if hasattr(self.contexts, "to_numpy"):  # a data frame, whose rows they are
             object.__setattr__(self, "contexts", self.contexts.to_numpy())
-        if not callable(self.contexts) and not (
-            hasattr(self.contexts, "__len__") and len(self.contexts)
-        ):
+        if not (callable(self.contexts) or _is_nonempty(self.contexts)):
             raise ParameterError(
                 "contexts must be a sequence, one per episode, or a function of the episode"
             )
@@ -267,10 +291,10 @@ class ContextualEnvironment:
     def at(self, t: int, choose: Choose | None = None) -> InContext:
         """The environment of episode t."""
         Phi = self._features(t)
-        score = matvec(Phi, self.theta)
+        linear_predictor = matvec(Phi, self.theta)
         if self.sigma is None:
-            return BernoulliEnvironment(sigmoid(score), features=Phi)
-        return GaussianEnvironment(score, sigma=self.sigma, features=Phi)
+            return BernoulliEnvironment(sigmoid(linear_predictor), features=Phi)
+        return GaussianEnvironment(linear_predictor, sigma=self.sigma, features=Phi)
 
     def _features(self, t: int) -> Features:
         x = self._context(t)
@@ -299,17 +323,18 @@ class ContextualEnvironment:
 
 @dataclass(frozen=True, eq=False)
 class AdversarialEnvironment:
-    """Shows in each episode the context, of those of `candidates`, in which the learner loses most.
+    """An adversary: each episode has the context among `candidates` with the learner's largest
+    regret.
 
-    The adversary knows the learner's policy, but not its coin: it sees what the learner would
-    choose in each of the contexts, with draws of its own. What a choice A loses in context x is
-    f(A*, w̄_x) - f(A, w̄_x) with A* = ORACLE(w̄_x), on average over the draws. Of contexts in which
-    it loses equally much, the first is shown.
+    The adversary knows the learner's policy, but not its random numbers: it sees the learner's
+    choice in each of the contexts, with draws of its own. The regret of a choice A in context x is
+    f(A*, w̄_x) - f(A, w̄_x) with A* = ORACLE(w̄_x), on average over the draws. Among contexts of equal
+    regret, the first is shown.
 
     Args:
         candidates: n contexts and the weights in them, in no order.
         oracle: the problem's own.
-        draws: how often to look at what the learner would choose, for each context.
+        draws: choices of the learner per context.
 
     >>> import numpy as np
     >>> from superarm import AdversarialEnvironment, ContextualEnvironment
@@ -344,34 +369,39 @@ class AdversarialEnvironment:
         object.__setattr__(self, "oracle", as_oracle(self.oracle))
 
     @cached_property
-    def _worlds(self) -> list[tuple[InContext, Array]]:
+    def _environments(self) -> list[tuple[InContext, Array]]:
         """The candidates, each with f(A*, w̄_x)."""
         contexts: Any = self.candidates.contexts
-        worlds = [self.candidates.at(t) for t in range(1, len(contexts) + 1)]
-        return [(world, take(world.mean, self.oracle(world.mean)).sum(-1)) for world in worlds]
+        pairs = []
+        for t in range(1, len(contexts) + 1):
+            environment = self.candidates.at(t)
+            star = self.oracle(environment.mean)
+            pairs.append((environment, take(environment.mean, star).sum(-1)))
+        return pairs
 
     def at(self, t: int, choose: Choose) -> InContext:
-        """The environment of episode t: the context in which it loses most."""
-        shown, _ = self._worlds[0]
-        most = full(self.candidates.theta.shape[:-1], -np.inf)
-        for world, best in self._worlds:
-            chosen = [choose(world.features) for _ in range(self.draws)]
-            earned = sum(take(world.mean, A).sum(-1) for A in chosen)
-            loss = best - earned / self.draws
-            shown = _where(loss > most, world, shown)
-            most = np.maximum(loss, most)
-        return shown
+        """The environment of episode t: the context with the largest regret."""
+        worst, _ = self._environments[0]
+        max_regret = full(self.candidates.theta.shape[:-1], -np.inf)
+        for environment, optimum in self._environments:
+            choices = [choose(environment.features) for _ in range(self.draws)]
+            return_sum = sum(take(environment.mean, A).sum(-1) for A in choices)
+            regret = optimum - return_sum / self.draws
+            worst = _where_environment(regret > max_regret, environment, worst)
+            max_regret = np.maximum(regret, max_regret)
+        return worst
 
 
-def _where(condition: Array, x: InContext, y: InContext) -> InContext:
+def _is_nonempty(contexts: Any) -> bool:
+    return hasattr(contexts, "__len__") and len(contexts) > 0
+
+
+def _where_environment(condition: Array, x: InContext, y: InContext) -> InContext:
     """The environment x in the entries of the batch where the condition holds, y in the others."""
     if condition.all():
         return x
     if not condition.any():
         return y
     assert x.features is not None and y.features is not None  # they are contexts
-    return dataclasses.replace(
-        x,
-        mean=where(condition[..., None], x.mean, y.mean),
-        features=where_features(condition, x.features, y.features),
-    )
+    mean = where(condition[..., None], x.mean, y.mean)
+    return x.with_means(mean, where_features(condition, x.features, y.features))

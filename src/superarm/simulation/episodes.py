@@ -1,9 +1,9 @@
-"""One learner in one world, episode by episode."""
+"""One learner in one environment, episode by episode."""
 
 import itertools
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from superarm.arrays import Array, Features, Rng, spawn, take
 from superarm.checks import require_count
@@ -12,40 +12,42 @@ from superarm.contracts import (
     Feedback,
     Learner,
     Problem,
+    SlateEnvironment,
     World,
     require_learner,
 )
 from superarm.decide import decide, validated, with_features
 from superarm.errors import ParameterError, WeightsError
+from superarm.simulation.environments import BaseEnvironment
 
 
 class Episode(NamedTuple):
-    """One episode.
+    """A decision in a simulation, with its feedback.
 
     Attributes:
-        t: the episode, 1, 2, and so on.
+        t: the number of the episode, 1, 2, and so on.
         A: the chosen items, (*B, K).
-        w: what was observed of them, (*B, K), their weights or the clicks on a slate.
+        w: the observations of them, (*B, K): their weights or the clicks on a slate.
         weights: the weights of all items in this episode, (*B, L).
         belief: after learning from the episode.
         mean: the mean weights in this episode, (*B, L).
-        value: a function from a set and weights to what the set is worth.
+        value: a function from a set and weights to the value of the set.
     """
 
     t: int  # 1, 2, ...
     A: Array  # (*B, K) the chosen items
-    w: Array  # (*B, K) what was observed of them: their weights, or the clicks on a slate
+    w: Array  # (*B, K) the observations of them: their weights, or the clicks on a slate
     weights: Array  # (*B, L) w_t, of all items
     belief: Any  # after learning from the episode
     mean: Array  # (*B, L) w̄, in this episode
-    value: "Value"  # what a set is worth in this episode
+    value: "Value"  # of a set in this episode
 
 
 Value: TypeAlias = Callable[[Array, Array], Array]
-"""From a set A (*B, K) and weights (*B, L) to what the set is worth, (*B,)."""
+"""From a set A (*B, K) and weights (*B, L) to the value of the set, (*B,)."""
 
 
-def total(A: Array, weights: Array) -> Array:
+def sum_of_weights(A: Array, weights: Array) -> Array:
     """The sum of the weights of the set, f(A, w): (*B,)."""
     value: Array = take(weights, A).sum(-1)
     return value
@@ -59,11 +61,11 @@ def episodes(
     rng: Rng,
     n: int | None = None,
 ) -> Iterator[Episode]:
-    """Play n episodes (endlessly if n is None), yielding each as it is done.
+    """Run n episodes (endlessly if n is None), yielding each at its end.
 
-    The weights w_t are drawn from a stream of their own, so two learners given equal generators
-    meet the same weights. A batch of problems plays in lock-step, with one generator per entry. A
-    world may show features of its own, as in contexts, and may differ from episode to episode: see
+    The weights w_t are drawn from a stream of their own, so two learners with equal generators meet
+    the same weights. A batch of problems runs in lock-step, with one generator per entry. A world
+    may show features of its own, as in contexts, and may differ from episode to episode: see
     `superarm.contracts.World`.
 
     Returns:
@@ -88,53 +90,61 @@ def episodes(
     require_world(world)
 
     problem = validated(problem)
-    nature, mind = spawn(rng, 2)
-    coin = _Stream(rng)
-    eyes = _Stream(rng)
+    env_rng, policy_rng = spawn(rng, 2)
+    probe_rng = _LazyStream(rng)
+    click_rng = _LazyStream(rng)
     belief = learner.model.prior(problem)
     for t in itertools.count(1) if n is None else range(1, n + 1):
 
         def choose(features: Features | None, belief: Any = belief) -> Array:
-            shown = with_features(learner, problem, features)
-            return decide(learner, belief, shown, coin.stream)
+            visible = with_features(learner, problem, features)
+            return decide(learner, belief, visible, probe_rng.stream)
 
-        now = world.at(t, choose)
-        require_environment(now)
-        shown = with_features(learner, problem, now.features)
-        A = decide(learner, belief, shown, mind)
-        weights = _drawn(now, problem, nature)
-        users = _users(now, eyes)
-        w = users.clicks(A, weights)
-        belief = learner.model.learn(belief, shown, users.feedback(shown, A, w))
-        yield Episode(t, A, w, weights, belief, now.mean, users.value)
+        environment = world.at(t, choose)
+        require_environment(environment)
+        visible = with_features(learner, problem, environment.features)
+        A = decide(learner, belief, visible, policy_rng)
+        weights = _sample(environment, problem, env_rng)
+        observation = _observation(environment, click_rng)
+        w = observation.clicks(A, weights)
+        belief = learner.model.learn(belief, visible, observation.feedback(visible, A, w))
+        yield Episode(t, A, w, weights, belief, environment.mean, observation.value)
 
 
-class _Users(NamedTuple):
-    """What is observed of a set, what the learner is told of it, and what it is worth."""
+class _Observation(NamedTuple):
+    """The observations of a set, the feedback that they become, and the value of a set."""
 
     clicks: Callable[[Array, Array], Array]
     feedback: Callable[[Problem, Array, Array], Feedback]
     value: Value
 
 
-def _all_of_it(A: Array, weights: Array) -> Array:
+def _weights_of_set(A: Array, weights: Array) -> Array:
     """The weights of the set (*B, K)."""
     return take(weights, A)
 
 
-_SEE_ALL = _Users(_all_of_it, Feedback.of, total)
+_FULL_OBSERVATION = _Observation(_weights_of_set, Feedback.of, sum_of_weights)
 
 
-def _users(now: Any, eyes: "_Stream") -> _Users:
-    """Those of an environment of slates, or who see every item of a set."""
-    if not hasattr(now, "clicks"):
-        return _SEE_ALL
-    return _Users(partial(now.clicks, rng=eyes.stream), now.feedback, now.value)
+def _observation(environment: Environment, click_rng: "_LazyStream") -> _Observation:
+    """That of an environment of slates, or of every item of a set."""
+    if not is_slate(environment):
+        return _FULL_OBSERVATION
+    clicks = partial(environment.clicks, rng=click_rng.stream)
+    return _Observation(clicks, environment.feedback, environment.value)
 
 
-class _Stream:
-    """A stream that few worlds need: to ask what the learner would choose, or for what users look
-    at. Made when it is first asked for.
+def is_slate(environment: Environment) -> TypeGuard[SlateEnvironment]:
+    """True if the environment is one of ordered slates."""
+    if isinstance(environment, BaseEnvironment):
+        return environment.is_slate
+    return isinstance(environment, SlateEnvironment)
+
+
+class _LazyStream:
+    """A random stream that few worlds need, for probes of the learner or for clicks. It is spawned
+    on first use.
     """
 
     def __init__(self, rng: Rng) -> None:
@@ -142,14 +152,14 @@ class _Stream:
 
     @cached_property
     def stream(self) -> Rng:
-        """Independent of what the learner and nature draw from."""
+        """A stream independent of the learner's and the environment's."""
         stream: Rng = spawn(self._rng, 1)[0]
         return stream
 
 
 def require_world(world: object) -> None:
-    """Refuse what is not a world, such as a function or a class."""
-    if isinstance(world, type) or not hasattr(world, "at"):
+    """Refuse anything but a world, such as a function or a class."""
+    if isinstance(world, type) or not isinstance(world, World):
         raise ParameterError(
             f"a world is needed, with a method at(t, choose) that returns the environment of "
             f"episode t, got {world!r:.100}"
@@ -157,7 +167,9 @@ def require_world(world: object) -> None:
 
 
 def require_environment(environment: object) -> None:
-    """Refuse what a world returned if it is not an environment."""
+    """Refuse an environment without the attributes of one; with clicks, of one of slates."""
+    if isinstance(environment, BaseEnvironment):
+        return
     for name in ("mean", "features", "sample"):
         if not hasattr(environment, name):
             raise ParameterError(
@@ -174,15 +186,15 @@ def require_environment(environment: object) -> None:
             )
 
 
-def _drawn(now: Environment, problem: Problem, nature: Rng) -> Array:
-    """The weights of one episode."""
+def _sample(environment: Environment, problem: Problem, rng: Rng) -> Array:
+    """The weights of one episode, (*B, L)."""
     shape = (*problem.batch, problem.L)
-    if now.mean.shape != shape:
+    if environment.mean.shape != shape:
         raise ParameterError(
-            f"the environment has mean weights of shape {now.mean.shape}, "
+            f"the environment has mean weights of shape {environment.mean.shape}, "
             f"the problem's features ask for {shape}"
         )
-    weights = now.sample(nature)
+    weights = environment.sample(rng)
     if weights.shape != shape:
         raise WeightsError(f"the environment drew weights of shape {weights.shape}, not {shape}")
     return weights

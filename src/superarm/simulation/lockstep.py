@@ -6,7 +6,7 @@ import math
 import pickle
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,17 +24,16 @@ from superarm.contracts import (
 from superarm.decide import validated
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, padded
-from superarm.simulation.click_models import CascadeEnvironment, PositionEnvironment
-from superarm.simulation.environments import BernoulliEnvironment, GaussianEnvironment
-from superarm.simulation.episodes import require_world
+from superarm.simulation.environments import BaseEnvironment
+from superarm.simulation.episodes import is_slate, require_world
 
 Instance: TypeAlias = Callable[[Any], tuple[Problem, World]]
 """Draws the problem and the world of one replicate from a generator."""
 Seeds: TypeAlias = Sequence[np.random.SeedSequence]
 
 
-class Batch(NamedTuple):
-    """Replicates side by side, and the randomness that goes on from there."""
+class InstanceBatch(NamedTuple):
+    """The instances of many replicates, and the random numbers that continue after theirs."""
 
     problem: Problem
     world: World
@@ -42,7 +41,7 @@ class Batch(NamedTuple):
 
 
 def find_device(name: str) -> Any:
-    """The device of this name, if Torch and the device are there."""
+    """The device of this name, if Torch and the device are available."""
     try:
         from superarm.arrays import torch as torch_arrays
     except ImportError as error:
@@ -52,31 +51,38 @@ def find_device(name: str) -> Any:
     return torch_arrays.check_device(name)
 
 
-def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -> Batch:
+def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -> InstanceBatch:
     """The instances of these seeds as a batch on the device.
 
     An instance with a method `batch(stream)` draws there, from a `Stream` of the device with a key
     per replicate; others draw one at a time with NumPy and are moved. With `draws` "host" all
     numbers, to the last episode, are NumPy's.
     """
-    # anew, as a generator counts on its seed what it spawns
+    # copies, as a generator counts on its seed the children that it spawns
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key) for seed in seeds]
     stream = stream_of(seeds, device)
-    if draws == "device" and defines_both(instance, "__call__", "batch"):
-        drawn: Any = instance
-        problem, world = drawn.batch(stream)
-        return Batch(problem, world, stream)
+    if draws == "device" and _draws_batches(instance):
+        batch_instance: Any = instance
+        problem, world = batch_instance.batch(stream)
+        return InstanceBatch(problem, world, stream)
 
     generators = [np.random.default_rng(seed) for seed in seeds]
     problems, worlds = zip(*map(instance, generators), strict=True)
-    problem = _stacked_problem(problems, device)
-    world = _Worlds(worlds, problem.Phi)
-    if draws == "device" and isinstance(world.at(1, _refuse), _Apart):
+    problem = _stack_problems(problems, device)
+    world = _WorldBatch(worlds, problem.Phi)
+    if draws == "device" and isinstance(world.at(1, _refuse), _EnvironmentBatch):
         warnings.warn(
             f"{type(worlds[0]).__name__} draws its weights on the CPU, one by one", stacklevel=1
         )
         draws = "host"
-    return Batch(problem, world, stream if draws == "device" else generators)
+    return InstanceBatch(problem, world, stream if draws == "device" else generators)
+
+
+def _draws_batches(instance: Instance) -> bool:
+    """True if the instance's class itself defines how to draw one and how to draw a batch: a
+    subclass may have changed one of the two alone.
+    """
+    return {"__call__", "batch"} <= vars(type(instance)).keys()
 
 
 def stream_of(seeds: Seeds, device: Any) -> Stream:
@@ -88,20 +94,12 @@ def stream_of(seeds: Seeds, device: Any) -> Stream:
     return Stream(torch_arrays.BACKEND.asarray(keys, device=device))
 
 
-def defines_both(thing: object, name: str, other: str) -> bool:
-    """True if a class defines, and does not inherit, two methods that must agree.
-
-    A subclass may have changed what one of them depends on.
-    """
-    return {name, other} <= vars(type(thing)).keys()
-
-
 def chunk_size(
     instance: Instance, learners: Sequence[Learner], seeds: Seeds, device: Any, draws: str
 ) -> int:
-    """How many replicates fit into what memory is free, all but a fifth of it.
+    """The number of replicates that fit into four fifths of the free memory.
 
-    Learners that do not run on a device are refused here, before anything is played.
+    Learners that do not run on a device are refused here, before the first episode.
     """
     from superarm.arrays import torch as torch_arrays
 
@@ -113,14 +111,14 @@ def chunk_size(
     d = problem.d
     K = problem.oracle.K or L
     # features, in contexts those of this episode and of the last too, for each learner
-    with_features = world.at(1, _refuse).features is not None
-    tables = 1 + 2 * len(learners) if with_features else 1
+    has_contexts = world.at(1, _refuse).features is not None
+    n_tables = 1 + 2 * len(learners) if has_contexts else 1
     # vectors over the items, and [R; φ/σ] in the update
-    learning = 24 * L + 12 * (d + 1 + K) * (d + 1)
-    each = 8 * (tables * L * d + len(learners) * learning)
-    parts = 4 * 8 * min(torch_arrays.CHUNK_NUMBERS, len(seeds) * L * d)
-    free = 0.8 * torch_arrays.free_bytes(device) - parts
-    return max(1, math.floor(free / each))
+    learner_numbers = 24 * L + 12 * (d + 1 + K) * (d + 1)
+    replicate_bytes = 8 * (n_tables * L * d + len(learners) * learner_numbers)
+    buffer_bytes = 4 * 8 * min(torch_arrays.CHUNK_NUMBERS, len(seeds) * L * d)
+    free_bytes = 0.8 * torch_arrays.free_bytes(device) - buffer_bytes
+    return max(1, math.floor(free_bytes / replicate_bytes))
 
 
 def _refuse(features: Any) -> Array:
@@ -128,50 +126,54 @@ def _refuse(features: Any) -> Array:
     raise ParameterError("on a device, worlds are not told what a learner would choose")
 
 
-def _stacked_problem(problems: Sequence[Problem], device: Any) -> Problem:
+def _stack_problems(problems: Sequence[Problem], device: Any) -> Problem:
     from superarm.arrays import torch as torch_arrays
 
-    each = [validated(problem) for problem in problems]
-    if any(problem.batch for problem in each):
+    problems = [validated(problem) for problem in problems]
+    if any(problem.batch for problem in problems):
         raise ParameterError("simulate plays one problem per replicate, got a batch: use episodes")
     Phi = torch_arrays.BACKEND.asarray(
-        _stacked([problem.Phi for problem in each], "features"), device=device
+        _stack_arrays([problem.Phi for problem in problems], "features"), device=device
     )
-    return Problem(Phi, _oracle([problem.oracle for problem in each]))
+    return Problem(Phi, _stack_oracles([problem.oracle for problem in problems]))
 
 
-def _stacked(parts: Sequence[Any], what: str) -> Array:
-    if any(map(is_sparse, parts)):
+def _stack_arrays(arrays: Sequence[Any], what: str) -> Array:
+    if any(map(is_sparse, arrays)):
         raise ParameterError(
             f"sparse {what} play on the CPU only: leave out device, or give dense arrays"
         )
-    shapes = {np.shape(part) for part in parts}
+    shapes = {np.shape(array) for array in arrays}
     if len(shapes) > 1:
         raise ParameterError(
             f"in lock-step all replicates need {what} of one shape, got {sorted(shapes)}"
         )
-    return np.stack(parts)
+    return np.stack(arrays)
 
 
-class _Worlds:
-    """One world per replicate."""
+# --- worlds ---------------------------------------------------------------------------------------
 
-    def __init__(self, each: Sequence[World], like: Any) -> None:
-        for world in each:
+
+class _WorldBatch:
+    """The worlds of all replicates, as one world of batches."""
+
+    def __init__(self, worlds: Sequence[World], like: Any) -> None:
+        for world in worlds:
             require_world(world)
-        self.each = each
+        self.worlds = worlds
         self.like = like
         self._last: tuple[list[Environment], Environment] | None = None
 
     def at(self, t: int, choose: Choose) -> Environment:
-        """One environment for the batch; the one before if no world has changed."""
-        now = [self._environment(world, t) for world in self.each]
+        """One environment for the batch; the last one if no world has changed."""
+        environments = [self._environment(world, t) for world in self.worlds]
         if self._last is not None:
-            before, stacked = self._last
-            if all(x is y for x, y in zip(now, before, strict=True)):
+            last, stacked = self._last
+            if all(x is y for x, y in zip(environments, last, strict=True)):
                 return stacked
-        self._last = (now, _stacked_environment(now, self.like))
-        return self._last[1]
+        stacked = _stack_environments(environments, self.like)
+        self._last = (environments, stacked)
+        return stacked
 
     @staticmethod
     def _environment(world: World, t: int) -> Environment:
@@ -183,81 +185,72 @@ class _Worlds:
         return world.at(t, refuse)
 
 
-def _stacked_environment(environments: Sequence[Any], like: Array) -> Environment:
-    """In tensors if we know how they draw, else those that there are, one after the other."""
-    apart = _Apart(environments, like)
-    first = environments[0]
-    if type(first) in STACKED and all(_differ_in_means(x, first) for x in environments):
-        stacked: Environment = replace(first, mean=apart.mean, features=apart.features)
-        return stacked
+def _stack_environments(environments: Sequence[Any], like: Array) -> Environment:
+    """One environment for the batch, in tensors if it can draw in tensors."""
+    first, *others = environments
+    batch = _EnvironmentBatch(environments, like)
+    if isinstance(first, BaseEnvironment) and first.draws_alike(others):
+        return first.with_means(batch.mean, batch.features)
     for environment in environments:
-        if hasattr(environment, "clicks"):
+        if is_slate(environment):
             raise ParameterError(
                 f"{type(environment).__name__} reads clicks in a way of its own in each replicate: "
                 "it plays on the CPU only"
             )
-    return apart
-
-
-STACKED = (BernoulliEnvironment, CascadeEnvironment, GaussianEnvironment, PositionEnvironment)
-"""Environments whose means may be a batch."""
-
-
-def _differ_in_means(environment: Any, other: Any) -> bool:
-    """Whether they are of one kind and differ at most in means and features."""
-    means = {"mean": None, "features": None}
-    same_kind = type(environment) is type(other)
-    return same_kind and _alike(vars(environment) | means, vars(other) | means)
+    return batch
 
 
 @dataclass(frozen=True, eq=False)
-class _Apart:
+class _EnvironmentBatch:
     """Environments of which each draws for its own entry, on the CPU."""
 
-    each: Sequence[Environment]
+    environments: Sequence[Environment]
     like: Array
 
     @cached_property
     def mean(self) -> Array:
-        means = [environment.mean for environment in self.each]
-        return as_like(self.like, _stacked(means, "mean weights"))
+        means = [environment.mean for environment in self.environments]
+        return as_like(self.like, _stack_arrays(means, "mean weights"))
 
     @cached_property
     def features(self) -> Array | None:
-        shown = [environment.features for environment in self.each]
-        if shown[0] is None:
+        features = [environment.features for environment in self.environments]
+        if features[0] is None:
             return None
-        return as_like(self.like, _stacked(shown, "features"))
+        return as_like(self.like, _stack_arrays(features, "features"))
 
     def sample(self, rng: Any) -> Array:
         if not isinstance(rng, Sequence):
             raise ParameterError(
                 "these environments draw for themselves, on the CPU: use draws='host'"
             )
-        drawn = [environment.sample(g) for environment, g in zip(self.each, rng, strict=True)]
-        return as_like(self.like, np.stack(drawn))
+        pairs = zip(self.environments, rng, strict=True)
+        weights = [environment.sample(generator) for environment, generator in pairs]
+        return as_like(self.like, np.stack(weights))
 
 
-def _oracle(oracles: Sequence[Oracle]) -> Oracle:
-    """The one they have in common, or all of them."""
-    if all(_alike(oracle, oracles[0]) for oracle in oracles):
-        return oracles[0]
-    return _EachItsOwn(oracles)
+# --- oracles --------------------------------------------------------------------------------------
 
 
-def _alike(thing: object, other: object) -> bool:
-    """Whether they are equal, or made of the same."""
-    if thing is other:
-        return True
+def _stack_oracles(oracles: Sequence[Oracle]) -> Oracle:
+    """The oracle that all replicates share, or a batch of their own."""
+    first, *others = oracles
+    if all(_is_same_oracle(first, other) for other in others):
+        return first
+    return _OracleBatch(oracles)
+
+
+def _is_same_oracle(oracle: Oracle, other: Oracle) -> bool:
+    """True if the oracles are equal, or the same when pickled."""
     try:
-        return bool(thing == other) or pickle.dumps(thing) == pickle.dumps(other)
-    # of what cannot be compared or pickled
+        return bool(oracle == other) or pickle.dumps(oracle) == pickle.dumps(other)
+    # of oracles that cannot be compared or pickled
     except (AttributeError, TypeError, ValueError, pickle.PicklingError):
         return False
 
 
 @dataclass(frozen=True, eq=False)
-class _EachItsOwn(BaseOracle):
+class _OracleBatch(BaseOracle):
     """Oracles of which each solves for its own entry, on the CPU."""
 
     oracles: Sequence[Oracle]

@@ -20,9 +20,8 @@ from superarm.engine.progress import ProgressLine
 from superarm.engine.ray_nodes import versions
 from superarm.errors import FileError
 from superarm.simulation import simulate
-from superarm.simulation.games import Game
 from superarm.simulation.lockstep import Instance
-from superarm.simulation.replicate import Run, traces
+from superarm.simulation.replicate import Run, Setup, traces
 from superarm.simulation.trace import ARRAYS, Trace, mean_se, share_of_optimum
 
 Content: TypeAlias = dict[str, Any]
@@ -126,7 +125,7 @@ class Study:
     def _play_together(self, settings: list[Setting], line: ProgressLine) -> None:
         runs = [
             Run(
-                Game(setting.instance, setting.learners, setting.episodes, None),
+                Setup(setting.instance, setting.learners, setting.episodes, None),
                 setting.replicates,
                 self.seed,
             )
@@ -139,7 +138,7 @@ class Study:
                 runs,
                 engine,
                 costs=expected,
-                arrived=lambda k: line.advance(settings[k].seconds),
+                on_result=lambda k: line.advance(settings[k].seconds),
             ):
                 trace.save(self._path(settings[k]))
                 line.describe(settings[k].name)
