@@ -5,7 +5,7 @@ import pytest
 
 from superarm import Agent, CombLinTS, CombMixTS, CombTS, Quota, TopK
 from superarm.agent.catalogue import Catalogue
-from superarm.checks.tables import by_item, in_order
+from superarm.checks.tables import align_by_item, as_mapping
 from superarm.contexts import Outer, as_table
 from superarm.errors import FeaturesError, ItemsError, MaskError, WeightsError
 from support import COLUMNS, FEATURES, FRAME, NAMES, K, L, state
@@ -399,13 +399,13 @@ def test_long_texts_take_the_room_they_need(tmp_path):
 
 def test_a_series_goes_by_its_index_always():
     items = ["b", "a"]
-    assert in_order([1.0, 2.0], items) == [1.0, 2.0]
-    assert in_order(None, items) is None
-    assert in_order(pd.Series([1.0, 2.0], index=["a", "b"]), items) == [2.0, 1.0]
+    assert align_by_item([1.0, 2.0], items) == [1.0, 2.0]
+    assert align_by_item(None, items) is None
+    assert align_by_item(pd.Series([1.0, 2.0], index=["a", "b"]), items) == [2.0, 1.0]
     with pytest.raises(WeightsError, match=r"if it is in the right order, give .to_numpy\(\)"):
-        in_order(pd.Series([1.0, 2.0]), items)
-    assert in_order({"a": 1.0, "b": 2.0}, items) == [2.0, 1.0]
+        align_by_item(pd.Series([1.0, 2.0]), items)
+    assert align_by_item({"a": 1.0, "b": 2.0}, items) == [2.0, 1.0]
     with pytest.raises(WeightsError, match="for each, and for no other"):
-        in_order(pd.Series([1.0], index=["a"]), items)
+        align_by_item(pd.Series([1.0], index=["a"]), items)
     with pytest.raises(WeightsError, match="each once"):
-        by_item(pd.Series([1.0, 2.0], index=["a", "a"]))
+        as_mapping(pd.Series([1.0, 2.0], index=["a", "a"]))

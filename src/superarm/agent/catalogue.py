@@ -13,7 +13,7 @@ from superarm.agent.growing import Growing
 from superarm.agent.ids import as_ids, as_list, kind
 from superarm.arrays import Array
 from superarm.checks import first_repeated, is_whole, set_fault
-from superarm.checks.tables import Names, Table, as_mask, columns_of, index_of
+from superarm.checks.tables import Names, Table, align_columns, as_mask, pandas_index, permutation
 from superarm.contexts import rows_taken
 from superarm.errors import FeaturesError, ItemsError, MaskError, SuperarmError
 
@@ -190,7 +190,7 @@ class Catalogue:
 
     def columns(self, table: Table) -> Any:
         """The values of a table with its columns in the order of the names."""
-        order = columns_of(table.names, self.names)
+        order = align_columns(table.names, self.names)
         if isinstance(order, slice):
             return table.values
         return np.asarray(table.values)[:, order]
@@ -210,22 +210,22 @@ class Catalogue:
 
         There must be a row for each item, and no other.
         """
-        if ids is self._ids or np.array_equal(np.asarray(ids), self.ids):
-            return slice(None)
-        rows = Catalogue(ids)
-        missing = [item for item in self.ids.tolist() if rows.get(item) < 0]
-        if missing:
-            raise error(
-                f"there is no row for item {missing[0]!r}; "
-                "if the rows are in the order of agent.items, give .to_numpy()"
-            )
-        if rows.L > self.L:
-            extra = next(item for item in rows.ids.tolist() if self.get(item) < 0)
-            raise error(
-                f"there is a row for item {extra!r}, which the agent does not have: "
+
+        def mismatch(missing: list[Any], unknown: list[Any]) -> Exception:
+            if missing:
+                return error(
+                    f"there is no row for item {missing[0]!r}; "
+                    "if the rows are in the order of agent.items, give .to_numpy()"
+                )
+            return error(
+                f"there is a row for item {unknown[0]!r}, which the agent does not have: "
                 "use add_items first"
             )
-        return rows.positions(self.ids)
+
+        if ids is self._ids or np.array_equal(np.asarray(ids), self.ids):
+            return slice(None)
+        labels = Catalogue(ids).ids.tolist()
+        return permutation(labels, self.ids.tolist(), mismatch)
 
     def available(self, available: Any) -> Array:
         """The positions of the items that are available, in increasing order.
@@ -249,7 +249,7 @@ class Catalogue:
             return np.sort(places[chosen])
         wanted = f"a mask of {self.L} booleans, one per item, or a collection of items"
         mask = as_mask(available, wanted, (self.L,))
-        index = index_of(available)
+        index = pandas_index(available)
         if index is not None:
             mask = mask[self.order_of(index, MaskError)]
         return np.flatnonzero(mask)

@@ -18,7 +18,7 @@ from superarm.checks import (
     check_feedback,
     check_importance,
 )
-from superarm.checks.tables import by_item, columns_of, in_order
+from superarm.checks.tables import align_by_item, align_columns, as_mapping
 from superarm.contexts import as_table
 from superarm.contracts import Feedback, Statistics
 from superarm.errors import DecisionError, FeaturesError, ItemsError, ParameterError, WeightsError
@@ -51,9 +51,11 @@ class Shown(NamedTuple):
 def shown(weights: Any, importance: Any, items: list[Any]) -> Shown:
     """Weights or `Statistics`, by item or in the order of the items, and how often each counts."""
     if not isinstance(weights, Statistics):
-        w = check_feedback(in_order(weights, items), len(items), "item")
+        w = check_feedback(align_by_item(weights, items), len(items), "item")
         return Shown(w, importance_of(importance, items, w))
-    return _summed(Statistics(*(in_order(each, items) for each in weights)), importance, len(items))
+    return _summed(
+        Statistics(*(align_by_item(each, items) for each in weights)), importance, len(items)
+    )
 
 
 def _summed(statistics: Statistics, importance: Any, n: int) -> Shown:
@@ -143,7 +145,7 @@ def importance_of(importance: Any, items: list[Any], w: Array) -> Array | float:
     """How often each of the weights counts, in the order of the items."""
     if importance is None:
         return 1.0
-    return check_importance(in_order(importance, items), w)
+    return check_importance(align_by_item(importance, items), w)
 
 
 def is_decisions(items: Any) -> bool:
@@ -154,7 +156,7 @@ def is_decisions(items: Any) -> bool:
 
 def observed(decision: Decision, weights: Any, importance: Any) -> Observed:
     """What was observed of a decision, checked."""
-    some = by_item(weights.n if isinstance(weights, Statistics) else weights)
+    some = as_mapping(weights.n if isinstance(weights, Statistics) else weights)
     places = decision.places(decision.items if some is None else some)
     items = [decision.items[place] for place in places]
     return Observed(decision, places, *shown(weights, importance, items))
@@ -214,7 +216,7 @@ def of_decision(state: State, found: Observed) -> Feedback:
     if width != d:
         raise DecisionError(f"this decision is of items with {width} features, not {d}")
     rows = np.asarray(decision.features[places])
-    rows = check_features(rows[:, columns_of(decision.names, catalogue.names, DecisionError)])
+    rows = check_features(rows[:, align_columns(decision.names, catalogue.names, DecisionError)])
     if model.fixed_features:
         same = take_rows(state.problem.Phi, A) == rows
         A = np.where(same.all(axis=-1), A, -1)

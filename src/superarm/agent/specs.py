@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from superarm import learners, oracles
-from superarm.checks.tables import index_of
+from superarm.checks.tables import pandas_index
 from superarm.contracts import Learner, Oracle
 from superarm.errors import ParameterError, SuperarmError
 from superarm.oracles import minimize
@@ -135,7 +135,7 @@ def of_oracle(oracle: Any) -> dict[str, Any]:
     found = {"kind": kind}
     for name, value in bound.arguments.items():
         by_key = name in PER_ITEM + PER_GROUP
-        in_order = not by_key and index_of(value) is not None and not hasattr(value, "columns")
+        in_order = not by_key and pandas_index(value) is not None and not hasattr(value, "columns")
         found[name] = _plain(value.to_numpy() if in_order else value)
     return found
 
@@ -208,7 +208,7 @@ def _plain(value: Any) -> Any:
     """A value in terms of JSON."""
     if hasattr(value, "toarray"):
         value = value.toarray()
-    elif index_of(value) is not None and not hasattr(value, "columns"):
+    elif pandas_index(value) is not None and not hasattr(value, "columns"):
         value = value.to_dict()  # a pandas Series goes by its index
     elif hasattr(value, "to_numpy") and not hasattr(value, "columns"):
         value = value.to_numpy()

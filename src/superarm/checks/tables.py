@@ -1,56 +1,59 @@
-"""Tables of pandas or polars, needing neither: rows by id, columns by name.
+"""Labels: tables of pandas or polars, series and mappings, needing neither library.
 
-What carries names goes by them, always. A pandas object has an index, so it is never taken in its
-order; what has no names, as a list, an array or a polars column, is.
+Values with labels go by them, always: columns by name, rows and values by id. A pandas object has
+an index, so it is never taken in its order; a list, an array or a polars column has no labels, and
+is taken in its order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from superarm.arrays import Array, is_tensor, to_numpy
-from superarm.checks import first_repeated, require_unmasked
+from superarm.checks.numbers import first_repeated, require_unmasked
 from superarm.errors import FeaturesError, MaskError, SuperarmError, WeightsError
 
 Names: TypeAlias = tuple[str, ...] | None
 """The names of the features; None if they have none."""
+Mismatch: TypeAlias = Callable[[list[Any], list[Any]], Exception]
+"""Makes the error from the labels that are missing and from those that are unknown."""
 
-IN_ORDER = "a pandas object goes by its index; if it is in the right order, give .to_numpy()"
-"""What an error says of an index that names other things than it should."""
+INDEX_HINT = "a pandas object goes by its index; if it is in the right order, give .to_numpy()"
+"""Part of errors about an index with other labels."""
 
 
 class Table(NamedTuple):
-    """Features as they were given, with the ids of the rows and the names of the columns if any."""
+    """Features with the ids of their rows and the names of their columns, if they have any."""
 
-    values: Any  # the numbers of a data frame; anything else as it is
+    values: Any  # the numbers of a data frame; anything else unchanged
     ids: Any = None
     names: Names = None
 
+    @classmethod
+    def of(cls, features: Any) -> "Table":
+        """The table in a data frame; anything else without ids and names.
 
-def of_frame(features: Any) -> Table:
-    """A data frame taken apart into a table; anything else as its values.
-
-    >>> import numpy as np
-    >>> from superarm.checks.tables import of_frame
-    >>> of_frame(np.eye(2)).names is None
-    True
-    """
-    if type(features) is np.ndarray:  # first, as this is on the way of all feedback
-        return Table(features)
-    if isinstance(features, Table):
-        return features
-    if not (hasattr(features, "columns") and hasattr(features, "to_numpy")):
-        return Table(to_numpy(features) if is_tensor(features) else features)
-    names = tuple(map(str, features.columns))
-    if len(set(names)) < len(names):
-        raise FeaturesError(f"feature {first_repeated(names)!r} is there twice")
-    columns = [_numbers(features[column], str(column)) for column in features.columns]
-    values = np.column_stack(columns) if columns else np.empty((len(features), 0))
-    return Table(values, index_of(features), names)
+        >>> import numpy as np
+        >>> from superarm.checks.tables import Table
+        >>> Table.of(np.eye(2)).names is None
+        True
+        """
+        if type(features) is np.ndarray:  # first, as all feedback comes through here
+            return cls(features)
+        if isinstance(features, Table):
+            return features
+        if not (hasattr(features, "columns") and hasattr(features, "to_numpy")):
+            return cls(to_numpy(features) if is_tensor(features) else features)
+        names = tuple(map(str, features.columns))
+        if len(set(names)) < len(names):
+            raise FeaturesError(f"feature {first_repeated(names)!r} is there twice")
+        columns = [_column_numbers(features[name], str(name)) for name in features.columns]
+        values = np.column_stack(columns) if columns else np.empty((len(features), 0))
+        return cls(values, pandas_index(features), names)
 
 
-def _numbers(column: Any, name: str) -> Array:
+def _column_numbers(column: Any, name: str) -> Array:
     values = np.asarray(column)
     if values.dtype.kind not in "biuf":
         raise FeaturesError(
@@ -60,128 +63,176 @@ def _numbers(column: Any, name: str) -> Array:
     return values
 
 
-def index_of(table: Any) -> Any:
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def pandas_index(x: Any) -> Any:
     """The index of a pandas object; None for anything else."""
-    index = getattr(table, "index", None)
-    if callable(index) or not hasattr(table, "to_numpy"):
+    index = getattr(x, "index", None)
+    if callable(index) or not hasattr(x, "to_numpy"):
         return None
     return index
 
 
-def columns_of(
-    given: Names,
-    names: Names,
-    error: type[SuperarmError] = FeaturesError,
-) -> Any:
-    """The index that puts the given columns into the order of the names.
-
-    There must be a column for each name, and no other; columns without names stay where they are.
-    """
-    if given is None or names is None or given == names:
-        return slice(None)
-    odd = sorted(set(given) ^ set(names))
-    if odd:
-        fault = "missing" if odd[0] in names else "not one of those learned from"
-        raise error(f"feature {odd[0]!r} is {fault}")
-    return [given.index(name) for name in names]
-
-
-def by_item(
-    values: Any,
+def as_mapping(
+    x: Any,
     error: type[SuperarmError] = WeightsError,
 ) -> Mapping[Any, Any] | None:
-    """A mapping from items, or a pandas Series with an index of items, as a mapping; None for
-    anything else.
+    """A mapping from labels to values: a mapping itself, or a pandas Series; None for anything
+    else.
 
     >>> import pandas as pd
-    >>> from superarm.checks.tables import by_item
-    >>> by_item(pd.Series([0.5, 0.1], index=["b", "a"]))
+    >>> from superarm.checks.tables import as_mapping
+    >>> as_mapping(pd.Series([0.5, 0.1], index=["b", "a"]))
     {'b': 0.5, 'a': 0.1}
-    >>> by_item([0.5, 0.1]) is None
+    >>> as_mapping([0.5, 0.1]) is None
     True
     """
-    if isinstance(values, Mapping):
-        return values
-    index = index_of(values)
+    if isinstance(x, Mapping):
+        return x
+    index = pandas_index(x)
     if index is None:
         return None
     if not index.is_unique:
         raise error("a series must have the items as its index, each once")
-    return dict(zip(index.tolist(), values.tolist(), strict=True))
+    return dict(zip(index.tolist(), x.tolist(), strict=True))
 
 
-def in_order(values: Any, items: Sequence[Any]) -> Any:
-    """Values by item in the order of the items; anything else, in their order already, as it is."""
-    mapping = by_item(values)
-    if mapping is None:
-        return values
-    if mapping.keys() != set(items):
-        raise WeightsError(
-            "what is given by item must be given for these items: for each, and for no other"
-            + (f"; {IN_ORDER}" if index_of(values) is not None else "")
-        )
-    return [mapping[item] for item in items]
+def split_labels(x: Any, error: type[SuperarmError]) -> tuple[Any, list[Any] | None]:
+    """Values and their labels, of a mapping or a pandas Series; None for labels of anything else.
+    Masked values are refused.
 
-
-def require_in_order(what: str, values: Any, error: type[SuperarmError]) -> None:
-    """Refuse a table or a series, which goes by names, where there are none to go by.
-
-    >>> require_in_order("features", [[1.0], [2.0]], FeaturesError)
+    >>> from superarm.errors import ParameterError
+    >>> split_labels({"b": 2.0, "a": 1.0}, ParameterError)
+    ([2.0, 1.0], ['b', 'a'])
+    >>> split_labels([2.0, 1.0], ParameterError)
+    ([2.0, 1.0], None)
     """
-    if index_of(values) is not None or of_frame(values).names is not None:
+    try:
+        mapping = as_mapping(require_unmasked(x), error)
+    except ValueError as fault:
+        raise error(str(fault)) from fault
+    if mapping is None:
+        return x, None
+    return list(mapping.values()), list(mapping)
+
+
+def require_unlabelled(what: str, x: Any, error: type[SuperarmError]) -> None:
+    """Refuse a table or a series where there are no labels to align it with.
+
+    >>> require_unlabelled("features", [[1.0], [2.0]], FeaturesError)
+    """
+    if pandas_index(x) is not None or Table.of(x).names is not None:
         raise error(
-            f"{what} go by their order here, and a {type(values).__name__} by its names: put it "
+            f"{what} go by their order here, and a {type(x).__name__} by its names: put it "
             "into that order, and give .to_numpy()"
         )
 
 
-def named(values: Any, error: type[SuperarmError]) -> tuple[Any, list[Any] | None]:
-    """Values, one per item, and the ids they go by: those of a mapping or of a pandas Series; None
-    where they are in the order of the items.
+# --- alignment ------------------------------------------------------------------------------------
 
-    >>> from superarm.errors import ParameterError
-    >>> named({"b": 2.0, "a": 1.0}, ParameterError)
-    ([2.0, 1.0], ['b', 'a'])
-    >>> named([2.0, 1.0], ParameterError)
-    ([2.0, 1.0], None)
+
+def permutation(labels: Sequence[Any], target: Sequence[Any], mismatch: Mismatch) -> Any:
+    """The index that puts labels into the order of the target; both must have the same labels.
+
+    >>> permutation(["b", "a"], ["a", "b"], lambda missing, unknown: KeyError(missing))
+    [1, 0]
     """
-    try:
-        mapping = by_item(require_unmasked(values), error)
-    except ValueError as fault:
-        raise error(str(fault)) from fault
+    if labels == target:
+        return slice(None)
+    positions = {label: i for i, label in enumerate(labels)}
+    require_same_labels(positions, target, mismatch)
+    return [positions[label] for label in target]
+
+
+def align(x: Any, target: Sequence[Any], mismatch: Mismatch) -> Any:
+    """Values in the order of the target, by their labels if they have any; else unchanged.
+
+    >>> align({"b": 2.0, "a": 1.0}, ["a", "b"], lambda missing, unknown: KeyError(missing))
+    [1.0, 2.0]
+    """
+    mapping = as_mapping(x)
     if mapping is None:
-        return values, None
-    return list(mapping.values()), list(mapping)
+        return x
+    require_same_labels(mapping, target, mismatch)
+    return [mapping[label] for label in target]
 
 
-def named_alike(
-    values: Any,
+def require_same_labels(
+    labels: Mapping[Any, Any], target: Sequence[Any], mismatch: Mismatch
+) -> None:
+    """Refuse labels other than those of the target."""
+    expected = set(target)
+    if labels.keys() == expected:
+        return
+    missing = [label for label in target if label not in labels]
+    unknown = [label for label in labels if label not in expected]
+    raise mismatch(missing, unknown)
+
+
+def align_columns(
+    names: Names,
+    target: Names,
+    error: type[SuperarmError] = FeaturesError,
+) -> Any:
+    """The index that puts columns into the order of the target names; columns stay where they are
+    if either has no names.
+    """
+    if names is None or target is None:
+        return slice(None)
+
+    def mismatch(missing: list[str], unknown: list[str]) -> Exception:
+        first = min(missing + unknown)
+        fault = "missing" if first in missing else "not one of those learned from"
+        return error(f"feature {first!r} is {fault}")
+
+    return permutation(names, target, mismatch)
+
+
+def align_by_item(x: Any, items: Sequence[Any]) -> Any:
+    """Weights or importance in the order of the items, by item if they have labels."""
+
+    def mismatch(missing: list[Any], unknown: list[Any]) -> WeightsError:
+        return WeightsError(
+            "what is given by item must be given for these items: for each, and for no other"
+            + (f"; {INDEX_HINT}" if pandas_index(x) is not None else "")
+        )
+
+    return align(x, items, mismatch)
+
+
+def align_alike(
+    x: Any,
     ids: list[Any] | None,
     what: str,
     error: type[SuperarmError],
 ) -> Any:
-    """Values, one per item, in the order of the ids that others of the same items go by; as they
-    are where neither go by id. `what` names both in an error.
+    """Values in the order of the ids of others; both have labels, or neither. `what` names both in
+    an error.
 
     >>> from superarm.errors import ParameterError
-    >>> named_alike({"a": 1.0, "b": 2.0}, ["b", "a"], "costs and sizes", ParameterError)
+    >>> align_alike({"a": 1.0, "b": 2.0}, ["b", "a"], "costs and sizes", ParameterError)
     [2.0, 1.0]
     """
-    listed, own = named(values, error)
-    if own is None and ids is None:
-        return listed
-    if own is None or ids is None or set(own) != set(ids):
-        raise error(f"{what} must name the same items, or both be in their order")
-    by_id = dict(zip(own, listed, strict=True))
-    return [by_id[item] for item in ids]
+
+    def mismatch(missing: list[Any], unknown: list[Any]) -> Exception:
+        return error(f"{what} must name the same items, or both be in their order")
+
+    values, labels = split_labels(x, error)
+    if labels is None and ids is None:
+        return values
+    if labels is None or ids is None:
+        raise mismatch([], [])
+    order = permutation(labels, ids, mismatch)
+    return values if isinstance(order, slice) else [values[i] for i in order]
 
 
-def as_mask(available: Any, wanted: str, *shapes: tuple[int, ...]) -> Array:
-    """Booleans of one of the shapes; an error says what is wanted."""
+def as_mask(available: Any, expected: str, *shapes: tuple[int, ...]) -> Array:
+    """Booleans of one of the shapes; `expected` describes them in an error."""
     try:
         mask = np.asarray(require_unmasked(available))
     except ValueError as error:
-        raise MaskError(f"available must be {wanted} ({error})") from error
+        raise MaskError(f"available must be {expected} ({error})") from error
     if mask.dtype != np.bool_ or mask.shape not in shapes:
-        raise MaskError(f"available must be {wanted}, got {mask.dtype} of shape {mask.shape}")
+        raise MaskError(f"available must be {expected}, got {mask.dtype} of shape {mask.shape}")
     return mask

@@ -15,7 +15,7 @@ from superarm.agent.ids import as_ids
 from superarm.agent.specs import of_learner, of_oracle
 from superarm.arrays import is_sparse
 from superarm.checks import as_numbers, check_features, check_feedback, is_real
-from superarm.checks.tables import Table, by_item, of_frame
+from superarm.checks.tables import Table, as_mapping
 from superarm.client.replies import RemoteDecision
 from superarm.contexts import InContext, kind_of
 from superarm.errors import (
@@ -99,7 +99,7 @@ def _taken(catalogue: Catalogue) -> list[Any]:
 
 def items(features: Any, given: Any, constraints: Any = None) -> dict[str, Any]:
     """Items with their features: ids as given, else the index of a data frame, else 0..L-1."""
-    table = of_frame(features)
+    table = Table.of(features)
     if isinstance(features, InContext):
         table = Table(features.rows, features.ids, features.item_names)
     if is_sparse(table.values):
@@ -132,7 +132,7 @@ def context(given: Any) -> Any:
     """A context by name, or as a list of numbers in the order of its names."""
     if given is None:
         return None
-    by_name = by_item(given, FeaturesError)
+    by_name = as_mapping(given, FeaturesError)
     try:
         x = as_numbers(given if by_name is None else list(by_name.values()))
     except ValueError as error:
@@ -179,7 +179,7 @@ def _seen(name: str, decision: Any, weights: Any, importance: Any) -> dict[str, 
         raise DecisionError(f"a decision is what decide returned, or its id; got {decision!r:.100}")
     if isinstance(decision, RemoteDecision) and decision.agent != name:
         raise DecisionError(f"this decision is of agent {decision.agent!r}, not of {name!r}")
-    some = by_item(weights)
+    some = as_mapping(weights)
     values = weights if some is None else list(some.values())
     listed = _items_of(decision, values) if some is None else _named(decision, list(some))
     w = check_feedback(values, len(listed), "item")

@@ -16,7 +16,7 @@ from superarm.checks import (
     require_unmasked,
     set_fault,
 )
-from superarm.checks.tables import require_in_order
+from superarm.checks.tables import require_unlabelled
 from superarm.cluster.columns import added_columns
 from superarm.cluster.heads import Choice, Later
 from superarm.contexts import Concatenated, Outer
@@ -132,7 +132,7 @@ def as_contexts(contexts: Any, kind: Any, learner: Learner, width: int | None) -
 def _require_plain(what: str, rows: Any) -> None:
     """Refuse rows in tables, which go by names, and in masked arrays, whose masks a list loses."""
     for row in rows if isinstance(rows, list | tuple) else [rows]:
-        require_in_order(what, row, FeaturesError)
+        require_unlabelled(what, row, FeaturesError)
         try:
             require_unmasked(row)
         except ValueError as error:

@@ -8,7 +8,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_array, is_whole, require_unmasked
-from superarm.checks.tables import require_in_order
+from superarm.checks.tables import require_unlabelled
 from superarm.errors import FeaturesError, MaskError, ParameterError
 
 KINDS = {
@@ -113,7 +113,7 @@ def added_columns(columns: Any, n: int, types: Mapping[str, Any]) -> dict[str, A
 
 
 def _added(name: str, values: Any, n: int, dtype: Any) -> Array:
-    require_in_order(f"entries of column {name!r}", values, MaskError)
+    require_unlabelled(f"entries of column {name!r}", values, MaskError)
     is_wide = dtype.kind == "f" and dtype.itemsize > 8
     if dtype.kind not in KINDS or is_wide:
         raise MaskError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from superarm.checks import as_array, require_count
-from superarm.checks.tables import require_in_order
+from superarm.checks.tables import require_unlabelled
 from superarm.cluster.columns import as_column
 from superarm.cluster.shards import Source, opened
 from superarm.errors import FeaturesError, FileError, ParameterError
@@ -50,7 +50,7 @@ def _table(given: Any) -> Any:
     """The path or the array of features."""
     if isinstance(given, str | Path):
         return Path(given).absolute()  # nodes resolve relative ones against folders of their own
-    require_in_order("features", given, FeaturesError)
+    require_unlabelled("features", given, FeaturesError)
     try:
         return as_array(given)
     except ValueError as error:
@@ -115,7 +115,7 @@ def _pieces_of(name: str, given: Any, sizes: Sequence[int]) -> list[Source]:
 def _column(name: str, given: Any, n: int) -> Source:
     """All entries of a column, refused if they are not n."""
     is_file = isinstance(given, str | Path)
-    require_in_order(f"entries of column {name!r}", given, FeaturesError)
+    require_unlabelled(f"entries of column {name!r}", given, FeaturesError)
     try:
         table = Path(given).absolute() if is_file else as_column(given)
     except ValueError as error:

@@ -11,7 +11,7 @@ from superarm.arrays import Array
 from superarm.beliefs.hyperparameters import require_squares
 from superarm.beliefs.item_statistics import repeats
 from superarm.checks import as_numbers
-from superarm.checks.tables import in_order
+from superarm.checks.tables import align_by_item
 from superarm.contracts import Statistics
 from superarm.errors import ItemsError, WeightsError
 from superarm.oracles.base import padded
@@ -105,7 +105,7 @@ def _by_user(weights: Any, items: Any) -> Array | list[Array]:
     if given is not None:
         return as_numbers(given)
     pairs = zip(weights, items, strict=True)
-    return [as_numbers(in_order(row, of)) for row, of in pairs]
+    return [as_numbers(align_by_item(row, of)) for row, of in pairs]
 
 
 def turns(places: Array) -> Iterator[Array]:

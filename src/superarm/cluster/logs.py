@@ -15,7 +15,7 @@ from superarm import gaussian
 from superarm.agent import Agent
 from superarm.agent.state import require_scores
 from superarm.arrays import Array, qr_stack, take_rows
-from superarm.checks.tables import Names, columns_of
+from superarm.checks.tables import Names, align_columns
 from superarm.cluster import pieces
 from superarm.cluster.clicks import Clicks, newton, with_clicks
 from superarm.cluster.parquet import files_of, parts_of, require_names
@@ -114,7 +114,7 @@ class Learned:
         order = slice(None)
         if uses_features:
             _require_same_names(self.features, made.names)
-            order = columns_of(self.features, made.names)
+            order = align_columns(self.features, made.names)
         if isinstance(self.of, Items):
             belief = self._of_items(made, order)
         else:

@@ -26,7 +26,7 @@ from superarm.arrays import (
     sparse_arrays,
 )
 from superarm.checks import as_features, as_numbers, check_features, first_repeated
-from superarm.checks.tables import Names, Table, by_item, columns_of, of_frame
+from superarm.checks.tables import Names, Table, align_columns, as_mapping
 from superarm.errors import FeaturesError
 
 
@@ -82,7 +82,7 @@ class _Context:
     """Columns of ones before the features of the items."""
 
     def __init__(self, items: Any) -> None:
-        table = of_frame(items)
+        table = Table.of(items)
         Y = _side(table.values)
         if Y.ndim != 2:
             raise FeaturesError(
@@ -234,10 +234,10 @@ def _vectors(context: Any) -> tuple[Array, Names]:
     """One context (d_u,), or n of them (n, d_u), and the names of its features if it has any."""
     names: Names = None
     if hasattr(context, "columns"):
-        table = of_frame(context)
+        table = Table.of(context)
         context = table.values
         names = table.names
-    elif (by_name := by_item(context, FeaturesError)) is not None:
+    elif (by_name := as_mapping(context, FeaturesError)) is not None:
         context = list(by_name.values())
         names = tuple(map(str, by_name))
         if len(set(names)) < len(names):
@@ -260,13 +260,13 @@ def as_table(features: Any) -> Table:
     """
     if isinstance(features, InContext):
         return Table(features, features.ids, features.names)
-    return of_frame(features)
+    return Table.of(features)
 
 
 def aligned(Phi: InContext, x_names: Names, item_names: Names) -> InContext:
     """Features in a context, with the features of context and items in the order of these names."""
-    of_context = columns_of(Phi.x_names, x_names)
-    of_items = columns_of(Phi.item_names, item_names)
+    of_context = align_columns(Phi.x_names, x_names)
+    of_items = align_columns(Phi.item_names, item_names)
     if isinstance(of_context, slice) and isinstance(of_items, slice):
         return Phi
     left = Phi.made.side(Phi.rows[:, of_items])
@@ -332,7 +332,7 @@ def side_rows(Phi: Features, features: Any, names: Names) -> tuple[Array, Any]:
 
 def _rows(table: Table, names: Names) -> Array:
     """The rows of a table, with its columns in the order of the names."""
-    order = columns_of(table.names, names)
+    order = align_columns(table.names, names)
     rows = _side(table.values)
     return rows if isinstance(order, slice) else rows[:, order]
 

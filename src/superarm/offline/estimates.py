@@ -35,7 +35,7 @@ from superarm.decide import decide
 from superarm.errors import FeaturesError, ParameterError
 from superarm.learners import Greedy
 from superarm.offline.intervals import ENOUGH_DRAWS, Estimate, Parts, estimate
-from superarm.offline.lists import by_name, padded
+from superarm.offline.lists import align_items, padded
 from superarm.offline.log import Log, refuse_first
 from superarm.offline.predictions import predicted, problem_of
 
@@ -335,7 +335,7 @@ def _targets(log: Log, target: Any, against: Any) -> list[Array]:
 def _target(log: Log, target: Any) -> Array:
     """Probabilities (n, L), or (1, L) if they are the same in all decisions."""
     ids = np.arange(log.L) if log.ids is None else log.ids
-    given = by_name("target", target, ids, ParameterError)
+    given = align_items("target", target, ids, ParameterError)
     try:
         q = as_numbers(given)
     except ValueError as error:

@@ -12,7 +12,7 @@ from superarm.agent.catalogue import Catalogue
 from superarm.agent.ids import as_list
 from superarm.arrays import Array, Features
 from superarm.checks import as_features, is_whole
-from superarm.checks.tables import Table, by_item, index_of
+from superarm.checks.tables import Table, align, as_mapping, pandas_index, require_same_labels
 from superarm.contexts import InContext, as_table
 from superarm.errors import FeaturesError, ItemsError, SuperarmError
 
@@ -68,10 +68,10 @@ def require_same_index(**tables: Any) -> None:
     """Refuse series or data frames whose rows are not of the same decisions."""
     first: Any = None
     for what, table in tables.items():
-        index = index_of(table)
+        index = pandas_index(table)
         if index is None:
             continue
-        if first is not None and not np.array_equal(index, index_of(tables[first])):
+        if first is not None and not np.array_equal(index, pandas_index(tables[first])):
             raise ItemsError(
                 f"{first} and {what} have different indexes: take them from one data frame, "
                 "or give .to_numpy() if their rows are in the same order"
@@ -161,16 +161,18 @@ def _in_order(i: int, what: str, entry: Any, items: Any, error: type[SuperarmErr
     """Numbers by item in the order of the items of decision i; others as they are."""
     if isinstance(entry, list | tuple | np.ndarray):
         return entry
-    mapping = by_item(entry)
+    mapping = as_mapping(entry)
     if mapping is None:
         return entry
     names = as_list(items)
-    if mapping.keys() != set(names):
-        raise error(
+
+    def mismatch(missing: list[Any], unknown: list[Any]) -> Exception:
+        return error(
             f"decision {i}: {what} are of {list(mapping)!r:.100}, but its items are "
             f"{names!r:.100}: give one for each, and for no other"
         )
-    return [mapping[item] for item in names]
+
+    return align(mapping, names, mismatch)
 
 
 def catalogued(features: Any, ids: Any, n: int) -> tuple[Catalogue, list[Features]]:
@@ -255,33 +257,30 @@ def _checked(features: list[Any] | tuple[Any, ...]) -> list[Features]:
     return [checked[id(Phi)] for Phi in features]
 
 
-def by_name(what: str, values: Any, ids: Array, error: type[SuperarmError]) -> Any:
-    """Values per item, (L,) or (n, L), in the order of the ids; what has no names stays as it is.
+def align_items(what: str, values: Any, ids: Array, error: type[SuperarmError]) -> Any:
+    """Values per item, (L,) or (n, L), in the order of the ids; without labels unchanged.
 
     Args:
-        what: they are.
-        values: with names in a mapping, the index of a series or the columns of a data frame.
+        what: of the values, in an error.
+        values: with labels in a mapping, the index of a series or the columns of a data frame.
         ids: of the items.
-        error: to raise if the names are not the ids.
+        error: to raise if the labels are not the ids.
 
     >>> import numpy as np
     >>> from superarm.errors import ParameterError
-    >>> by_name("target", {"b": 0.2, "a": 0.8}, np.array(["a", "b"]), ParameterError)
+    >>> align_items("target", {"b": 0.2, "a": 0.8}, np.array(["a", "b"]), ParameterError)
     [0.8, 0.2]
     """
-    table = hasattr(values, "columns")
-    mapping = None if table else by_item(values)
-    if not table and mapping is None:
-        return values
-    named = mapping if mapping is not None else dict.fromkeys(values.columns)
-    wanted = ids.tolist()
-    odd = [item for item in named if item not in set(wanted)]
-    odd += [item for item in wanted if item not in named]
-    if odd:
-        raise error(
+
+    def mismatch(missing: list[Any], unknown: list[Any]) -> Exception:
+        first = (unknown + missing)[0]
+        return error(
             f"{what} must name each of the {len(ids)} items once and nothing else: "
-            f"see {odd[0]!r:.100}; or give .to_numpy() in the order of the items"
+            f"see {first!r:.100}; or give .to_numpy() in the order of the items"
         )
-    if mapping is not None:
-        return [mapping[item] for item in wanted]
-    return values[wanted].to_numpy()
+
+    items = ids.tolist()
+    if not hasattr(values, "columns"):
+        return align(values, items, mismatch)
+    require_same_labels(dict.fromkeys(values.columns), items, mismatch)
+    return values[items].to_numpy()

@@ -18,7 +18,7 @@ from superarm.agent.catalogue import Catalogue
 from superarm.agent.decisions import Decision
 from superarm.arrays import Array, Features, take_rows
 from superarm.checks import require_count
-from superarm.checks.tables import Names, as_mask, by_item, columns_of
+from superarm.checks.tables import Names, align, align_columns, as_mapping, as_mask
 from superarm.errors import (
     DecisionError,
     ItemsError,
@@ -28,7 +28,7 @@ from superarm.errors import (
     WeightsError,
 )
 from superarm.offline.lists import (
-    by_name,
+    align_items,
     catalogued,
     padded,
     per_decision,
@@ -380,22 +380,23 @@ def _positions(i: int, decision: Decision, known: Catalogue) -> Array:
 
 def _in_order(i: int, decision: Decision, weights: Any) -> Any:
     """Weights in the order of the decision's items."""
-    mapping = by_item(weights)
+
+    def mismatch(missing: list[Any], unknown: list[Any]) -> WeightsError:
+        return WeightsError(
+            f"decision {i}: the weight of item {missing[0]!r} is missing: "
+            "give what no feedback means, as 0, or leave the decision out as a whole"
+        )
+
+    mapping = as_mapping(weights)
     if mapping is None:
         return weights
     decision.places(mapping)
-    for item in decision.items:
-        if item not in mapping:
-            raise WeightsError(
-                f"decision {i}: the weight of item {item!r} is missing: "
-                "give what no feedback means, as 0, or leave the decision out as a whole"
-            )
-    return [mapping[item] for item in decision.items]
+    return align(mapping, decision.items, mismatch)
 
 
 def _check_rows(i: int, decision: Decision, rows: Array, names: Names) -> None:
     """Refuse features that are not those of the record: of another order, or of another context."""
-    own = np.asarray(decision.features)[:, columns_of(decision.names, names, DecisionError)]
+    own = np.asarray(decision.features)[:, align_columns(decision.names, names, DecisionError)]
     if own.shape != rows.shape:
         raise DecisionError(
             f"decision {i} is of items with {own.shape[1]} features, not {rows.shape[1]}"
@@ -434,4 +435,4 @@ def _booleans(available: Any, known: Catalogue) -> Any:
     listed = isinstance(available, list | tuple)
     if listed and any(isinstance(items, set | frozenset) for items in available):
         return [known.mask(items) for items in available]
-    return by_name("available", available, known.ids, MaskError)
+    return align_items("available", available, known.ids, MaskError)

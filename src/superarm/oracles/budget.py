@@ -7,7 +7,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import raise_bad_weight, require_count
-from superarm.checks.tables import named, named_alike
+from superarm.checks.tables import align_alike, split_labels
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, starts
 from superarm.oracles.costs import checked_costs, limit_of, require_budget, unit_of
@@ -66,12 +66,12 @@ class Budget(BaseOracle):
         require_count(effort=effort)
         if max_items is not None:
             require_count(max_items=max_items)
-        listed, self.ids = named(costs, ParameterError)
+        listed, self.ids = split_labels(costs, ParameterError)
         self.costs = checked_costs(listed)
         self.budget = budget
         self.effort = effort
         self.L = len(self.costs)
-        of_items = named_alike(groups, self.ids, "costs and groups", ParameterError)
+        of_items = align_alike(groups, self.ids, "costs and groups", ParameterError)
         labels, self._group, sizes = index_groups(of_items)
         if len(self._group) != self.L:
             raise ParameterError(

@@ -12,7 +12,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_numbers, is_real
-from superarm.checks.tables import named, named_alike
+from superarm.checks.tables import align_alike, split_labels
 from superarm.errors import ParameterError
 from superarm.oracles.edges import Numbers, number
 from superarm.oracles.milp import Milp
@@ -186,9 +186,9 @@ def _capacities(capacity: Any, items: list[tuple[Any, ...]]) -> Array:
     n = len(items)
     if capacity is None:
         return np.full(n, np.inf)
-    listed, own = named(capacity, ParameterError)
+    listed, own = split_labels(capacity, ParameterError)
     if own is not None:
-        listed = named_alike(capacity, items, "arcs and capacity", ParameterError)
+        listed = align_alike(capacity, items, "arcs and capacity", ParameterError)
     try:
         given = as_numbers(listed)
     except ValueError as error:

@@ -14,7 +14,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import require_count, require_unmasked
-from superarm.checks.tables import named, named_alike
+from superarm.checks.tables import align_alike, split_labels
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle
 
@@ -86,8 +86,8 @@ class Intervals(BaseOracle):
     def __init__(self, start: Any, end: Any, *, max_items: int | None = None) -> None:
         if max_items is not None:
             require_count(max_items=max_items)
-        starts, self.ids = named(start, ParameterError)
-        ends = named_alike(end, self.ids, "start and end", ParameterError)
+        starts, self.ids = split_labels(start, ParameterError)
+        ends = align_alike(end, self.ids, "start and end", ParameterError)
         first, last = _ranks(_times(starts, "start"), _times(ends, "end"), self.ids)
         self.L = len(first)
         self.max_items = max_items

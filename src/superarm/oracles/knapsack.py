@@ -7,7 +7,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import raise_bad_weight, require_count
-from superarm.checks.tables import named
+from superarm.checks.tables import split_labels
 from superarm.errors import ParameterError
 from superarm.oracles import core
 from superarm.oracles.base import BaseOracle
@@ -71,7 +71,7 @@ class Knapsack(BaseOracle):
         check_limits(max_items, gap, time_limit)
         if effort is not None:
             require_count(effort=effort)
-        listed, self.ids = named(costs, ParameterError)
+        listed, self.ids = split_labels(costs, ParameterError)
         self.costs = checked_costs(listed)
         self.budget = budget
         self.max_items = max_items

@@ -12,7 +12,7 @@ import numpy as np
 from superarm.arrays import Array, below_infinity
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import raise_bad_weight, require_count, set_fault
-from superarm.checks.tables import named
+from superarm.checks.tables import split_labels
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import (
     BaseOracle,
@@ -56,7 +56,7 @@ class PartitionMatroid(BaseOracle):
         *,
         bases: bool = True,
     ) -> None:
-        listed, self.ids = named(groups, ParameterError)
+        listed, self.ids = split_labels(groups, ParameterError)
         labels, self._group, sizes = index_groups(listed)
         capacity = numbers_by_group(capacities, labels, "capacity")
         most = np.minimum(capacity, sizes).astype(np.int64)

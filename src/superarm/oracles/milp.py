@@ -10,7 +10,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled
 from superarm.checks import is_whole, require_count, require_positive, require_unmasked
-from superarm.checks.tables import by_item, index_of
+from superarm.checks.tables import align, as_mapping, pandas_index
 from superarm.errors import OracleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, padded, require_whole
 from superarm.oracles.gaps import lacking, with_gaps
@@ -255,14 +255,15 @@ def _in_order_of(A: Any, b: Any) -> Any:
     """The bounds in the order of the constraints of a data frame, by their names if they have
     any.
     """
-    by_name = by_item(b, ParameterError)
-    index = index_of(A)
-    if by_name is None or index is None:
+
+    def mismatch(missing: list[Any], unknown: list[Any]) -> ParameterError:
+        return ParameterError("b must have a bound for each row of A, by its name, and no other")
+
+    bounds = as_mapping(b, ParameterError)
+    index = pandas_index(A)
+    if bounds is None or index is None:
         return b
-    names = index.tolist()
-    if by_name.keys() != set(names):
-        raise ParameterError("b must have a bound for each row of A, by its name, and no other")
-    return [by_name[name] for name in names]
+    return align(bounds, index.tolist(), mismatch)
 
 
 def _checked(A: Any, b: Any) -> tuple[Any, Array]:

@@ -16,7 +16,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.arrays.compiled import compiled, prange
 from superarm.checks import require_count
-from superarm.checks.tables import named
+from superarm.checks.tables import split_labels
 from superarm.errors import ParameterError
 from superarm.oracles.base import BaseOracle, require_whole, starts
 from superarm.oracles.gaps import lacking, with_gaps
@@ -273,7 +273,7 @@ class GroupLimits(BaseOracle):
         rounds: int = ROUNDS,
     ) -> None:
         require_count(rounds=rounds)
-        listed, self.ids = named(groups, ParameterError)
+        listed, self.ids = split_labels(groups, ParameterError)
         labels = [_labels(e, given) for e, given in enumerate(listed)]
         if not labels:
             raise ParameterError("groups must name the groups of each item, got none")

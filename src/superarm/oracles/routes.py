@@ -12,7 +12,7 @@ import numpy as np
 
 from superarm.arrays import Array
 from superarm.checks import as_numbers, require_count, require_positive, set_fault
-from superarm.checks.tables import index_of, named
+from superarm.checks.tables import pandas_index, split_labels
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, require_whole
 
@@ -358,7 +358,7 @@ def _in_units(values: Array, limits: Array) -> tuple[Array, Array]:
 
 def _numbers(values: Any, name: str, per: str) -> Array:
     """Numbers (n,), finite and not negative."""
-    listed, ids = named(values, ParameterError)
+    listed, ids = split_labels(values, ParameterError)
     if ids is not None:
         raise ParameterError(f"{name} go by the order of each {per}, not by id: give a list")
     try:
@@ -383,7 +383,7 @@ def _distances(distances: Any) -> tuple[Array, list[Any] | None]:
     any.
     """
     ids = None
-    index = index_of(distances)
+    index = pandas_index(distances)
     if index is not None:
         ids = index.tolist()
         if list(getattr(distances, "columns", ())) != ids:

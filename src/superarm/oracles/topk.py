@@ -9,7 +9,7 @@ import numpy as np
 
 from superarm.arrays import Array, as_like
 from superarm.checks import require_count
-from superarm.checks.tables import named
+from superarm.checks.tables import split_labels
 from superarm.errors import InfeasibleError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, is_full, require_whole, starts
 from superarm.oracles.parts import NO_GROUPS, Candidates, Part, joined, named_items, within
@@ -172,7 +172,7 @@ class Quota(BaseOracle):
     ) -> None:
         if (counts is None) == (total is None) or (counts is not None and (minimum or maximum)):
             raise ParameterError("a quota takes either counts, or a total with minimum and maximum")
-        listed, self.ids = named(groups, ParameterError)
+        listed, self.ids = split_labels(groups, ParameterError)
         by_group = index_groups(listed)
         labels = by_group.labels
         if counts is None:

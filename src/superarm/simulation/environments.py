@@ -79,12 +79,20 @@ class BaseEnvironment:
         raise NotImplementedError
 
     def draws_alike(self, others: Sequence[Any]) -> bool:
-        """True if the others differ from this one at most in means and features."""
+        """True if the others differ from this one at most in means and features.
+
+        Returns:
+            True or False.
+        """
         own = self._parameters()
         return all(type(other) is type(self) and other._parameters() == own for other in others)
 
     def with_means(self, mean: Array, features: Features | None) -> Self:
-        """The same environment with other means and features, such as a batch of them."""
+        """The same environment with other means and features, such as a batch of them.
+
+        Returns:
+            the new environment.
+        """
         changes: dict[str, Any] = {"mean": mean, "features": features}
         environment: Self = dataclasses.replace(self, **changes)  # type: ignore[type-var]
         return environment
