@@ -16,7 +16,7 @@ from superarm.arrays import Rng, matvec, spawn, take
 from superarm.contracts import Environment, Feedback, Problem
 from superarm.engine.ray_nodes import versions
 from superarm.errors import ParameterError
-from superarm.formatting import aligned
+from superarm.formatting import format_columns
 from superarm.gaussian import sample
 from superarm.learners import CombLinTS
 from superarm.simulation import lockstep
@@ -174,7 +174,7 @@ def _case_as_text(case: Case) -> str:
     return (
         f"longest path, m={case.m}, {case.replicates} replicates in lock-step: "
         f"{EPISODES} episodes\n"
-        f"{aligned(lines)}\n"
+        f"{format_columns(lines)}\n"
         f"all is the median of runs with the phases not apart: {runs}; "
         f"set-up {case.setup:.2f} s\n"
         f"R({EPISODES}) = {case.regret['mean']:.4g} ± {case.regret['se'] or 0:.2g}{paper}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from superarm.agent.ahead import ORACLES
-from superarm.formatting import aligned
+from superarm.formatting import format_columns
 
 ASKED = {"TopK": 2.0, "Quota": 2.0}
 COLD = 10.0  # seconds at most, unless asked otherwise
@@ -78,7 +78,7 @@ def as_text(found: Sequence[First]) -> str:
         asked = f"{first.asked:g} s, {WARM:g} s"
         kept = "" if first.kept else "too long"
         lines.append((first.name, f"{first.cold:.2f} s", f"{first.warm:.2f} s", asked, kept))
-    return aligned(lines)
+    return format_columns(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.formatting import aligned
+from superarm.formatting import format_columns
 
 SIGMA = 0.5
 
@@ -102,7 +102,7 @@ def as_text(rows: list[Row]) -> str:
             low, high = map(fraction, row.spread)
             ratio += f" ({low} to {high})"
         lines.append((row.what, time_, ratio, row.reference, row.asked))
-    return aligned(lines)
+    return format_columns(lines)
 
 
 def fraction(ratio: float) -> str:

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from superarm.formatting import aligned, escaped, in_math, latex, percent, plus_minus
+from superarm.formatting import (
+    escape_latex,
+    format_columns,
+    latex_math,
+    latex_table,
+    percent,
+    plus_minus,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,15 +53,15 @@ def test_percent():
 
 
 def test_columns():
-    assert aligned([("a", "12", "c"), ("bb", "3", "")]) == "a   12  c\nbb  3"
-    assert aligned([("a", "12"), ("b", "3")], numbers=True) == "a  12\nb   3"
-    assert aligned([("", "12"), ("", "3")]) == "  12\n  3"
+    assert format_columns([("a", "12", "c"), ("bb", "3", "")]) == "a   12  c\nbb  3"
+    assert format_columns([("a", "12"), ("b", "3")], numbers=True) == "a  12\nb   3"
+    assert format_columns([("", "12"), ("", "3")]) == "  12\n  3"
 
 
 def test_latex_is_escaped():
-    assert escaped("50% of a_b & λ") == r"50\% of a\_b \& $\lambda$"
-    assert escaped("\\{x}^~") == r"\textbackslash{}\{x\}\textasciicircum{}\textasciitilde{}"
-    assert in_math("1,230 ± 45") == r"$1{,}230 \pm 45$"
-    table = latex(["learner", "regret"], [["A", "1"]])
+    assert escape_latex("50% of a_b & λ") == r"50\% of a\_b \& $\lambda$"
+    assert escape_latex("\\{x}^~") == r"\textbackslash{}\{x\}\textasciicircum{}\textasciitilde{}"
+    assert latex_math("1,230 ± 45") == r"$1{,}230 \pm 45$"
+    table = latex_table(["learner", "regret"], [["A", "1"]])
     assert table.count(r"\\") == 2
     assert table.startswith(r"\begin{tabular}{lr}")

@@ -19,14 +19,10 @@ from superarm.errors import ParameterError
 
 
 def _width_sum(n: int, K: int, d: int, lam: float, sigma: float) -> float:
-    """The worst case of Σ_t Σ_{e∈A^t} √(φ_eᵀ Σ_t φ_e), by the paper's key lemma."""
-    return (
-        K
-        * lam
-        * math.sqrt(
-            d * n * math.log1p(n * K * (lam / sigma) ** 2 / d) / math.log1p((lam / sigma) ** 2)
-        )
-    )
+    """Upper bound of Σ_t Σ_{e∈A^t} √(φ_eᵀ Σ_t φ_e), by the paper's key lemma."""
+    ratio = (lam / sigma) ** 2
+    information = math.log1p(n * K * ratio / d) / math.log1p(ratio)
+    return K * lam * math.sqrt(d * n * information)
 
 
 def comblints_bound(
@@ -90,8 +86,11 @@ def comblinucb_c(
         raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
     if not 0 <= theta_norm < math.inf:
         raise ParameterError(f"theta_norm must be finite and not negative, got {theta_norm!r}")
-    log_ratio = d * math.log1p(n * K * (lam * max_norm / sigma) ** 2 / d)
-    return math.sqrt(log_ratio + 2 * math.log(1 / delta)) / sigma + theta_norm / lam
+    ratio = (lam * max_norm / sigma) ** 2
+    log_det = d * math.log1p(n * K * ratio / d)
+    noise_term = math.sqrt(log_det + 2 * math.log(1 / delta)) / sigma
+    prior_term = theta_norm / lam
+    return noise_term + prior_term
 
 
 def comblinucb_bound(
@@ -125,4 +124,6 @@ def comblinucb_bound(
         raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
     if not 0 <= gamma < 1:
         raise ParameterError(f"gamma must lie in [0, 1), got {gamma!r}")
-    return 2 * c / (1 - gamma) * _width_sum(n, K, d, lam * max_norm, sigma) + n * K * delta
+    width_sum = _width_sum(n, K, d, lam * max_norm, sigma)
+    failure_term = n * K * delta
+    return 2 * c / (1 - gamma) * width_sum + failure_term

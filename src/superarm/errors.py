@@ -78,9 +78,9 @@ class ServiceError(SuperarmError, RuntimeError):
     """A service refused a request, or did not answer.
 
     Args:
-        detail: what is wrong, and what to change.
+        detail: the fault, and what to change.
         status: of HTTP; None if there was no answer.
-        field: what is wrong in the request, as a JSON pointer, if it is one field.
+        field: JSON pointer to the field of the request that is at fault, if it is one field.
 
     >>> from superarm.errors import ServiceError
     >>> print(ServiceError("there is no agent 'news'", 404))
@@ -94,5 +94,7 @@ class ServiceError(SuperarmError, RuntimeError):
         self.field = field
 
     def __str__(self) -> str:
-        known = [str(one) for one in (self.status, self.field) if one is not None]
-        return f"{self.detail} ({', '.join(known)})" if known else self.detail
+        details = [str(x) for x in (self.status, self.field) if x is not None]
+        if not details:
+            return self.detail
+        return f"{self.detail} ({', '.join(details)})"

@@ -1,5 +1,5 @@
-"""Plots of traces and of explanations, and what the figures of studies are drawn with. Needs
-matplotlib: `pip install superarm[plot]`.
+"""Plots of traces and explanations, and helpers for the figures of studies. They need matplotlib:
+`pip install superarm[plot]`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     left, right = figure.axes
     curves = {learner: trace.regret(learner) for learner in trace.learners}
     drawn = styles_of(trace.learners)
-    for learner, regret in from_the_top(curves):
+    for learner, regret in sort_curves(curves):
         draw_band(left, regret, learner, drawn[learner])
         draw_band(right, share_of_optimum(trace, learner), learner, drawn[learner])
     draw_optimum(right)
@@ -66,8 +66,8 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
 
 
 def plot_explanation(explanation: Explanation, names: Sequence[str] | None = None) -> Figure:
-    """Contributions to each item's score as a bar, and how likely it is to be chosen; `names` are
-    of the features.
+    """Contributions to each item's score as a bar, and its probability of being chosen; `names` are
+    those of the features.
 
     Returns:
         a matplotlib figure.
@@ -80,7 +80,7 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
     )
     bars, chosen = figure.axes
     _draw_scores(bars, explanation, names)
-    _draw_chosen(chosen, explanation)
+    _draw_probabilities(chosen, explanation)
     bars.invert_yaxis()
     figure.legend(
         *bars.get_legend_handles_labels(),
@@ -92,13 +92,13 @@ def plot_explanation(explanation: Explanation, names: Sequence[str] | None = Non
 
 
 def _draw_scores(axes: Axes, explanation: Explanation, names: Sequence[str] | None) -> None:
-    """A bar per item, of the ten features that contribute most, and the score with two stds."""
+    """A bar per item with its ten largest contributions, and the score with two stds."""
     n = len(explanation.items)
     items = range(n)
     parts = np.column_stack([explanation.contributions, explanation.deviation])
     names = names or explanation.names or [f"feature {j}" for j in range(parts.shape[1] - 1)]
     labels = [*names, "own"]
-    right = np.zeros(n)  # where the bars to the right end, and below those to the left
+    right = np.zeros(n)  # ends of the bars to the right, and below to the left
     left = np.zeros(n)
     for j in np.argsort(-np.abs(parts).sum(0), kind="stable")[:10]:
         part = parts[:, j]
@@ -124,8 +124,8 @@ def _draw_scores(axes: Axes, explanation: Explanation, names: Sequence[str] | No
     )
 
 
-def _draw_chosen(axes: Axes, explanation: Explanation) -> None:
-    """How likely each item is to be chosen, with two standard errors."""
+def _draw_probabilities(axes: Axes, explanation: Explanation) -> None:
+    """The probability of each item to be chosen, with two standard errors."""
     axes.barh(
         range(len(explanation.items)),
         explanation.chosen,
@@ -158,14 +158,12 @@ def finish(axes: Axes, *, legend: int | None = None, **labels: Any) -> None:
 
 
 def dashes(style: Style) -> Any:
-    """The dash of a style, as matplotlib takes it."""
+    """The dash of a style in matplotlib's form."""
     return (0, style.dash) if style.dash else "-"
 
 
-def from_the_top(curves: Mapping[str, Array]) -> list[tuple[str, Array]]:
-    """Labels and their values (replicates, episodes), those with the largest mean at the end
-    first.
-    """
+def sort_curves(curves: Mapping[str, Array]) -> list[tuple[str, Array]]:
+    """Labels and values (replicates, episodes), in descending order of the mean at the end."""
     return sorted(curves.items(), key=lambda curve: -curve[1][:, -1].mean())
 
 

@@ -1,4 +1,4 @@
-"""Estimates as text, and tables of them: for a terminal, for a page, for LaTeX."""
+"""Estimates as text, and tables of them: for a terminal, for a web page, for LaTeX."""
 
 import math
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ def plus_minus(mean: float, se: float | None = None) -> str:
 
 
 def percent(share: float, se: float | None = None) -> str:
-    """A share with its standard error, in percent with one decimal; two where a standard error is
-    below 0.05 %.
+    """A share with its standard error in percent, with one decimal; with two if the standard error
+    is below 0.05 %.
 
     >>> percent(0.7), percent(0.6683, 0.0011), percent(0.4817, 0.0002)
     ('70.0%', '66.8% ± 0.1%', '48.17% ± 0.02%')
@@ -37,14 +37,15 @@ def percent(share: float, se: float | None = None) -> str:
 
 
 def _exponent(x: float) -> int:
-    """That of the first digit, after rounding to two."""
+    """The power of ten of the first digit, after rounding to two."""
     if x == 0 or not math.isfinite(x):
         return 0
-    return int(f"{x:.1e}".split("e")[1])
+    _, exponent = f"{x:.1e}".split("e")
+    return int(exponent)
 
 
 def _rounded(x: float, decimals: int) -> str:
-    """With so many decimals; before the point if there are fewer than none."""
+    """A number with so many decimals; negative ones round before the point."""
     if not math.isfinite(x):
         return str(x)
     if decimals > 6 or abs(x) >= 1e12:
@@ -54,25 +55,25 @@ def _rounded(x: float, decimals: int) -> str:
     return f"{x:,.{max(decimals, 0)}f}"
 
 
-def aligned(lines: Sequence[Cells], *, numbers: bool = False) -> str:
-    """Lines of cells as columns. Columns of numbers, all but the first, go to the right.
+def format_columns(lines: Sequence[Cells], *, numbers: bool = False) -> str:
+    """Lines of cells as aligned columns; all but the first are right-aligned if they are numbers.
 
-    >>> print(aligned([("what", "time"), ("a", "2 ms")]))
+    >>> print(format_columns([("what", "time"), ("a", "2 ms")]))
     what  time
     a     2 ms
-    >>> print(aligned([("what", "time"), ("a", "22 ms"), ("b", "3 ms")], numbers=True))
+    >>> print(format_columns([("what", "time"), ("a", "22 ms"), ("b", "3 ms")], numbers=True))
     what   time
     a     22 ms
     b      3 ms
     """
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    printed = []
+    align = str.rjust if numbers else str.ljust
+    rows = []
     for first, *others in lines:
         cells = [first.ljust(widths[0])]
-        for cell, width in zip(others, widths[1:], strict=True):
-            cells.append(cell.rjust(width) if numbers else cell.ljust(width))
-        printed.append("  ".join(cells).rstrip())
-    return "\n".join(printed)
+        cells += map(align, others, widths[1:])
+        rows.append("  ".join(cells).rstrip())
+    return "\n".join(rows)
 
 
 _ESCAPED = str.maketrans(
@@ -89,17 +90,17 @@ _ESCAPED = str.maketrans(
 )
 
 
-def escaped(text: str) -> str:
-    """Text as LaTeX shows it."""
+def escape_latex(text: str) -> str:
+    """Text with its special characters escaped for LaTeX."""
     return text.translate(_ESCAPED)
 
 
-def latex(header: Cells, lines: Sequence[Cells]) -> str:
-    r"""A tabular of booktabs; the first column to the left and the others to the right.
+def latex_table(header: Cells, lines: Sequence[Cells]) -> str:
+    r"""A tabular of booktabs, with the first column left-aligned and the others right-aligned.
 
-    Cells are LaTeX already: `escaped` text, or what `in_math` makes of an estimate.
+    Cells are LaTeX already: from `escape_latex`, or from `latex_math` for estimates.
 
-    >>> print(latex(["learner", "regret"], [["A", in_math("1,230 ± 45")]]))
+    >>> print(latex_table(["learner", "regret"], [["A", latex_math("1,230 ± 45")]]))
     \begin{tabular}{lr}
     \toprule
     learner & regret \\
@@ -122,7 +123,9 @@ def latex(header: Cells, lines: Sequence[Cells]) -> str:
     )
 
 
-def in_math(estimate: str) -> str:
-    """What `plus_minus` or `percent` wrote, in math mode."""
-    text = estimate.replace(",", "{,}").replace("%", r"\,\%").replace("±", r"\pm")
+def latex_math(estimate: str) -> str:
+    """An estimate from `plus_minus` or `percent` in math mode."""
+    text = estimate
+    for sign, command in ((",", "{,}"), ("%", r"\,\%"), ("±", r"\pm")):
+        text = text.replace(sign, command)
     return f"${text}$"

@@ -1,5 +1,5 @@
-"""How learners are drawn, in all figures of the library and on the page of the service: one color,
-dash and marker each.
+"""Line styles of learners, the same in all figures and on the page of the service: a color, dash
+and marker each.
 
 The colors differ by at least 11 in ΔE2000 from each other, also to people who cannot see red, green
 or blue, and have a contrast of about 3 to white and to the dark background of the page.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Style(NamedTuple):
-    """How a line is drawn."""
+    """Color, dash and marker of a line."""
 
     color: str
     dash: tuple[float, ...]  # lengths of strokes and gaps, by turns; none for a whole line
@@ -42,11 +42,11 @@ OTHERS = tuple(
     for style in LEARNERS.values()
     if style.marker != "X"
 )
-"""What other learners are drawn with."""
+"""Styles for other learners."""
 
 
 def style_of(label: str) -> Style:
-    """How one learner is drawn: always the same, whatever else is in the figure.
+    """The style of one learner, the same in every figure.
 
     Returns:
         its color, dash and marker.
@@ -57,35 +57,35 @@ def style_of(label: str) -> Style:
     >>> style_of("MyLearner") == style_of("MyLearner")
     True
     """
-    return LEARNERS.get(label) or OTHERS[_number(label) % len(OTHERS)]
+    return LEARNERS.get(label) or OTHERS[_hash(label) % len(OTHERS)]
 
 
 def styles_of(labels: Iterable[str]) -> dict[str, Style]:
-    """How learners are drawn beside each other: those that are not known get styles that no other
-    one has, as long as there are some, by their names and not by their order.
+    """Styles of learners in one figure: unknown ones get free styles, as long as there are some, by
+    their names and not by their order.
 
     Returns:
         the style of each learner, by its label.
 
     >>> from superarm.palette import styles_of
-    >>> one = styles_of(["CombLinTS", "a", "b"])
-    >>> one == styles_of(["b", "a", "CombLinTS"]), one["a"] == one["b"]
+    >>> styles = styles_of(["CombLinTS", "a", "b"])
+    >>> styles == styles_of(["b", "a", "CombLinTS"]), styles["a"] == styles["b"]
     (True, False)
     """
-    wanted = set(labels)
-    found = {label: LEARNERS[label] for label in wanted if label in LEARNERS}
-    taken = {style.color for style in found.values()}
-    for label in sorted(wanted - found.keys()):
-        start = _number(label) % len(OTHERS)
-        turned = OTHERS[start:] + OTHERS[:start]
-        free = [style for style in turned if style.color not in taken]
-        found[label] = (free or turned)[0]
-        taken.add(found[label].color)
-    return found
+    labels = set(labels)
+    styles = {label: LEARNERS[label] for label in labels if label in LEARNERS}
+    used_colors = {style.color for style in styles.values()}
+    for label in sorted(labels - styles.keys()):
+        start = _hash(label) % len(OTHERS)
+        rotated = OTHERS[start:] + OTHERS[:start]
+        free = [style for style in rotated if style.color not in used_colors]
+        styles[label] = (free or rotated)[0]
+        used_colors.add(styles[label].color)
+    return styles
 
 
-def _number(label: str) -> int:
-    """A number of a name, FNV-1a: the page computes the same."""
+def _hash(label: str) -> int:
+    """The 32-bit FNV-1a hash of a name; the page computes the same."""
     number = 2166136261
     for byte in label.encode():
         number = (number ^ byte) * 16777619 % 2**32

@@ -1,6 +1,6 @@
-"""The contracts as a public suite: for our own tests, and for other people's oracles and learners.
+"""Tests of the contracts, for oracles and learners of this library and of others.
 
-Both functions raise AssertionError with what was expected and what came; they need no test
+The functions raise an AssertionError with the expected and the actual value; they need no test
 framework.
 """
 
@@ -60,18 +60,20 @@ def check_oracle(
     )
     _check_hints(oracle)
     rng = np.random.default_rng(seed)
-    known = None if family is None else [tuple(sorted(items)) for items in family]
-    seen: set[tuple[int, ...]] = set(known or ())
+    feasible = None if family is None else [tuple(sorted(items)) for items in family]
+    seen: set[tuple[int, ...]] = set(feasible or ())
     solved: list[tuple[Array, Array]] = []
     for trial in range(trials):
         w = domain(_random_weights(rng, L, trial))
         items = _check_answer(oracle, w, randomized)
         if items is None:
-            left = [s for s in known or () if (w[list(s)] > -np.inf).all()]
-            assert not left, f"InfeasibleError for weights {w}, but {left[0]} is feasible"
+            available = [s for s in feasible or () if (w[list(s)] > -np.inf).all()]
+            assert not available, f"InfeasibleError for weights {w}, but {available[0]} is feasible"
             continue
         chosen = tuple(sorted(items[items >= 0].tolist()))
-        assert known is None or chosen in known, f"{chosen} is not a feasible set, for weights {w}"
+        assert feasible is None or chosen in feasible, (
+            f"{chosen} is not a feasible set, for weights {w}"
+        )
         seen.add(chosen)
         solved.append((w, items))
     for w, items in solved:
@@ -82,7 +84,7 @@ def check_oracle(
 
 
 def _check_hints(oracle: Oracle) -> None:
-    """What an oracle may say of itself, but need not."""
+    """Optional attributes of an oracle have values that they may have."""
     sense = as_oracle(oracle).sense
     assert sense in (1, -1), f"sense must be 1, or -1 for costs, got {sense!r}"
     exchanges = as_oracle(oracle).exchanges
@@ -134,10 +136,10 @@ def _check_answer(oracle: Oracle, w: Array, randomized: bool) -> Array | None:
 def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int, ...]]) -> None:
     if oracle.gap is None or (oracle.gap > 0 and (w < 0).any()):
         return
-    worth = as_oracle(oracle).sense * w
+    signed = as_oracle(oracle).sense * w
     possible = [s for s in feasible if (w[list(s)] > -np.inf).all()]
-    best = max(worth[list(s)].sum() for s in possible)
-    value = take(worth, items).sum()
+    best = max(signed[list(s)].sum() for s in possible)
+    value = take(signed, items).sum()
     tolerance = 1e-9 * (1 + np.abs(w[w > -np.inf]).sum())
     assert value >= (1 - oracle.gap) * best - tolerance, (
         f"gap={oracle.gap}, but {items} is worth {value} where {best} can be had, for weights {w}"
@@ -190,11 +192,11 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
     """Check a learner and its model against their contracts, on small problems with 0/1 weights.
 
     Checked are that the learner is a frozen dataclass; that beliefs are NamedTuples of arrays whose
-    fields with one entry per item are those the model names; that `weights` has the right shape and
+    fields with one entry per item are those the model names; that `scores` has the right shape and
     depends on the generator alone; that learning changes nothing in place, and that the order of
-    feedback and padding do not matter; that a batch plays as its entries do alone; and that the
+    feedback and padding do not matter; that a batch gives what its entries give alone; and that the
     learner works in an `Agent` and in `superarm.offline`: feedback late and weighted, items that
-    come and go, explanations, merging, saving and loading, an oracle that says nothing of itself
+    come and go, explanations, merging, saving and loading, an oracle without optional attributes
     and one for costs. Where an optional method of the model is missing, the error must be one of
     superarm's.
 
@@ -213,13 +215,14 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
     _assert_learner(learner)
     rng = np.random.default_rng(seed)
     problem = Problem(rng.standard_normal((3, 12, 4)), TopK(5))
-    one = problem._replace(Phi=problem.Phi[0])
-    _check_model(learner.model, one)
-    _check_learning(learner, one, rng)
+    single = problem._replace(Phi=problem.Phi[0])
+    Phi = np.asarray(single.Phi)
+    _check_model(learner.model, single)
+    _check_learning(learner, single, rng)
     _check_batch(learner, problem, BernoulliEnvironment(rng.random((3, 12))), seed)
-    _check_agent(learner, np.asarray(one.Phi), rng)
-    _check_oracles(learner, np.asarray(one.Phi), rng)
-    _check_offline(learner, np.asarray(one.Phi), rng)
+    _check_agent(learner, Phi, rng)
+    _check_oracles(learner, Phi, rng)
+    _check_offline(learner, Phi, rng)
 
 
 def _assert_learner(learner: Learner) -> None:
@@ -230,7 +233,7 @@ def _assert_learner(learner: Learner) -> None:
 
 
 def _check_model(model: Model, problem: Problem) -> None:
-    """What a model says of the fields of its beliefs must be so."""
+    """The fields of its beliefs are as the model declares them."""
     belief = model.prior(problem)
     assert isinstance(belief, tuple) and hasattr(belief, "_fields"), (
         f"a belief is a NamedTuple, got {type(belief)}"
@@ -304,7 +307,7 @@ def _generators(n: int, seed: int) -> list[np.random.Generator]:
 
 
 def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
-    """Everything that can happen to a learner in an agent."""
+    """A learner works in an agent, through everything that can happen to it there."""
 
     def made(seed: int) -> Agent:
         return Agent(learner, features=Phi, oracle=TopK(5), seed=seed)
@@ -315,11 +318,11 @@ def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None
     agent = made(0)
     other = made(1)
     _allowed("explain", agent.explain, agent.choose(), draws=5)
-    for one in (agent, other):
-        items = one.choose()
-        one.observe(items, clicks(items))
-        decision = one.decide()
-        one.observe(decision, clicks(decision.items))
+    for x in (agent, other):
+        items = x.choose()
+        x.observe(items, clicks(items))
+        decision = x.decide()
+        x.observe(decision, clicks(decision.items))
     items = agent.choose()
     _allowed("importance", agent.observe, items, clicks(items), importance=2.0)
     _allowed("rows", agent.learn, Phi[:2], [0.0, 1.0])
@@ -372,7 +375,7 @@ def _check_offline(learner: Learner, Phi: Array, rng: np.random.Generator) -> No
 
 
 def _allowed(what: str, call: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """The call works, or one of superarm's errors says why not."""
+    """The call succeeds, or fails with one of superarm's errors."""
     try:
         call(*args, **options)
     except SuperarmError:

@@ -21,7 +21,7 @@ from superarm.studies import (
     words,
 )
 from superarm.studies.longest_path import LongestPath
-from superarm.studies.page import DPI, Picture, Section, Table, write_page
+from superarm.studies.page import DPI, Picture, ReportTable, Section, write_page
 from superarm.studies.report import regret_table, reproduce
 from superarm.studies.study import Study
 
@@ -48,10 +48,10 @@ def cells(page):
 def test_the_page_stands_alone(tmp_path):
     picture = tmp_path / "figure.png"
     Figure(figsize=(3, 2)).savefig(picture, dpi=DPI)
-    claims = Table("Paper", ("claim", "here"), [("<1>", "b & c")])
-    table = Table("Regret", ("learner", "regret"), [("A", "1 ± 2")])
+    claims = ReportTable("Paper", ("claim", "here"), [("<1>", "b & c")])
+    table = ReportTable("Regret", ("learner", "regret"), [("A", "1 ± 2")])
     section = Section("An experiment", "2 replicates.", [table], [Picture(picture, "It > grows.")])
-    nothing = Table("Beyond", ("what",), [])
+    nothing = ReportTable("Beyond", ("what",), [])
     write_page(tmp_path / "p.html", "Seed 0.", claims, [section, section], nothing, ["λ < 1"])
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert cells(page) == [

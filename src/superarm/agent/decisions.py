@@ -158,7 +158,7 @@ class Decision:
     def _parsed(cls, content: Mapping[str, Any]) -> "Decision":
         items = fields.as_items(content["items"])
         names = fields.as_names(content["names"])
-        features = fields.as_features(content["features"], len(items))
+        features = fields.read_features(content["features"], len(items))
         if isinstance(features, InContext):
             names = features.names
         if names is not None and items and len(names) != features.shape[1]:
@@ -197,7 +197,7 @@ class Decision:
             return np.asarray(Phi, np.float64).tolist()
         return {
             "kind": kind_of(Phi),
-            "items": as_array(Phi.rows).tolist(),
+            "items": dense_rows(Phi.rows).tolist(),
             "context": Phi.x.tolist(),
             "item_names": Phi.item_names,
             "context_names": Phi.x_names,
@@ -210,7 +210,7 @@ class Decision:
         numbers = [Phi]
         if isinstance(Phi, InContext):
             words += [kind_of(Phi), Phi.item_names, Phi.x_names]
-            numbers = [as_array(Phi.rows), Phi.x]
+            numbers = [dense_rows(Phi.rows), Phi.x]
         content = json.dumps(words).encode()
         for array in numbers:
             exact = np.ascontiguousarray(array, "<f8") + 0.0  # -0.0 becomes 0.0
@@ -230,7 +230,7 @@ class Decision:
         return [at[item] for item in items]
 
 
-def as_array(rows: Any) -> Array:
+def dense_rows(rows: Any) -> Array:
     """Rows of items as float64, sparse ones filled."""
     filled = rows.toarray() if is_sparse(rows) else rows
     return np.asarray(filled, np.float64)

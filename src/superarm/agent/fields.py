@@ -135,7 +135,7 @@ def as_propensity(values: Any, n: int) -> tuple[float, ...] | None:
     return tuple(float(p) for p in listed)
 
 
-def as_features(values: Any, n: int) -> Features:
+def read_features(values: Any, n: int) -> Features:
     """The features of n items: rows of numbers, or what a context and the items made."""
     if not isinstance(values, Mapping):
         return as_rows(values, n)

@@ -12,7 +12,7 @@ import numpy as np
 from superarm import contexts, learners
 from superarm.agent import ids
 from superarm.agent.catalogue import Catalogue
-from superarm.agent.decisions import Ledger, as_array, as_time
+from superarm.agent.decisions import Ledger, as_time, dense_rows
 from superarm.agent.state import some_rows
 from superarm.arrays import Array, Features
 from superarm.checks import as_features, require_count
@@ -216,7 +216,7 @@ def _known_features(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> tup
 def fingerprint(Phi: Features) -> str:
     """What tells features from others: a hash of many rows, of all if they are few."""
     side = contexts.side_of(some_rows(Phi))
-    rows = np.ascontiguousarray(as_array(side), "<f8")
+    rows = np.ascontiguousarray(dense_rows(side), "<f8")
     return hashlib.blake2b(rows.tobytes(), digest_size=16).hexdigest()
 
 

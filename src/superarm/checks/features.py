@@ -39,7 +39,8 @@ def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features
         return check_features(features, shape)
     _check_shape(features, shape)
     B = features.right
-    _check_finite(B.scale[None] if is_selection(B) else B)
+    numbers = B.scale[None] if is_selection(B) else B
+    _check_finite(numbers)
     return features
 
 
@@ -89,8 +90,8 @@ def _check_sparse(features: Any, shape: tuple[int, ...] | None) -> Array:
 def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
     if shape is not None and Phi.shape != shape:
         raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
-    has_items = len(Phi.shape) >= 2 and Phi.shape[-2] > 0
-    if not has_items:
+    is_table = len(Phi.shape) >= 2
+    if not (is_table and Phi.shape[-2] > 0):
         raise FeaturesError(
             f"features must have shape (items, features) with at least one item, got {Phi.shape}"
         )

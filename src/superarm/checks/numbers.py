@@ -21,7 +21,8 @@ def require_positive(**parameters: float) -> None:
     superarm.errors.ParameterError: sigma must be a positive, finite number, got -0.3
     """
     for name, value in parameters.items():
-        if not (is_real(value) and 0 < value < float("inf")):
+        is_positive = is_real(value) and 0 < value < float("inf")
+        if not is_positive:
             raise ParameterError(f"{name} must be a positive, finite number, got {value!r}")
 
 
@@ -100,14 +101,16 @@ def require_count(**parameters: int) -> None:
     superarm.errors.ParameterError: replicates must be a whole number of at least 1, got 0
     """
     for name, value in parameters.items():
-        if not (is_whole(value) and value >= 1):
+        is_count = is_whole(value) and value >= 1
+        if not is_count:
             raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
 def require_unmasked(values: Any) -> Any:
     """The values unchanged; a ValueError if they are a masked array with masked entries."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        position = np.argwhere(np.ma.getmaskarray(values))[0]
+        mask = np.ma.getmaskarray(values)
+        position = np.argwhere(mask)[0]
         text = ", ".join(map(str, position))
         raise ValueError(f"entry {text} is masked: fill it or leave it out")
     return values
@@ -127,9 +130,11 @@ def as_numbers(values: Any) -> Array:
 
 def as_array(values: Any) -> Array:
     """The values as a NumPy array; a ValueError if entries are masked."""
-    if type(values) is np.ndarray:  # first, as this is on the way of all feedback
+    if type(values) is np.ndarray:  # first, as all feedback comes through here
         return values
-    return to_numpy(values) if is_tensor(values) else np.asarray(require_unmasked(values))
+    if is_tensor(values):
+        return to_numpy(values)
+    return np.asarray(require_unmasked(values))
 
 
 def sum_of_squares_is_finite(x: Array) -> bool:

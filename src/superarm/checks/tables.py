@@ -136,13 +136,13 @@ def permutation(labels: Sequence[Any], target: Sequence[Any], mismatch: Mismatch
     """The index that puts labels into the order of the target; both must have the same labels.
 
     >>> permutation(["b", "a"], ["a", "b"], lambda missing, unknown: KeyError(missing))
-    [1, 0]
+    array([1, 0])
     """
     if labels == target:
         return slice(None)
     positions = {label: i for i, label in enumerate(labels)}
     require_same_labels(positions, target, mismatch)
-    return [positions[label] for label in target]
+    return np.array([positions[label] for label in target], dtype=np.int64)
 
 
 def align(x: Any, target: Sequence[Any], mismatch: Mismatch) -> Any:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from superarm.formatting import Cells, aligned
+from superarm.formatting import Cells, format_columns
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -88,7 +88,7 @@ def show(title: str, lines: Sequence[Cells], *, numbers: bool = False) -> None:
     say(title, "bold")
     print()
     if not sys.stdout.isatty():
-        print(aligned(lines, numbers=numbers))
+        print(format_columns(lines, numbers=numbers))
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console

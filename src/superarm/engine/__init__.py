@@ -1,1 +1,1 @@
-"""Where pieces of work run: on the cores of this machine, or on a Ray cluster."""
+"""Engines that run independent calls: on the cores of this machine, or on a Ray cluster."""

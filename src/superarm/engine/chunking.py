@@ -4,6 +4,7 @@ A chunk is to take about `TARGET_SECONDS`. Its worker stops after that, and the 
 next chunks: nobody waits behind calls that take longer than those before them.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -59,15 +60,17 @@ class ChunkQueue:
         """
         if self.requeued:
             return [self.requeued.popleft()]
-        size = min(self.size, -(-len(self.waiting) // n_chunks))
+        fair_share = math.ceil(len(self.waiting) / n_chunks)
+        size = min(self.size, fair_share)
         return [self.waiting.popleft() for _ in range(size)]
 
     def complete(self, chunk: Sequence[Call], result: ChunkResult) -> list[tuple[int, Any]]:
         """Number and result of each call that was made; the others of the chunk are next."""
         n = len(result.results)
         self.waiting.extendleft(reversed(chunk[n:]))
-        fitting = n * TARGET_SECONDS / max(result.seconds, 1e-9)
-        self.size = max(1, min(2 * n, round(fitting)))
+        seconds_per_call = max(result.seconds, 1e-9) / n
+        fitting = round(TARGET_SECONDS / seconds_per_call)
+        self.size = max(1, min(2 * n, fitting))
         numbers = [call.number for call in chunk[:n]]
         return list(zip(numbers, result.results, strict=True))
 

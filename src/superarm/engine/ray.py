@@ -142,13 +142,19 @@ class RayEngine:
 
     def create_actor(self, make: Callable[..., Any], *arguments: Any) -> Any:
         """A reference to an actor that holds the object `make(*arguments)`."""
-        actor = self.ray.remote(
-            max_restarts=-1, max_task_retries=ray_nodes.RETRIES, scheduling_strategy="SPREAD"
-        )(Actor)
-        reference = self.ray.ObjectRef
-        references = [x if isinstance(x, reference) else self.put(x) for x in arguments]
+        options = {
+            "max_restarts": -1,
+            "max_task_retries": ray_nodes.RETRIES,
+            "scheduling_strategy": "SPREAD",
+        }
+        actor_class = self.ray.remote(**options)(Actor)
+        references = [self._as_reference(x) for x in arguments]
         self.actor_arguments.append(references)  # as long as the actor may be made again
-        return actor.remote(ray_nodes.versions(), make, *references)
+        return actor_class.remote(ray_nodes.versions(), make, *references)
+
+    def _as_reference(self, value: Any) -> Any:
+        is_reference = isinstance(value, self.ray.ObjectRef)
+        return value if is_reference else self.put(value)
 
     def call(self, actors: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
         """The results of a method of each actor, all at the same time. Those that cannot be reached
@@ -219,10 +225,11 @@ class RayEngine:
         Tasks whose results nobody needs any more end by themselves: to cancel them may end this
         process too (a bug of Ray 2.60).
         """
-        time_now = time.monotonic()
-        if time_now >= self.checked_at + CORES_LIFETIME:
-            self.cores = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-            self.checked_at = time_now
+        seconds = time.monotonic()
+        if seconds >= self.checked_at + CORES_LIFETIME:
+            resources = self.ray.cluster_resources()
+            self.cores = max(1, int(resources.get("CPU", 1)))
+            self.checked_at = seconds
         if self.workers is not None and self.workers < self.cores:
             return self.workers
         return 2 * self.cores

@@ -228,7 +228,8 @@ def _is_from_call(ray: Any, cause: Any) -> bool:
     """True if an error was raised by the call itself, not by Ray."""
     if isinstance(cause, ray.exceptions.RayError):
         return False
-    return isinstance(cause, Exception | SystemExit) and NOT_IMPORTED not in str(cause)
+    is_error = isinstance(cause, Exception | SystemExit)
+    return is_error and NOT_IMPORTED not in str(cause)
 
 
 def _require_modules(error: Exception) -> None:

@@ -84,7 +84,8 @@ def _is_storable(dtype: np.dtype[Any]) -> bool:
     """True for text, and for numbers that every machine has."""
     if dtype.kind == "U":
         return dtype.itemsize > 0
-    return dtype.kind in "iuf" and dtype.itemsize <= 8
+    is_number = dtype.kind in "iuf"
+    return is_number and dtype.itemsize <= 8
 
 
 def _write_members(members: Mapping[str, Array], file: BinaryIO) -> None:

@@ -52,8 +52,8 @@ class CascadeEnvironment(BernoulliEnvironment):
     def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
         """1 for the first item of the slate that attracts, (*B, K)."""
         attracts = take(weights, A)
-        first = attracts.cumsum(-1) == 1
-        return where(first, attracts, 0.0)
+        is_first = attracts.cumsum(-1) == 1
+        return where(is_first, attracts, 0.0)
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
         """Feedback on the items, from the clicks."""
@@ -61,7 +61,8 @@ class CascadeEnvironment(BernoulliEnvironment):
 
     def value(self, A: Array, weights: Array) -> Array:
         """The probability of a click on the slate, 1 - Π(1 - w): (*B,)."""
-        no_click: Array = (1 - take(weights, A)).prod(-1)
+        ignores = 1 - take(weights, A)
+        no_click: Array = ignores.prod(-1)
         return 1 - no_click
 
 
@@ -102,7 +103,8 @@ class PositionEnvironment(BernoulliEnvironment):
         """1 where the user looks and the item attracts, (*B, K)."""
         attracts = take(weights, A)
         p = self._examination(attracts)
-        return where(uniform(rng, attracts) < p, attracts, 0.0)
+        is_examined = uniform(rng, attracts) < p
+        return where(is_examined, attracts, 0.0)
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
         """Feedback on the items, from the clicks."""
@@ -113,7 +115,8 @@ class PositionEnvironment(BernoulliEnvironment):
     def value(self, A: Array, weights: Array) -> Array:
         """The expected clicks on the slate, Σ_k p_k w: (*B,)."""
         attracts = take(weights, A)
-        expected: Array = (attracts * self._examination(attracts)).sum(-1)
+        clicks = attracts * self._examination(attracts)
+        expected: Array = clicks.sum(-1)
         return expected
 
     def _examination(self, attracts: Array) -> Array:

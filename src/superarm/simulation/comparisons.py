@@ -1,4 +1,4 @@
-"""Paired differences: how much more one learner loses than another on the same instances.
+"""Paired differences of regret between two learners on the same instances.
 
 Replicate i has the same instance and the same weights for all learners, so that most of what makes
 replicates differ cancels in the difference: its interval is far narrower than those of the two
@@ -16,17 +16,17 @@ from superarm.formatting import plus_minus
 
 
 class Difference(NamedTuple):
-    """A mean paired difference with its interval by Student's t; positive where the learner has
-    more regret than the baseline.
+    """A mean paired difference with its interval by Student's t; positive if the learner has more
+    regret than the baseline.
 
     Attributes:
-        learner: whose regret.
-        baseline: against whose regret.
+        learner: name of the learner.
+        baseline: name of the learner that it is compared with.
         mean: the mean difference over the replicates.
         se: its standard error.
         low: the lower end of the interval.
         high: the upper end of the interval.
-        replicates: how many pairs.
+        replicates: number of pairs.
         confidence: of the interval.
 
     >>> from superarm.simulation import Difference
@@ -44,14 +44,15 @@ class Difference(NamedTuple):
     confidence: float = 0.95
 
     def __str__(self) -> str:
-        more = "less" if self.mean < 0 else "more"
-        shown = plus_minus(abs(self.mean), self.se)
-        low, high = (_like(end, self.se) for end in (self.low, self.high))
+        comparison = "less" if self.mean < 0 else "more"
+        mean = plus_minus(abs(self.mean), self.se)
+        low = _format_end(self.low, self.se)
+        high = _format_end(self.high, self.se)
         interval = f"{100 * self.confidence:.4g} % interval: {low} to {high}"
-        return f"{self.learner}: {shown} {more} regret than {self.baseline} ({interval})"
+        return f"{self.learner}: {mean} {comparison} regret than {self.baseline} ({interval})"
 
 
-def _like(end: float, se: float) -> str:
+def _format_end(end: float, se: float) -> str:
     """The end of an interval, with as many digits as the mean."""
     return plus_minus(end, se).split(" ")[0]
 
@@ -68,18 +69,18 @@ def paired(
     Args:
         learner: one number per replicate, such as the regret at the end.
         baseline: of the same replicates, in the same order.
-        names: what the two are called.
+        names: of the learner and of the baseline.
         confidence: of the interval, between 0 and 1.
 
     Returns:
-        the mean difference, its standard error, and the ends of its interval.
+        the mean difference, its standard error, and its interval.
 
     Raises:
         ParameterError: unless there are two replicates or more, as many of the one as of the other.
 
     >>> from superarm.simulation import paired
-    >>> found = paired([3.0, 5.0, 7.0], [1.0, 4.0, 4.0])
-    >>> found.mean, round(found.low, 2), round(found.high, 2)
+    >>> difference = paired([3.0, 5.0, 7.0], [1.0, 4.0, 4.0])
+    >>> difference.mean, round(difference.low, 2), round(difference.high, 2)
     (2.0, -0.48, 4.48)
     """
     x = np.asarray(learner, dtype=float)
@@ -97,5 +98,7 @@ def paired(
     difference = x - y
     mean = float(difference.mean())
     se = float(difference.std(ddof=1) / np.sqrt(n))
-    width = float(stdtrit(n - 1, (1 + confidence) / 2)) * se
-    return Difference(*names, mean, se, mean - width, mean + width, n, confidence)
+    quantile = float(stdtrit(n - 1, (1 + confidence) / 2))
+    low = mean - quantile * se
+    high = mean + quantile * se
+    return Difference(*names, mean, se, low, high, n, confidence)

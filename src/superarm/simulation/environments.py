@@ -137,7 +137,9 @@ class GaussianEnvironment(BaseEnvironment):
             an environment with these mean weights and noise of std σ.
         """
         require_positive(lam=lam)
-        theta = lam * normal(rng, full((*Phi.shape[:-2], Phi.shape[-1]), 0.0, Phi))
+        *batch, _, d = Phi.shape
+        zeros = full((*batch, d), 0.0, Phi)
+        theta = lam * normal(rng, zeros)
         return cls(matvec(Phi, theta), sigma=sigma)
 
     def sample(self, rng: Rng) -> Array:
@@ -165,7 +167,8 @@ class BernoulliEnvironment(BaseEnvironment):
 
     def __post_init__(self) -> None:
         mean = _finite_means(self.mean)
-        if (mean < 0).any() or (mean > 1).any():
+        is_probability = (mean >= 0) & (mean <= 1)
+        if not is_probability.all():
             raise WeightsError("the means of 0/1 weights are probabilities and must lie in [0, 1]")
         object.__setattr__(self, "mean", mean)
 
@@ -230,9 +233,10 @@ class DriftingEnvironment:
         require_count(episodes=episodes)
         if not 0 <= drift <= 1:
             raise ParameterError(f"drift must lie in [0, 1], got {drift!r}")
+        keep = np.sqrt(1 - drift**2)
         theta = lam * rng.standard_normal((episodes, Phi.shape[-1]))
         for t in range(1, episodes):
-            theta[t] = np.sqrt(1 - drift**2) * theta[t - 1] + drift * theta[t]
+            theta[t] = keep * theta[t - 1] + drift * theta[t]
         return cls(Phi, theta, sigma=sigma)
 
     def at(self, t: int, choose: Choose | None = None) -> GaussianEnvironment:
@@ -241,7 +245,8 @@ class DriftingEnvironment:
             raise ParameterError(
                 f"this environment is known for episodes 1 to {len(self.theta)}, not {t}"
             )
-        return GaussianEnvironment(self.Phi @ self.theta[t - 1], sigma=self.sigma)
+        mean = self.Phi @ self.theta[t - 1]
+        return GaussianEnvironment(mean, sigma=self.sigma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,9 +373,8 @@ class AdversarialEnvironment:
 
     def __post_init__(self) -> None:
         require_count(draws=self.draws)
-        if not isinstance(self.candidates, ContextualEnvironment) or callable(
-            self.candidates.contexts
-        ):
+        is_contextual = isinstance(self.candidates, ContextualEnvironment)
+        if not is_contextual or callable(self.candidates.contexts):
             raise ParameterError(
                 "candidates must be a ContextualEnvironment with a sequence of contexts"
             )

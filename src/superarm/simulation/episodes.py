@@ -98,7 +98,8 @@ def episodes(
 
         def choose(features: Features | None, belief: Any = belief) -> Array:
             visible = with_features(learner, problem, features)
-            return decide(learner, belief, visible, probe_rng.stream)
+            rng = probe_rng.stream
+            return decide(learner, belief, visible, rng)
 
         environment = world.at(t, choose)
         require_environment(environment)
@@ -107,7 +108,8 @@ def episodes(
         weights = _sample(environment, problem, env_rng)
         observation = _observation(environment, click_rng)
         w = observation.clicks(A, weights)
-        belief = learner.model.learn(belief, visible, observation.feedback(visible, A, w))
+        feedback = observation.feedback(visible, A, w)
+        belief = learner.model.learn(belief, visible, feedback)
         yield Episode(t, A, w, weights, belief, environment.mean, observation.value)
 
 

@@ -1,6 +1,7 @@
 """Many learners on many random instances: on cores, on a cluster, or in lock-step on a device."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Literal, NamedTuple
@@ -200,7 +201,10 @@ class _Reference(NamedTuple):
         """True if the episode has the same means, and the same value function."""
         if self.value != episode.value:
             return False
-        return self.mean is episode.mean or bool((self.mean == episode.mean).all())
+        if self.mean is episode.mean:
+            return True
+        is_equal = self.mean == episode.mean
+        return bool(is_equal.all())
 
 
 def _reference(episode: Episode, oracle: Oracle, exact: Oracle) -> _Reference:
@@ -209,8 +213,9 @@ def _reference(episode: Episode, oracle: Oracle, exact: Oracle) -> _Reference:
     if not is_tensor(mean):
         mean = mean.copy()  # a world may change its own
     star = oracle(mean)
-    optimum = star if exact is oracle else exact(mean)
-    return _Reference(mean, value, star, value(star, mean), value(optimum, mean))
+    expected = value(star, mean)
+    optimum = expected if exact is oracle else value(exact(mean), mean)
+    return _Reference(mean, value, star, expected, optimum)
 
 
 def _returns(episode: Episode, reference: _Reference) -> list[Array]:
@@ -327,8 +332,8 @@ def _run_on_device(
     device = lockstep.find_device(name)
     learners = list(setup.learners.values())
     max_size = lockstep.chunk_size(setup.instance, learners, seeds, device, draws)
-    n_chunks = -(-len(seeds) // (chunk or max_size))
-    size = -(-len(seeds) // n_chunks)  # as few chunks as fit, and of equal size
+    n_chunks = math.ceil(len(seeds) / (chunk or max_size))
+    size = math.ceil(len(seeds) / n_chunks)  # as few chunks as fit, and of equal size
 
     def run_chunk(start: int) -> Result:  # a function: its tensors go before the next chunk's
         chunk_seeds = seeds[start : start + size]

@@ -1,7 +1,7 @@
-"""What learners earned: regret, returns, their standard errors, in a file and as a table.
+"""Results of simulations: regret, returns and their standard errors, in a file and as a table.
 
 paper             code
-A* = ORACLE(w̄)    what regret is measured against
+A* = ORACLE(w̄)    the reference of regret
 R_t               f(A*, w_t) - f(A^t, w_t), realized; f(A*, w̄) - f(A^t, w̄), expected
 A^opt             the exact solution for w̄; A* unless an exact oracle is given
 R^γ_t             f(A^opt, ·) - f(A^t, ·)/(1-γ)
@@ -17,7 +17,14 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.errors import FileError, ParameterError
 from superarm.files import archive
-from superarm.formatting import aligned, escaped, in_math, latex, percent, plus_minus
+from superarm.formatting import (
+    escape_latex,
+    format_columns,
+    latex_math,
+    latex_table,
+    percent,
+    plus_minus,
+)
 from superarm.simulation.comparisons import Difference, paired
 
 META = ("learners", "gap", "exact", "settings")
@@ -26,23 +33,22 @@ ARRAYS = ("expected", "realized", "oracle_expected", "oracle_realized", "optimum
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What learners earned, episode by episode and replicate by replicate.
+    """Returns of learners, episode by episode and replicate by replicate.
 
     Every quantity of a learner is an array (replicates, episodes); `mean_se` averages it over the
-    replicates. What the best sets earn is kept for each learner too: an adversary shows every one
+    replicates. Returns of the best sets are stored for each learner too, as an adversary shows each
     of them other contexts.
 
     Attributes:
         learners: their names.
-        expected: what the chosen sets earn on average, (learners, replicates, episodes).
-        realized: what they earned, (learners, replicates, episodes).
-        oracle_expected: what the sets of the oracle that knows the means earn on average, of the
-            same shape.
-        oracle_realized: what these sets earned, of the same shape.
-        optimum_expected: what the best sets earn on average, of the same shape.
+        expected: expected returns of the chosen sets, (learners, replicates, episodes).
+        realized: realized returns of the chosen sets, of the same shape.
+        oracle_expected: expected returns of the oracle's sets for the means, of the same shape.
+        oracle_realized: realized returns of these sets, of the same shape.
+        optimum_expected: expected returns of the optimal sets, of the same shape.
         gap: of the oracle.
-        exact: whether the best sets are known to be the best.
-        settings: what was simulated.
+        exact: True if the optimal sets are proven to be so.
+        settings: of the simulation.
 
     >>> from superarm import CombLinTS, mean_se, simulate
     >>> from superarm.studies.longest_path import LongestPath
@@ -61,7 +67,7 @@ class Trace:
     oracle_realized: Array  # (learners, replicates, episodes) f(A*, w_t)
     optimum_expected: Array  # (learners, replicates, episodes) f(A^opt, w̄)
     gap: float | None  # of the oracle
-    exact: bool  # whether A^opt is exact: the gap is 0, or an exact oracle was given
+    exact: bool  # True if A^opt is exact: the gap is 0, or an exact oracle was given
     settings: Mapping[str, Any]
 
     def _index(self, learner: str) -> int:
@@ -81,8 +87,8 @@ class Trace:
             ParameterError: if there is no such learner.
         """
         j = self._index(learner)
-        lost = self.oracle_expected[j] - self.expected[j]
-        return np.cumsum(lost, axis=-1)
+        regret = self.oracle_expected[j] - self.expected[j]
+        return np.cumsum(regret, axis=-1)
 
     def realized_regret(self, learner: str) -> Array:
         """Realized cumulative regret against A*.
@@ -91,8 +97,8 @@ class Trace:
             one row per replicate, (replicates, episodes).
         """
         j = self._index(learner)
-        lost = self.oracle_realized[j] - self.realized[j]
-        return np.cumsum(lost, axis=-1)
+        regret = self.oracle_realized[j] - self.realized[j]
+        return np.cumsum(regret, axis=-1)
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
         """Expected cumulative R^γ(t) against A^opt, with the oracle's γ unless another is given.
@@ -115,8 +121,8 @@ class Trace:
                 f"the oracle's gap is {self.gap}"
             )
         j = self._index(learner)
-        lost = self.optimum_expected[j] - self.expected[j] / (1 - gamma)
-        return np.cumsum(lost, axis=-1)
+        regret = self.optimum_expected[j] - self.expected[j] / (1 - gamma)
+        return np.cumsum(regret, axis=-1)
 
     def per_step_return(self, learner: str) -> Array:
         """Expected return per episode, averaged over the episodes so far.
@@ -124,15 +130,17 @@ class Trace:
         Returns:
             one row per replicate, (replicates, episodes).
         """
-        return _running_mean(self.expected[self._index(learner)])
+        j = self._index(learner)
+        return _running_mean(self.expected[j])
 
     def per_step_optimum(self, learner: str) -> Array:
-        """Expected return of A^opt per episode, averaged so far: what the learner's approaches.
+        """Expected return of A^opt per episode, averaged over the episodes so far.
 
         Returns:
             one row per replicate, (replicates, episodes).
         """
-        return _running_mean(self.optimum_expected[self._index(learner)])
+        j = self._index(learner)
+        return _running_mean(self.optimum_expected[j])
 
     def first(self, replicates: int) -> "Trace":
         """The trace of the first replicates alone; replicate i is the same however many there
@@ -146,7 +154,7 @@ class Trace:
         return dataclasses.replace(self, settings=settings, **arrays)
 
     def differences(self, baseline: str, *, confidence: float = 0.95) -> list[Difference]:
-        """How much more regret each other learner has at the end than this one, paired by
+        """Differences of regret at the end between each other learner and this one, paired by
         replicate, with intervals by Student's t; least regret first.
 
         Args:
@@ -168,22 +176,22 @@ class Trace:
         >>> random.learner, random.low > 0
         ('RandomChoice', True)
         """
-        ours = self.regret(baseline)[:, -1]
-        return [
-            paired(
-                self.regret(learner)[:, -1],
-                ours,
-                names=(learner, baseline),
-                confidence=confidence,
-            )
-            for learner in self.ranked()
-            if learner != baseline
-        ]
+        baseline_regret = self.regret(baseline)[:, -1]
+        differences = []
+        for learner in self.ranked():
+            if learner == baseline:
+                continue
+            regret = self.regret(learner)[:, -1]
+            names = (learner, baseline)
+            difference = paired(regret, baseline_regret, names=names, confidence=confidence)
+            differences.append(difference)
+        return differences
 
     def to_pandas(self) -> Any:
-        """A data frame with one row per learner, replicate and episode, counted from 0 and from 1:
-        cumulative `regret` and `realized_regret`, and what the learner and the optimum are expected
-        to earn in this episode, `return` and `optimum`.
+        """A data frame with one row per learner, replicate (from 0) and episode (from 1).
+
+        It has cumulative `regret` and `realized_regret`, and the expected returns of the learner
+        and of the optimum in this episode, `return` and `optimum`.
 
         Returns:
             a data frame with the columns `learner`, `replicate`, `episode`, `regret`,
@@ -243,9 +251,9 @@ class Trace:
         """
         (_, regret, share), *lines = self.table()
         header = ["learner", regret.replace("R(", "$R(").replace(")", ")$"), share]
-        cells = [[escaped(name), *map(in_math, numbers)] for name, *numbers in lines]
+        cells = [[escape_latex(name), *map(latex_math, numbers)] for name, *numbers in lines]
         cells[0][0] = rf"\textbf{{{cells[0][0]}}}"
-        return latex(header, cells)
+        return latex_table(header, cells)
 
     def ranked(self) -> list[str]:
         """The learners, that with the least mean regret at the end first.
@@ -253,7 +261,11 @@ class Trace:
         Returns:
             the names of the learners.
         """
-        return sorted(self.learners, key=lambda learner: self.regret(learner)[:, -1].mean())
+
+        def final_regret(learner: str) -> float:
+            return float(self.regret(learner)[:, -1].mean())
+
+        return sorted(self.learners, key=final_regret)
 
     def table(self) -> list[tuple[str, ...]]:
         """Regret at the end and the share of the optimum by learner, least regret first.
@@ -271,17 +283,19 @@ class Trace:
         n = self.expected.shape[-1]
         lines: list[tuple[str, ...]] = [("learner", f"regret R({n})", "return / optimum")]
         for learner in self.ranked():
-            regret = map(float, mean_se(self.regret(learner)[:, -1]))
-            share = map(float, mean_se(share_of_optimum(self, learner)[:, -1]))
-            lines.append((learner, plus_minus(*regret), percent(*share)))
+            regret = self.regret(learner)[:, -1]
+            share = share_of_optimum(self, learner)[:, -1]
+            regret_text = plus_minus(*map(float, mean_se(regret)))
+            share_text = percent(*map(float, mean_se(share)))
+            lines.append((learner, regret_text, share_text))
         return lines
 
     def __str__(self) -> str:
-        return f"{aligned(self.table(), numbers=True)}\n{self.over}"
+        return f"{format_columns(self.table(), numbers=True)}\n{self.over}"
 
     @property
     def over(self) -> str:
-        """What the numbers of the table are, in words."""
+        """Caption of the table: the meaning of its numbers."""
         replicates = self.expected.shape[1]
         if replicates == 1:
             return "one replicate"
@@ -290,11 +304,12 @@ class Trace:
     def save(self, path: archive.PathLike) -> None:
         """Write to a file of arrays and JSON."""
         meta = {name: getattr(self, name) for name in META}
-        archive.write_archive(path, "trace", meta, {name: getattr(self, name) for name in ARRAYS})
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        archive.write_archive(path, "trace", meta, arrays)
 
     @classmethod
     def load(cls, path: archive.PathLike) -> "Trace":
-        """Read what `save` wrote.
+        """Read a trace from a file.
 
         Returns:
             the trace, as it was saved.
@@ -302,7 +317,8 @@ class Trace:
         Raises:
             FileError: if the file is damaged, foreign, or of a newer version.
         """
-        return cls.of_file(path, *archive.read_archive(path, "trace"))
+        meta, arrays = archive.read_archive(path, "trace")
+        return cls.of_file(path, meta, arrays)
 
     @classmethod
     def of_file(
@@ -323,14 +339,16 @@ class Trace:
 
 
 def _running_mean(x: Array) -> Array:
-    episodes = np.arange(1, x.shape[-1] + 1)
-    return np.asarray(np.cumsum(x, axis=-1) / episodes)
+    n_episodes = np.arange(1, x.shape[-1] + 1)
+    sums = np.cumsum(x, axis=-1)
+    return np.asarray(sums / n_episodes)
 
 
 def share_of_optimum(trace: Trace, learner: str) -> Array:
     """Per-step return over per-step optimum (replicates, episodes)."""
+    average = trace.per_step_return(learner)
     optimum = trace.per_step_optimum(learner)
-    return np.asarray(trace.per_step_return(learner) / optimum)
+    return np.asarray(average / optimum)
 
 
 def mean_se(x: Array) -> tuple[Array, Array]:

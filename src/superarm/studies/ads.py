@@ -11,7 +11,7 @@ from superarm.oracles import Quota
 from superarm.simulation.environments import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import adult
-from superarm.studies.report import AS_SAID, UNLIKE, Outcome, Row, off, percent
+from superarm.studies.report import AS_SAID, UNLIKE, Outcome, Row, format_percent, off
 from superarm.studies.returns import Catalogue
 from superarm.studies.study import Content, Study
 
@@ -88,7 +88,7 @@ def claims(content: Content) -> Iterator[Row]:
             yield Row(
                 f"ads: CombLinTS at {mark:,} episodes",
                 f"{paper:.0%}",
-                percent(found),
+                format_percent(found),
                 off(100 * found["mean"], 100 * paper, " points"),
             )
     for name in returns.BASELINES:
@@ -97,6 +97,6 @@ def claims(content: Content) -> Iterator[Row]:
             yield Row(
                 f"ads: {name} at 1,000 episodes",
                 "poor",
-                percent(found),
+                format_percent(found),
                 AS_SAID if found["mean"] < 0.6 else UNLIKE,
             )

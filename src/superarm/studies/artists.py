@@ -14,7 +14,7 @@ from superarm.oracles import TopK
 from superarm.simulation.environments import BernoulliEnvironment
 from superarm.studies import returns
 from superarm.studies.datasets import lastfm
-from superarm.studies.report import AS_SAID, UNLIKE, UNSURE, Outcome, Row, percent
+from superarm.studies.report import AS_SAID, UNLIKE, UNSURE, Outcome, Row, format_percent
 from superarm.studies.returns import Catalogue
 from superarm.studies.study import Content, Study
 
@@ -147,6 +147,6 @@ def claims(content: Content) -> Iterator[Row]:
         yield Row(
             f"artists{which}: CombLinTS at {int(t):,} against the baselines",
             "much faster",
-            f"{percent(linear)} against {percent(best)}",
+            f"{format_percent(linear)} against {format_percent(best)}",
             difference,
         )

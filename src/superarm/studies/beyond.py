@@ -12,7 +12,7 @@ from superarm.palette import styles_of
 from superarm.simulation.lockstep import Instance
 from superarm.studies import calibration, clicks, drift, explore, returns
 from superarm.studies.ads import Ads
-from superarm.studies.report import Figures, Outcome, Row, percent, regret_table
+from superarm.studies.report import Figures, Outcome, Row, format_percent, regret_table
 from superarm.studies.study import Content, Curves, Learners, Study, estimate, regret, share
 
 GRID = [10.0**k for k in (-2, -1, 0, 1, 2)]
@@ -119,11 +119,11 @@ def rows(content: Content) -> Iterator[Row]:
         share_of = {label: result["return"] for label, result in content["scales"].items()}
         chosen = share_of.pop("auto")
         best = max(share_of, key=lambda label: share_of[label]["mean"])
-        share_of_best = percent(share_of[best])
+        share_of_best = format_percent(share_of[best])
         yield Row(
             "ads: CombLinTS, scales from the evidence",
             f"best of {len(share_of)} fixed pairs, {best}: {share_of_best}",
-            percent(chosen),
+            format_percent(chosen),
         )
 
 
@@ -140,7 +140,7 @@ def draw(content: Content, wandering: Curves, clicking: Curves) -> Figures:
         (figure.axes[1], clicking, "clicks: the logit link"),
     ):
         drawn = styles_of(curves)
-        for label, values in figures.from_the_top(curves):
+        for label, values in figures.sort_curves(curves):
             figures.draw_band(axes, values, label, drawn[label])
         figures.finish(axes, **figures.REGRET, legend=9, title=title, xmargin=0)
     figure.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)

@@ -15,7 +15,7 @@ from superarm.contexts import hashed
 from superarm.contracts import Feedback, Problem
 from superarm.learners import CombLinTS, CombMixTS
 from superarm.oracles import TopK
-from superarm.studies.report import Row, percent
+from superarm.studies.report import Row, format_percent
 from superarm.studies.study import Content, Study, estimate
 
 Rng: TypeAlias = np.random.Generator
@@ -191,14 +191,14 @@ def rows(content: Content) -> Iterator[Row]:
         yield Row(
             f"degenerate features: σ to a factor of 3 in {scales['of']} {kind}",
             "all",
-            percent(scales[kind]),
+            format_percent(scales[kind]),
         )
     for v, found in content["importance"].items():
         for name, share in found.items():
-            yield Row(f"importance {v}: 90 % intervals of {name}", "90%", percent(share))
+            yield Row(f"importance {v}: 90 % intervals of {name}", "90%", format_percent(share))
     for rate, found in content["clicks"].items():
         yield Row(
             f"clicks at {float(rate):.2%}: 90 % intervals of slopes; of the constant",
             "90%",
-            f"{percent(found['slopes'])}; {percent(found['constant'])}",
+            f"{format_percent(found['slopes'])}; {format_percent(found['constant'])}",
         )

@@ -19,7 +19,7 @@ from superarm.simulation.lockstep import Instance
 from superarm.studies import artists, longest_path, returns
 from superarm.studies.ads import Ads
 from superarm.studies.longest_path import LongestPath
-from superarm.studies.report import Figures, Row, number, percent
+from superarm.studies.report import Figures, Row, format_percent, number
 from superarm.studies.study import Content, Learners
 
 Rng: TypeAlias = np.random.Generator
@@ -149,11 +149,11 @@ def rows(problems: Content) -> Iterator[Row]:
             number(results[ADAPTIVE]["regret"]),
         )
         if name in ("ads", "artists"):
-            before_share = percent(results[before]["return"])
+            before_share = format_percent(results[before]["return"])
             yield Row(
                 f"{name}: share of the optimum of CombMixTS",
                 f"{before}: {before_share}",
-                percent(results[ADAPTIVE]["return"]),
+                format_percent(results[ADAPTIVE]["return"]),
             )
 
 

@@ -15,7 +15,7 @@ DPI = 150
 """Of pictures."""
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     """Lines of cells below a title and a header."""
 
     title: str
@@ -35,16 +35,16 @@ class Section(NamedTuple):
 
     title: str
     note: str
-    tables: Sequence[Table]
+    tables: Sequence[ReportTable]
     pictures: Sequence[Picture]
 
 
 def write_page(
     path: Path,
     settings: str,
-    paper: Table,
+    paper: ReportTable,
     sections: Sequence[Section],
-    beyond: Table,
+    beyond: ReportTable,
     readings: Iterable[str],
 ) -> None:
     """Write the page; what is empty gets no heading."""
@@ -67,7 +67,7 @@ def write_page(
     path.write_text(page, encoding="utf-8")
 
 
-def _claims(table: Table) -> str:
+def _claims(table: ReportTable) -> str:
     """Sentences beside each other; below each other on a narrow screen."""
     return f"<h2>{html.escape(table.title)}</h2>\n{_table(table, 'claims')}"
 
@@ -84,7 +84,7 @@ def _section(section: Section) -> str:
     return "\n".join(parts)
 
 
-def _table(table: Table, kind: str) -> str:
+def _table(table: ReportTable, kind: str) -> str:
     head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in table.header)
     lines = []
     for row in table.rows:

@@ -14,7 +14,7 @@ from superarm.engine.progress import ProgressLine
 from superarm.errors import DataError
 from superarm.simulation import mean_se, paired
 from superarm.studies import words
-from superarm.studies.page import DPI, Picture, Section, Table, write_page
+from superarm.studies.page import DPI, Picture, ReportTable, Section, write_page
 from superarm.studies.study import Content, Rehearsal, Setting, Study
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
     """What an experiment came to."""
 
     content: Content  # of its JSON
-    tables: Sequence[Table] = ()  # regret by learner
+    tables: Sequence[ReportTable] = ()  # regret by learner
     claims: Iterable[Row] = ()  # of the paper
     ours: Iterable[Row] = ()  # beyond the paper
     draw: Callable[[], Figures] = dict  # apart, as it needs matplotlib
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 class Report(NamedTuple):
     """What `reproduce` wrote."""
 
-    tables: list[Table]
+    tables: list[ReportTable]
     path: Path  # of the page
     left_out: list[str]  # what could not be run or drawn, and why
 
@@ -64,10 +64,10 @@ def number(result: Content) -> str:
     return formatting.plus_minus(result["mean"], result["se"])
 
 
-def percent(result: Content) -> str:
+def format_percent(result: Content) -> str:
     """An estimate of a share as text, with its standard error if there is one.
 
-    >>> percent({"mean": 0.7, "se": None})
+    >>> format_percent({"mean": 0.7, "se": None})
     '70.0%'
     """
     return formatting.percent(result["mean"], result["se"])
@@ -90,7 +90,7 @@ def regret_table(
     regrets: Mapping[str, Array],
     more: Mapping[str, Mapping[str, str]] | None = None,
     what: str = "learner",
-) -> Table:
+) -> ReportTable:
     """Regret at the end by learner, least first, and how much more it is than the least, paired by
     replicate with its 95 % interval.
 
@@ -115,7 +115,7 @@ def regret_table(
             line.append("" if label == best else _more(ends[label], ends[best]))
         line += [column[label] for column in more.values()]
         lines.append(tuple(line))
-    return Table(title, (*header, *more), lines)
+    return ReportTable(title, (*header, *more), lines)
 
 
 def _more(regret: Array, least: Array) -> str:
@@ -195,8 +195,8 @@ def _written(
 ) -> Report:
     claims = [row for outcome in outcomes.values() for row in outcome.claims]
     ours = [row[:3] for outcome in outcomes.values() for row in outcome.ours]
-    paper = Table("The paper, and here", ("claim", "paper", "here", "difference"), claims)
-    beyond = Table("Beyond the paper", ("what", "without", "with"), ours)
+    paper = ReportTable("The paper, and here", ("claim", "paper", "here", "difference"), claims)
+    beyond = ReportTable("Beyond the paper", ("what", "without", "with"), ours)
     path = study.out / "report.html"
     write_page(
         path,

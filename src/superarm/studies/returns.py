@@ -11,7 +11,7 @@ import numpy as np
 from superarm.arrays import Array
 from superarm.learners import CombLinTS, CombLinUCB, CombMixTS, CombTS, CombUCB1
 from superarm.simulation.lockstep import Instance
-from superarm.studies.report import Figures, Outcome, Row, percent, regret_table
+from superarm.studies.report import Figures, Outcome, Row, format_percent, regret_table
 from superarm.studies.study import Content, Curves, Learners, Study, estimate, regret, share
 
 MARKS = (100, 1000)
@@ -93,7 +93,7 @@ def run(
     study.write_curves(name, {"return / optimum": shares})
     shown = {
         f"return / optimum at {t:,}": {
-            label: percent(return_at(result, str(t))) for label, result in results.items()
+            label: format_percent(return_at(result, str(t))) for label, result in results.items()
         }
         for t in marks
     }
@@ -122,8 +122,8 @@ def beyond(name: str, content: Content) -> Iterator[Row]:
             t = max(results[label]["return_at"], key=int)
             yield Row(
                 f"{name}: {what} at {int(t):,} episodes",
-                f"CombLinTS: {percent(return_at(results['CombLinTS'], t))}",
-                percent(return_at(results[label], t)),
+                f"CombLinTS: {format_percent(return_at(results['CombLinTS'], t))}",
+                format_percent(return_at(results[label], t)),
             )
 
 
@@ -135,7 +135,7 @@ def draw(name: str, settings: Content, shares: Curves, paper: Mapping[int, float
 
     figure = figures.panels((9, 4.8))
     axes = figure.axes[0]
-    for label, values in figures.from_the_top(shares):
+    for label, values in figures.sort_curves(shares):
         figures.draw_band(axes, values, label)
     figures.draw_optimum(axes)
     reached = [t for t in paper if t <= settings["episodes"]]

@@ -422,7 +422,7 @@ def draw(
     pages = figures.panels((10.5, 4.2), columns=len(users))
     for axes, (name, readings) in zip(pages.axes, users.items(), strict=True):
         drawn = styles_of(readings)
-        for reading, values in figures.from_the_top(readings):
+        for reading, values in figures.sort_curves(readings):
             figures.draw_band(axes, values, f"read as {reading}", drawn[reading])
         figures.finish(axes, **figures.REGRET, legend=9, title=f"users by {name}", xmargin=0)
     pages.suptitle(f"{replicates} replicates, 95 % intervals", fontsize=11)
@@ -431,7 +431,7 @@ def draw(
     for i, (source, learners) in enumerate(curves.items()):
         left, *others = figure.axes[3 * i : 3 * i + 3]
         drawn = styles_of(learners)
-        for label, values in figures.from_the_top(learners):
+        for label, values in figures.sort_curves(learners):
             figures.draw_band(left, values, label, drawn[label])
         figures.finish(left, **figures.REGRET, legend=9, title=source, xmargin=0, yscale="log")
         left.set_ylim(10, None)
