@@ -10,7 +10,6 @@ import time
 import traceback
 from http.server import BaseHTTPRequestHandler
 
-import joblib
 import numpy as np
 import pieces
 import pytest
@@ -174,12 +173,6 @@ def test_a_node_that_is_lost_is_not_waited_for(ray, monkeypatch, found_out):
             ray_nodes.node_versions(ray)
 
 
-def test_no_more_workers_than_pieces():
-    with joblib.parallel_config(backend="loky", n_jobs=2), create_engine(None) as where:
-        processes = {result for _, result in where.map(os.getpid, [()])}
-        assert processes == {os.getpid()}
-
-
 UNREACHABLE = """
 import sys
 from superarm.errors import ClusterError
@@ -222,25 +215,10 @@ def test_a_token_that_this_machine_lacks(ray, tmp_path):
     assert "it asks for a token: set RAY_AUTH_MODE=token, and give" in run.stdout
 
 
-def test_bad_settings():
-    with pytest.raises(ParameterError, match="workers must not be 0"):
-        create_engine(None, workers=0)
-
-
 def test_without_ray_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ClusterError, match=r"pip install 'superarm\[cluster\]'"):
         create_engine("ray")
-
-
-def test_ray_is_imported_only_when_asked_for():
-    code = (
-        "import sys, superarm\n"
-        "from superarm.engine.local import create_engine\n"
-        "with create_engine(None) as where: list(where.map(pow, [(2, 3)]))\n"
-        "assert 'ray' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class Away:
