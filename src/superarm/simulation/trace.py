@@ -295,7 +295,7 @@ class Trace:
 
     @property
     def over(self) -> str:
-        """Caption of the table: the meaning of its numbers."""
+        """Caption of the table, with the meaning of its numbers."""
         replicates = self.expected.shape[1]
         if replicates == 1:
             return "one replicate"
