@@ -303,14 +303,14 @@ def _require_known_items(labels: list[Any], items: list[Any], here: Array, same:
 
 def _ordered(of: Any, order: Any) -> Any:
     """Rows or views with their features in another order."""
-    if order == slice(None):
+    if isinstance(order, slice):
         return of
     data = qr_stack(gaussian.empty_factor(len(order)), of.data[:, [*order, -1]])
     return of._replace(data=data, columns=of.columns[:, order])
 
 
 def _ordered_clicks(of: Clicks, order: Any) -> Clicks:
-    if order == slice(None):
+    if isinstance(order, slice):
         return of
     return of._replace(
         views=_ordered(of.views, order),
