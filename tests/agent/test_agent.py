@@ -375,8 +375,8 @@ def test_importance_brings_one_residual_to_the_choice_of_scales():
     twice.observe([3, 1], [0.5, 1.0])
     twice.observe([3], [0.5])
     np.testing.assert_allclose(once.belief.n, twice.belief.n, rtol=1e-12)
-    np.testing.assert_allclose(once.belief.total, twice.belief.total, rtol=1e-12)
-    assert (once.belief.observed, twice.belief.observed) == (2, 3)
+    np.testing.assert_allclose(once.belief.weight_sums, twice.belief.weight_sums, rtol=1e-12)
+    assert (once.belief.n_residuals, twice.belief.n_residuals) == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -367,7 +367,7 @@ def test_an_item_that_came_back_as_another_is_not_taken_for_it():
     agent.observe(decision, [1.0, 0.0, 1.0])
     assert agent.belief.n[-1] == 0
     assert agent.belief.n.sum() == 2
-    assert agent.belief.rows == 1
+    assert agent.belief.n_unknown_rows == 1
 
 
 def test_float32_catalogues_stay_float32():

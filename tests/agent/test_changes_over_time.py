@@ -189,7 +189,7 @@ def test_a_deviation_from_features_goes_with_them():
     agent.observe([2, 5], [1.0, 2.0])
     agent.update_items(FEATURES[:1], [5])
     assert agent.belief.n.tolist() == [float(e == 2) for e in range(L)]
-    assert agent.belief.rows == 1  # what the old features said stays
+    assert agent.belief.n_unknown_rows == 1  # what the old features said stays
     contextual = make_with(CombMixTS(contexts=True))
     contextual.observe([2, 5], [1.0, 2.0])
     contextual.update_items(FEATURES[:1], [5])

@@ -268,7 +268,7 @@ def test_what_is_known_of_the_others_stays(learner):
     left = np.delete(np.arange(L), [2, 5])
     whole = learned(learner, parts).belief
     for name, value in agent.belief._asdict().items():
-        if name in ("n", "total", "alpha", "beta"):
+        if name in ("n", "weight_sums", "total", "alpha", "beta"):
             np.testing.assert_array_equal(value, getattr(whole, name)[left])
         elif name == "factor":
             np.testing.assert_array_equal(value, whole.factor)
@@ -323,7 +323,7 @@ def test_mixed_beliefs_without_observations_move_freely():
     agent = make(CombMixTS())
     agent.remove_items([0])
     assert isinstance(agent.belief, RandomEffects)
-    assert agent.belief.rows == 0
+    assert agent.belief.n_unknown_rows == 0
     assert agent.learner.model.merge(agent.belief, agent.belief, agent.problem).t == 0
 
 
@@ -376,10 +376,10 @@ def test_removing_items_whose_observations_count_less_than_one():
     agent.observe([0], [3.0], importance=0.8)
     agent.observe([1], [1.0], importance=0.5)
     agent.remove_items([0])
-    assert (agent.belief.observed, agent.belief.rows) == (2, 1)
+    assert (agent.belief.n_residuals, agent.belief.n_unknown_rows) == (2, 1)
     agent.remove_items([1])
-    assert (agent.belief.observed, agent.belief.rows) == (1, 2)
-    np.testing.assert_allclose(agent.belief.within[-1, -1] ** 2, 0.8 * 1**2 + 0.8 * 1**2)
+    assert (agent.belief.n_residuals, agent.belief.n_unknown_rows) == (1, 2)
+    np.testing.assert_allclose(agent.belief.residual_factor[-1, -1] ** 2, 0.8 * 1**2 + 0.8 * 1**2)
     rng = np.random.default_rng(0)
     few = Agent(CombMixTS(), features=rng.standard_normal((60, 3)), oracle=TopK(5), seed=0)
     for t in range(64):
@@ -394,7 +394,7 @@ def test_items_without_features_leave_no_loose_rows():
     agent = Agent(CombMixTS(), features=np.zeros((4, 2)), oracle=TopK(2), seed=0)
     agent.observe([0, 1], [1.0, 2.0])
     agent.remove_items([0])
-    assert agent.belief.rows == 0
+    assert agent.belief.n_unknown_rows == 0
 
 
 @pytest.mark.parametrize("learner", [CombLinTS(), CombMixTS()], ids=repr)

@@ -88,11 +88,14 @@ def test_merging_is_the_dense_posterior_of_both(auto, contexts):
     both = learner.model.merge(here, there, problem)
     assert_dense(learner, both, problem, rows)
     union = learned(learner, problem, rows)
-    assert (both.observed, both.t) == (union.observed, union.t)
-    for name in ("n", "total", "past"):
+    assert (both.n_residuals, both.t) == (union.n_residuals, union.t)
+    for name in ("n", "weight_sums", "feature_sums"):
         np.testing.assert_allclose(getattr(both, name), getattr(union, name), rtol=1e-10)
     np.testing.assert_allclose(
-        both.within.T @ both.within, union.within.T @ union.within, rtol=1e-8, atol=1e-10
+        both.residual_factor.T @ both.residual_factor,
+        union.residual_factor.T @ union.residual_factor,
+        rtol=1e-8,
+        atol=1e-10,
     )
 
 
@@ -134,7 +137,7 @@ def test_scales_of_a_past_that_fades():
         w = problem.Phi[A].sum(1) + (0.4 if t < 256 else 1.2) * rng.standard_normal(2)
         belief = learner.model.learn(belief, problem, Feedback.of(problem, A, w))
     assert float(belief.sigma) == pytest.approx(1.2, rel=0.25)
-    assert float(belief.observed) == pytest.approx(2 / 0.02, rel=0.1)
+    assert float(belief.n_residuals) == pytest.approx(2 / 0.02, rel=0.1)
 
 
 def test_loose_rows_with_importance_have_the_dense_density():

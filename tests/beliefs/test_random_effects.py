@@ -19,7 +19,7 @@ from superarm import (
 )
 from superarm.arrays import as_stream, item_normal
 from superarm.beliefs.hyperparameters import fit_hyperparameters
-from superarm.beliefs.random_effects import shares, without
+from superarm.beliefs.item_statistics import drop_items, shrinkage
 from support import learn_rows, update
 
 L, D = 7, 3
@@ -54,13 +54,14 @@ def of_items(Phi, mean, Sigma):
 
 def our_joint(belief, Phi):
     """The same from the belief: θ ~ N, and δ given θ."""
-    keep, pull, spread2 = shares(belief, belief.n, belief.total)
+    effect = shrinkage(belief, belief.n, belief.weight_sums)
     Rinv = np.linalg.inv(belief.factor[:-1, :-1])
     theta, Sigma = gaussian.mean(belief), Rinv @ Rinv.T
-    slope = -(1 - keep)[:, None] * Phi
-    mean = np.concatenate([theta, pull + slope @ theta])
+    slope = -(1 - effect.factor)[:, None] * Phi
+    mean = np.concatenate([theta, effect.offset + slope @ theta])
     cross = slope @ Sigma
-    return mean, np.block([[Sigma, cross.T], [cross, slope @ Sigma @ slope.T + np.diag(spread2)]])
+    effects = slope @ Sigma @ slope.T + np.diag(effect.variance)
+    return mean, np.block([[Sigma, cross.T], [cross, effects]])
 
 
 @settings(max_examples=50)
@@ -120,10 +121,10 @@ def test_explore_scales_the_deviations_draw(explore):
     belief = steps[-1].belief
     rng = np.random.default_rng(3)
     theta = gaussian.sample(belief, rng)
-    keep, pull, spread2 = shares(belief, belief.n, belief.total)
-    expected = keep * (problem.Phi @ theta) + pull
+    effect = shrinkage(belief, belief.n, belief.weight_sums)
+    expected = effect.factor * (problem.Phi @ theta) + effect.offset
     if explore:
-        expected = expected + explore * np.sqrt(spread2) * drawn(rng, len(expected))
+        expected = expected + explore * np.sqrt(effect.variance) * drawn(rng, len(expected))
     np.testing.assert_allclose(
         learner.scores(belief, problem, np.random.default_rng(3)), expected, rtol=1e-12
     )
@@ -236,10 +237,10 @@ def test_loose_rows_say_of_the_coefficients_what_the_items_said():
     assert len(set(belief.n[belief.n > 0])) > 1
     R = belief.factor[:-1, :-1]
     z = belief.factor[:-1, -1]
-    loose = without(belief, problem.Phi, np.arange(L))
-    said = loose.data.T @ loose.data / (sigma**2 + tau**2)
-    np.testing.assert_allclose(np.eye(D) / lam**2 + said[:-1, :-1], R.T @ R, rtol=1e-10)
-    np.testing.assert_allclose(said[:-1, -1], R.T @ z, rtol=1e-10, atol=1e-12)
+    unknown = drop_items(belief, problem.Phi, np.arange(L)).unknown_item_factor
+    information = unknown.T @ unknown / (sigma**2 + tau**2)
+    np.testing.assert_allclose(np.eye(D) / lam**2 + information[:-1, :-1], R.T @ R, rtol=1e-10)
+    np.testing.assert_allclose(information[:-1, -1], R.T @ z, rtol=1e-10, atol=1e-12)
 
 
 ZEROS = """

@@ -17,7 +17,7 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.beliefs.item_statistics import by_item, repeats
+from superarm.beliefs.item_statistics import group_by_item, has_repeats
 from support import tensors
 
 L, D = 5, 3
@@ -57,7 +57,7 @@ def one_by_one(model, belief, problem, feedback):
 def assert_alike(belief, other, rtol=1e-10):
     for name in set(belief._fields) - {"squared", "anew", "probed", "direction", "age"}:
         a, b = np.asarray(getattr(belief, name)), np.asarray(getattr(other, name))
-        if name in ("factor", "row_factor", "data", "within"):
+        if name in ("factor", "row_factor", "residual_factor", "unknown_item_factor"):
             a, b = a.mT @ a, b.mT @ b
         size = np.abs(b).max(initial=0.0)
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * size, err_msg=name)
@@ -145,23 +145,24 @@ def test_clicks_in_blocks_are_as_many_episodes_as_the_feedback_says():
 
 
 def test_whether_items_repeat():
-    assert not repeats(np.array([3, -1, 2, -1]))
-    assert repeats(np.array([[1, 2, -1], [4, 0, 4]]))
-    assert not repeats(np.empty((2, 0), int))
+    assert not has_repeats(np.array([3, -1, 2, -1]))
+    assert has_repeats(np.array([[1, 2, -1], [4, 0, 4]]))
+    assert not has_repeats(np.empty((2, 0), int))
 
 
 def test_means_of_items_and_what_is_around_them():
     A = np.array([4, -1, 2, 4])
     rows = np.array([[1.0], [9.0], [5.0], [4.0]])
-    of = by_item(Feedback(A, rows, np.array([1.0, 9.0, 3.0, 7.0]), np.array([1.0, 1.0, 2.0, 2.0])))
-    by = {int(item): k for k, item in enumerate(of.means.A) if item >= 0}
+    w = np.array([1.0, 9.0, 3.0, 7.0])
+    grouped = group_by_item(Feedback(A, rows, w, np.array([1.0, 1.0, 2.0, 2.0])))
+    by = {int(item): k for k, item in enumerate(grouped.means.A) if item >= 0}
     assert sorted(by) == [2, 4]
-    assert of.means.rows[[by[2], by[4]], 0].tolist() == [5.0, 3.0]
-    assert of.means.w[[by[2], by[4]]].tolist() == [3.0, 5.0]
-    assert of.means.importance[[by[2], by[4]]].tolist() == [2.0, 3.0]
-    assert of.more == 1
-    np.testing.assert_allclose((of.rows**2).sum(), 1 * 2.0**2 + 2 * 1.0**2)
-    np.testing.assert_allclose((of.w**2).sum(), 1 * 4.0**2 + 2 * 2.0**2)
+    assert grouped.means.rows[[by[2], by[4]], 0].tolist() == [5.0, 3.0]
+    assert grouped.means.w[[by[2], by[4]]].tolist() == [3.0, 5.0]
+    assert grouped.means.importance[[by[2], by[4]]].tolist() == [2.0, 3.0]
+    assert grouped.n_residuals == 1
+    np.testing.assert_allclose((grouped.rows**2).sum(), 1 * 2.0**2 + 2 * 1.0**2)
+    np.testing.assert_allclose((grouped.w**2).sum(), 1 * 4.0**2 + 2 * 2.0**2)
 
 
 @pytest.mark.parametrize("contexts", [False, True])

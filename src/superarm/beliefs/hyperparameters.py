@@ -212,7 +212,7 @@ def _relative_errors(hessian: Array, x: Array, bounds: Any) -> Array:
 def optimal_lam_sigma(
     statistics: SufficientStatistics,
     fixed: Mapping[str, float],
-    weight_std: float | None = None,
+    expected_size: float | None = None,
 ) -> tuple[float, float] | None:
     """λ and σ of the largest marginal likelihood without item effects, to three digits.
 
@@ -221,14 +221,14 @@ def optimal_lam_sigma(
     Args:
         statistics: of the rows.
         fixed: those of "lam" and "sigma" that are not to be chosen.
-        weight_std: the expected size of a weight; by default their root mean square.
+        expected_size: the expected size of a weight; by default their root mean square.
 
     Returns:
         λ and σ, or None where the weights do not determine them.
     """
     if statistics.is_degenerate:
         return None
-    standardized, units = statistics.standardized(weight_std)
+    standardized, units = statistics.standardized(expected_size)
     log_lam, log_sigma = maximize_kernel(
         _log_range("lam", fixed, units.coefficient),
         _log_range("sigma", fixed, units.weight),
@@ -244,7 +244,7 @@ def optimal_hyperparameters(
     statistics: SufficientStatistics,
     items: ItemMoments,
     fixed: Mapping[str, float],
-    weight_std: float | None = None,
+    expected_size: float | None = None,
 ) -> tuple[float, float, float] | None:
     """λ, σ and τ of the largest marginal likelihood, to three digits, as in `optimal_lam_sigma`.
 
@@ -252,12 +252,12 @@ def optimal_hyperparameters(
     they showed before: if τ is free, R = (τ/σ)² has a weak prior of log density (log R - R)/2.
     """
     if fixed.get("tau") == 0:
-        lam_sigma = optimal_lam_sigma(statistics, fixed, weight_std)
+        lam_sigma = optimal_lam_sigma(statistics, fixed, expected_size)
         return lam_sigma and (*lam_sigma, 0.0)
     if statistics.is_degenerate:
         return None
     search = EvidenceSearch(
-        statistics, items, fixed, weight_std=weight_std, has_ratio_prior="tau" not in fixed
+        statistics, items, fixed, expected_size=expected_size, has_ratio_prior="tau" not in fixed
     )
     lam, sigma, tau = np.exp(search.maximum()) * search.units
     return (
@@ -289,7 +289,7 @@ class EvidenceSearch:
         statistics: of all rows.
         items: of the rows by item.
         fixed: the hyperparameters that are not to be chosen, by name; τ is not fixed at 0.
-        weight_std: the expected size of a weight; by default their root mean square.
+        expected_size: the expected size of a weight; by default their root mean square.
         has_ratio_prior: True for a prior on (τ/σ)², see `optimal_hyperparameters`.
     """
 
@@ -299,12 +299,12 @@ class EvidenceSearch:
         items: ItemMoments,
         fixed: Mapping[str, float],
         *,
-        weight_std: float | None = None,
+        expected_size: float | None = None,
         has_ratio_prior: bool = False,
     ) -> None:
         if statistics.is_degenerate:
             raise degenerate_error()
-        self.statistics, units = statistics.standardized(weight_std)
+        self.statistics, units = statistics.standardized(expected_size)
         self.items = items.standardized(units.weight)
         self.units = np.array([units.coefficient, units.weight, units.weight])
         self.has_ratio_prior = has_ratio_prior

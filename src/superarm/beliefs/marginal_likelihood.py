@@ -74,15 +74,17 @@ class SufficientStatistics(NamedTuple):
         rounding = RANK_TOLERANCE**2 * (weight_ss + self.flat_ss)
         return not weight_ss > max(rounding, MIN_SUM_OF_SQUARES)
 
-    def standardized(self, weight_std: float | None = None) -> tuple["SufficientStatistics", Units]:
+    def standardized(
+        self, expected_size: float | None = None
+    ) -> tuple["SufficientStatistics", Units]:
         """The statistics in units of a typical weight and feature row, so that nothing overflows.
 
         Flat columns do not count for these units: they may hide what the others say.
 
         Args:
-            weight_std: the expected size of a weight; by default the root mean square.
+            expected_size: the expected size of a weight; by default the root mean square.
         """
-        weight = weight_std or math.sqrt(self.weight_ss / self.n_rows)
+        weight = expected_size or math.sqrt(self.weight_ss / self.n_rows)
         length = math.sqrt(self.D @ self.D / self.n_rows) or 1.0
         statistics = self._replace(
             D=self.D / length,

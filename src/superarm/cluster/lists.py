@@ -9,7 +9,7 @@ from superarm.agent.catalogue import Catalogue
 from superarm.agent.ids import as_ids, kind
 from superarm.arrays import Array
 from superarm.beliefs.hyperparameters import require_squares
-from superarm.beliefs.item_statistics import repeats
+from superarm.beliefs.item_statistics import has_repeats
 from superarm.checks import as_numbers
 from superarm.checks.tables import align_by_item
 from superarm.contracts import Statistics
@@ -44,7 +44,7 @@ def observed_lists(catalogue: Catalogue, n: int, items: Any, weights: Any) -> Li
             raise ItemsError(f"{n} users need as many lists of {what}, got {given!r:.100}")
     A = _positions(catalogue, items)
     chosen = A >= 0
-    if repeats(A):
+    if has_repeats(A):
         raise ItemsError("an item is there twice for one user: give each once")
     w = np.zeros(A.shape)
     w[chosen] = _joined_weights(weights, items, chosen.sum(-1))
