@@ -170,7 +170,9 @@ class Feedback(NamedTuple):
     @property
     def is_summed(self) -> bool:
         """True if weights are means of several observations, as of `Statistics`."""
-        return type(self.n_observations) is not float and not is_real(self.n_observations)
+        if type(self.n_observations) is float:  # as on the way of most feedback
+            return False
+        return not is_real(self.n_observations)
 
 
 class Moments(NamedTuple):
@@ -229,7 +231,8 @@ class Model(ABC):
     @property
     def fixed_features(self) -> bool:
         """True if the features of an item must stay the same, as its parameters go with them."""
-        return bool(self.per_item) and self.uses_features
+        has_items = len(self.per_item) > 0
+        return has_items and self.uses_features
 
     # --- required -----------------------------------------------------------------------------
 
@@ -289,7 +292,8 @@ class Model(ABC):
         Returns:
             one number per item, (*B, L).
         """
-        return full((*problem.batch, problem.L), 0.0, problem.Phi)
+        shape = (*problem.batch, problem.L)
+        return full(shape, 0.0, problem.Phi)
 
     def conditional_moments(self, belief: Any, problem: Problem, theta: Array) -> Moments:
         """Mean and variance of each linear predictor given θ; by default φ_e·θ and 0.
@@ -403,7 +407,10 @@ class Model(ABC):
         Returns:
             a belief of the same class.
         """
-        fields = {name: np.asarray(getattr(belief, name))[..., items] for name in self.per_item}
+        fields = {}
+        for name in self.per_item:
+            values = np.asarray(getattr(belief, name))
+            fields[name] = values[..., items]
         return belief._replace(**fields)
 
     def append_items(self, belief: Any, start: Any) -> Any:
@@ -427,7 +434,8 @@ class Model(ABC):
 
 def last_rows(problem: Problem, n: int) -> Array:
     """Feature rows of the last n items: (n, d)."""
-    return take_rows(problem.Phi, np.arange(problem.L - n, problem.L))
+    items = np.arange(problem.L - n, problem.L)
+    return take_rows(problem.Phi, items)
 
 
 @runtime_checkable

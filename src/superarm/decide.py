@@ -43,7 +43,9 @@ UNLOCKED: AbstractContextManager[Any] = nullcontext()
 
 def validated(problem: Problem) -> Problem:
     """The problem with its features checked, and its oracle wrapped if it is a plain function."""
-    return Problem(as_features(problem.Phi), as_oracle(problem.oracle))
+    Phi = as_features(problem.Phi)
+    oracle = as_oracle(problem.oracle)
+    return Problem(Phi, oracle)
 
 
 def decide(
@@ -152,12 +154,15 @@ def random_numbers(learner: Learner, seeds: int | Sequence[int] | Array) -> Rng:
 
 def broadcast_belief(belief: Any, n: int) -> Any:
     """One belief as that of each of n users, who share it: no field is copied."""
-    return type(belief)(*(broadcast(np.asarray(field), n) for field in belief))
+    fields = map(np.asarray, belief)
+    shared = [broadcast(field, n) for field in fields]
+    return type(belief)(*shared)
 
 
 def _shows_bad_features(model: Model) -> bool:
     """True if features that are not finite make scores that are not: with an identity link."""
-    return model.uses_features and type(model).inverse_link is Model.inverse_link
+    has_identity_link = type(model).inverse_link is Model.inverse_link
+    return model.uses_features and has_identity_link
 
 
 def _users_per_chunk(learner: Learner, Phi: Features) -> int:
@@ -180,8 +185,10 @@ def _features_of(Phi: Features, users: slice) -> Features:
 
 def _stacked(sets: list[Array]) -> Array:
     """Sets (m, k) of all chunks in one array (n, K), -1 pads."""
-    K = max(A.shape[-1] for A in sets)
-    return np.concatenate([_padded_to(A, K) for A in sets])
+    sizes = [A.shape[-1] for A in sets]
+    K = max(sizes)
+    padded = [_padded_to(A, K) for A in sets]
+    return np.concatenate(padded)
 
 
 def _padded_to(A: Array, K: int) -> Array:

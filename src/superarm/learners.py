@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from superarm import bounds, gaussian
-from superarm.arrays import Array, Rng, item_normal, log, matvec, take, where
+from superarm.arrays import Array, Features, Rng, item_normal, log, matvec, take, where
 from superarm.base_learner import BaseLearner
 from superarm.beliefs.cached_std import CachedStdModel
 from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
@@ -73,16 +73,26 @@ class LinearLearner(BaseLearner):
     @cached_property
     def model(self) -> Model:
         """w̄(e) = φ_e·θ, or its log-odds; with fixed hyperparameters, or empirical Bayes."""
+        forgetting = self.forgetting
         fixed = fixed_hyperparameters(lam=self.lam, sigma=self.sigma)
-        _check_options(self.forgetting, self.link)
+        _check_options(forgetting, self.link)
         if self.link == "logit":
             _refuse_sigma(fixed)
             if fixed:
-                return LinearModel(fixed["lam"], forgetting=self.forgetting, likelihood=Bernoulli())
-            return EmpiricalBayesLogitModel(forgetting=self.forgetting)
+                return LinearModel(fixed["lam"], forgetting=forgetting, likelihood=Bernoulli())
+            return EmpiricalBayesLogitModel(forgetting=forgetting)
         if len(fixed) < 2:
-            return EmpiricalBayesModel(fixed, self.forgetting)
-        return LinearModel(fixed["lam"], fixed["sigma"], self.forgetting)
+            return EmpiricalBayesModel(fixed, forgetting)
+        return LinearModel(fixed["lam"], fixed["sigma"], forgetting)
+
+    def _predictions(self, theta: Array) -> RowScores:
+        """Φθ, through the inverse link, as a function of feature rows Φ."""
+
+        def predictions(Phi: Features) -> Array:
+            linear_predictor = matvec(Phi, theta)
+            return self.model.inverse_link(linear_predictor)
+
+        return predictions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +119,7 @@ class CombLinTS(LinearLearner):
     def row_scores(self, belief: Any, rng: Rng) -> RowScores:
         """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
         theta = gaussian.sample(belief, rng)
-        return lambda Phi: self.model.inverse_link(matvec(Phi, theta))
+        return self._predictions(theta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,17 +152,19 @@ class CombLinUCB(LinearLearner):
     @cached_property
     def model(self) -> Model:
         """As of every linear learner; stds are kept where Σ changes by feedback alone."""
-        fixed = fixed_hyperparameters(lam=self.lam, sigma=self.sigma)
-        if len(fixed) == 2 and self.link == "identity" and self.forgetting == 1:
-            return CachedStdModel(fixed["lam"], fixed["sigma"])
-        return super().model
+        model = super().model
+        if model.fits_hyperparameters or self.link == "logit" or self.forgetting < 1:
+            return model
+        return CachedStdModel(float(self.lam), float(self.sigma))
 
     def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e); c grows with t if λ and σ are estimated."""
+        mean = self.model.mean(belief, problem)
         width = self.c * self.model.std(belief, problem)
         width = width * self.model.ucb_growth(width, belief)
         sense = as_oracle(problem.oracle).sense  # for costs, the lower bound is optimistic
-        return self.model.inverse_link(self.model.mean(belief, problem) + sense * width)
+        bound = mean + sense * width
+        return self.model.inverse_link(bound)
 
     @classmethod
     def from_theorem(
@@ -211,8 +223,9 @@ class Greedy(LinearLearner):
         theta = gaussian.mean(belief)
         is_zero = (theta == 0).all(-1)
         if is_zero.any():
-            theta = where(is_zero[..., None], gaussian.sample(belief, rng), theta)
-        return lambda Phi: self.model.inverse_link(matvec(Phi, theta))
+            sampled = gaussian.sample(belief, rng)
+            theta = where(is_zero[..., None], sampled, theta)
+        return self._predictions(theta)
 
 
 # --- linear models with item effects --------------------------------------------------------------
@@ -271,7 +284,8 @@ class MixedLearner(BaseLearner):
 
     def __post_init__(self) -> None:
         _ = self.model  # which refuses parameters that are out of their range
-        if self.explore is not None and not (is_real(self.explore) and 0 <= self.explore <= 1):
+        explore = 0.0 if self.explore is None else self.explore
+        if not (is_real(explore) and 0 <= explore <= 1):
             raise ParameterError(f"explore must lie in [0, 1], or be None, got {self.explore!r}")
 
     @cached_property
@@ -290,9 +304,11 @@ class MixedLearner(BaseLearner):
 
     def _fixed(self) -> dict[str, float]:
         """The hyperparameters that are numbers; τ may be 0."""
-        if is_real(self.tau) and self.tau == 0:
-            return fixed_hyperparameters(lam=self.lam, sigma=self.sigma) | {"tau": 0.0}
-        return fixed_hyperparameters(lam=self.lam, sigma=self.sigma, tau=self.tau)
+        has_no_effects = is_real(self.tau) and self.tau == 0
+        if not has_no_effects:
+            return fixed_hyperparameters(lam=self.lam, sigma=self.sigma, tau=self.tau)
+        fixed = fixed_hyperparameters(lam=self.lam, sigma=self.sigma)
+        return {**fixed, "tau": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,7 +339,8 @@ class CombMixTS(MixedLearner):
     def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  E[w̄(e) | θ_t] and a bonus for the variance of δ_e."""
         if self.explore is not None:
-            return self.model.inverse_link(self.model.sample(belief, problem, rng, self.explore))
+            linear_predictor = self.model.sample(belief, problem, rng, self.explore)
+            return self.model.inverse_link(linear_predictor)
         theta = gaussian.sample(belief, rng)
         moments = self.model.conditional_moments(belief, problem, theta)
         bonus = index(moments.variance, belief.sigma, belief.t)
@@ -361,8 +378,9 @@ class CombMixUCB(MixedLearner):
     def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)]), or with the bonus."""
         linear_predictor = self.model.mean(belief, problem)
+        width = self._width(belief, problem)
         mean = self.model.inverse_link(linear_predictor)
-        upper = self.model.inverse_link(linear_predictor + self._width(belief, problem))
+        upper = self.model.inverse_link(linear_predictor + width)
         return optimistic(mean, upper - mean, problem.oracle)
 
     def _width(self, belief: RandomEffects, problem: Problem) -> Array:
@@ -370,8 +388,10 @@ class CombMixUCB(MixedLearner):
         if self.explore is not None:
             return self.c * self.model.std(belief, problem, self.explore)
         std = self.model.std(belief, problem, 0.0)
-        bonus = index(self.model.deviation_variance(belief), belief.sigma, belief.t)
-        width: Array = ((self.c * std) ** 2 + bonus**2) ** 0.5
+        variance = self.model.deviation_variance(belief)
+        bonus = index(variance, belief.sigma, belief.t)
+        squares = (self.c * std) ** 2 + bonus**2
+        width: Array = squares**0.5
         return width
 
 
@@ -429,7 +449,9 @@ class CombTS(BaseLearner):
         object.__setattr__(self, "beta", beta)
 
     def __repr__(self) -> str:
-        return f"CombTS(alpha={reprlib.repr(self.alpha)}, beta={reprlib.repr(self.beta)})"
+        alpha = reprlib.repr(self.alpha)
+        beta = reprlib.repr(self.beta)
+        return f"CombTS(alpha={alpha}, beta={beta})"
 
     @cached_property
     def model(self) -> BetaBernoulliModel:
@@ -517,12 +539,15 @@ class CombUCB1(BaseLearner):
         unobserved = belief.n == 0
         n = where(unobserved, 1.0, belief.n)
         t = where(belief.t > 1, belief.t, 1.0)
-        upper = belief.total / n + self.scale * (1.5 * log(t)[..., None] / n) ** 0.5
+        mean = belief.total / n
+        width = (1.5 * log(t)[..., None] / n) ** 0.5
+        upper = mean + self.scale * width
         if not unobserved.any():
             return upper
         indicator = where(unobserved, 1.0, 0.0)
-        brings_new = take(indicator, problem.oracle(indicator)).sum(-1) > 0
-        return where(brings_new[..., None], indicator, upper)
+        A = problem.oracle(indicator)
+        n_new = take(indicator, A).sum(-1)
+        return where(n_new[..., None] > 0, indicator, upper)
 
 
 @dataclass(frozen=True, kw_only=True)
