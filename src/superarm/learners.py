@@ -23,7 +23,7 @@ from superarm.arrays import Array, Features, Rng, item_normal, log, matvec, take
 from superarm.base_learner import BaseLearner
 from superarm.beliefs.cached_std import CachedStdModel
 from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
-from superarm.beliefs.exploration_bonus import index
+from superarm.beliefs.exploration_bonus import gittins_bonus
 from superarm.beliefs.hyperparameters import Hyperparameter, fixed_hyperparameters
 from superarm.beliefs.independent import (
     BetaBernoulliModel,
@@ -343,7 +343,7 @@ class CombMixTS(MixedLearner):
             return self.model.inverse_link(linear_predictor)
         theta = gaussian.sample(belief, rng)
         moments = self.model.conditional_moments(belief, problem, theta)
-        bonus = index(moments.variance, belief.sigma, belief.t)
+        bonus = gittins_bonus(moments.variance, belief.sigma, belief.t)
         mean = self.model.inverse_link(moments.mean)
         upper = self.model.inverse_link(moments.mean + bonus)
         return optimistic(mean, upper - mean, problem.oracle)
@@ -389,7 +389,7 @@ class CombMixUCB(MixedLearner):
             return self.c * self.model.std(belief, problem, self.explore)
         std = self.model.std(belief, problem, 0.0)
         variance = self.model.deviation_variance(belief)
-        bonus = index(variance, belief.sigma, belief.t)
+        bonus = gittins_bonus(variance, belief.sigma, belief.t)
         squares = (self.c * std) ** 2 + bonus**2
         width: Array = squares**0.5
         return width

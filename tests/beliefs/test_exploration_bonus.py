@@ -2,34 +2,34 @@ import numpy as np
 import pytest
 
 from superarm import Assignment, TopK, brute_force
-from superarm.beliefs.exploration_bonus import index, log_growth, psi
+from superarm.beliefs.exploration_bonus import gittins_bonus, gittins_index, log_growth
 from superarm.learners import BONUS_FRACTIONS, optimistic
 from superarm.oracles.base import minimize
 
 
 def test_the_index_grows_with_what_is_open_and_with_time():
     variance = np.array([0.0, 0.01, 0.1, 1.0, 10.0])
-    bonus = index(variance, np.array(0.5), np.array(100))
+    bonus = gittins_bonus(variance, np.array(0.5), np.array(100))
     assert bonus[0] == 0.0
     assert (np.diff(bonus) > 0).all()
-    later = index(variance, np.array(0.5), np.array(10_000))
+    later = gittins_bonus(variance, np.array(0.5), np.array(10_000))
     assert (later[1:] > bonus[1:]).all()
-    noisier = index(variance, np.array(5.0), np.array(100))
+    noisier = gittins_bonus(variance, np.array(5.0), np.array(100))
     assert (noisier[1:] < bonus[1:]).all()
 
 
 def test_the_index_is_in_units_of_the_weights():
     variance = np.array([0.3, 2.0])
-    plain = index(variance, np.array(0.5), np.array(7))
-    scaled = index(1e12 * variance, np.array(0.5e6), np.array(7))
+    plain = gittins_bonus(variance, np.array(0.5), np.array(7))
+    scaled = gittins_bonus(1e12 * variance, np.array(0.5e6), np.array(7))
     np.testing.assert_allclose(scaled, 1e6 * plain, rtol=1e-12)
 
 
-def test_psi_has_no_large_steps():
+def test_the_gittins_index_has_no_large_steps():
     """The pieces of the approximation meet within 0.1, and it grows as √(2 log x)."""
     for x in (0.2, 1.0, 5.0, 15.0):
-        assert psi(x * (1 + 1e-9)) == pytest.approx(psi(x), abs=0.1)
-    assert psi(1e12) == pytest.approx(np.sqrt(2 * np.log(1e12)), rel=0.1)
+        assert gittins_index(x * (1 + 1e-9)) == pytest.approx(gittins_index(x), abs=0.1)
+    assert gittins_index(1e12) == pytest.approx(np.sqrt(2 * np.log(1e12)), rel=0.1)
 
 
 def test_a_batch_has_the_indices_of_its_entries():
@@ -37,9 +37,9 @@ def test_a_batch_has_the_indices_of_its_entries():
     variance = rng.random((3, 4))
     sigma = rng.random(3)
     t = np.array([0, 5, 100])
-    together = index(variance, sigma, t)
+    together = gittins_bonus(variance, sigma, t)
     for b in range(3):
-        np.testing.assert_array_equal(together[b], index(variance[b], sigma[b], t[b]))
+        np.testing.assert_array_equal(together[b], gittins_bonus(variance[b], sigma[b], t[b]))
 
 
 def test_widths_never_shrink_and_grow_as_the_square_root_of_log_t():

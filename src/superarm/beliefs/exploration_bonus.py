@@ -1,14 +1,14 @@
-"""What it is worth to find out more about an item, as a bonus on its expected weight.
+"""Value of finding out more about an item, as a bonus on its expected weight.
 
-A choice that is not known to be the best may be made for what it teaches. To an item whose weight
+An item that is not known to be the best may be chosen for what it teaches. To an item whose weight
 has variance s² left, and noise σ², the Gittins index adds ψ(x) s with x = s²/(c σ²), if the future
 is discounted at the rate c (Brezzi & Lai 2002). Without a horizon, what is worth learning after t
 episodes is what can be used for about as many more: c = 1/t.
 
-That is for many looks, each of which tells little. One look cannot be worth more than one that
-tells all: of an item z standard deviations below the best, which costs z now and gives on average
-φ(z) - z Φ(-z) in each of the t episodes to come. The bonus is at most that of the z at which the
-two are equal.
+That is for many observations, each of which tells little. One observation cannot be worth more than
+one that tells all: of an item z standard deviations below the best, which costs z now and gives on
+average φ(z) - z Φ(-z) in each of the t episodes to come. The bonus is at most that of the z at
+which the two are equal.
 """
 
 import functools
@@ -20,106 +20,109 @@ from scipy.special import ndtr
 from superarm.arrays import Array, as_like, is_tensor, log, to_numpy, where
 from superarm.arrays.compiled import compiled
 
-SMALL = 0.2
+GITTINS_START = 0.2
 """Up to here ψ(x) is √(x/2), but no more than right beyond."""
-PIECES = ((1.0, 0.49, 0.11), (5.0, 0.63, 0.26), (15.0, 0.77, 0.58))
+GITTINS_PIECES = ((1.0, 0.49, 0.11), (5.0, 0.63, 0.26), (15.0, 0.77, 0.58))
 """Up to each of these x, ψ(x) is a - b/√x."""
-JUST_BEYOND = PIECES[0][1] - PIECES[0][2] / math.sqrt(SMALL)
+GITTINS_AT_START = GITTINS_PIECES[0][1] - GITTINS_PIECES[0][2] / math.sqrt(GITTINS_START)
 
 
 @compiled
-def psi(x: float) -> float:
-    """The Gittins index in standard deviations, by the approximation of Brezzi & Lai (2002)."""
-    if x <= SMALL:
-        return min(math.sqrt(x / 2), JUST_BEYOND)
-    for most, a, b in PIECES:
-        if x <= most:
+def gittins_index(x: float) -> float:
+    """ψ, the Gittins index in standard deviations, as approximated by Brezzi & Lai (2002)."""
+    if x <= GITTINS_START:
+        return min(math.sqrt(x / 2), GITTINS_AT_START)
+    for end, a, b in GITTINS_PIECES:
+        if x <= end:
             return a - b / math.sqrt(x)
     return math.sqrt(2 * math.log(x) - math.log(math.log(x)) - math.log(16 * math.pi))
 
 
-def _psi_of_tensors(x: Array) -> Array:
-    """`psi`, elementwise."""
-    far = where(x > PIECES[-1][0], x, 2 * PIECES[-1][0])
-    value = (2 * log(far) - log(log(far)) - math.log(16 * math.pi)) ** 0.5
-    some = where(x > SMALL, x, SMALL)
-    for most, a, b in reversed(PIECES):
-        value = where(x <= most, a - b / some**0.5, value)
-    near = (x / 2) ** 0.5
-    near = where(near < JUST_BEYOND, near, JUST_BEYOND)
-    return where(x <= SMALL, near, value)
+def _gittins_index_of_tensors(x: Array) -> Array:
+    """`gittins_index`, elementwise."""
+    last = GITTINS_PIECES[-1][0]
+    large = where(x > last, x, 2 * last)
+    value = (2 * log(large) - log(log(large)) - math.log(16 * math.pi)) ** 0.5
+    medium = where(x > GITTINS_START, x, GITTINS_START)
+    for end, a, b in reversed(GITTINS_PIECES):
+        value = where(x <= end, a - b / medium**0.5, value)
+    small = (x / 2) ** 0.5
+    small = where(small < GITTINS_AT_START, small, GITTINS_AT_START)
+    return where(x <= GITTINS_START, small, value)
 
 
 @functools.cache
-def _break_even() -> tuple[Array, Array]:
-    """Logarithms of numbers of episodes, and the z at which a look that tells all just pays."""
+def _break_even_points() -> tuple[Array, Array]:
+    """Log numbers of episodes, and the z at which an observation that tells all just pays."""
     z = np.linspace(0.001, 8.0, 2000)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     gain = density - z * ndtr(-z)
     return np.log(z / gain), z
 
 
-def most(t: Array) -> Array:
-    """The largest bonus after t episodes, in standard deviations: (*B,).
+def max_bonus(t: Array) -> Array:
+    """Largest bonus after t episodes, in standard deviations: (*B,).
 
     >>> import numpy as np
-    >>> from superarm.beliefs.exploration_bonus import most
-    >>> most(np.array([0, 9, 99, 999])).round(2)
+    >>> from superarm.beliefs.exploration_bonus import max_bonus
+    >>> max_bonus(np.array([0, 9, 99, 999])).round(2)
     array([0.28, 0.94, 1.72, 2.44])
     """
-    episodes = np.log(to_numpy(t) + 1.0)
-    return as_like(t, np.asarray(np.interp(episodes, *_break_even())))
+    log_episodes = np.log(to_numpy(t) + 1.0)
+    return as_like(t, np.asarray(np.interp(log_episodes, *_break_even_points())))
 
 
-def index(variance: Array, sigma: Array, t: Array) -> Array:
-    """The bonus of items with variance s² left after t episodes: (*B, L), (*B,), (*B,) -> (*B, L).
+def gittins_bonus(variance: Array, sigma: Array, t: Array) -> Array:
+    """Bonus of items with variance s² left after t episodes: (*B, L), (*B,), (*B,) -> (*B, L).
 
     >>> import numpy as np
-    >>> from superarm.beliefs.exploration_bonus import index
-    >>> index(np.array([1.0, 0.01]), np.array(1.0), np.array(99)).round(3)
+    >>> from superarm.beliefs.exploration_bonus import gittins_bonus
+    >>> gittins_bonus(np.array([1.0, 0.01]), np.array(1.0), np.array(99)).round(3)
     array([1.724, 0.038])
     """
-    top = most(t)
+    limit = max_bonus(t)
     if is_tensor(variance):
-        x = variance * ((t + 1) / sigma**2)[..., None]
-        stds = _psi_of_tensors(x)
-        bonus: Array = variance**0.5 * where(stds < top[..., None], stds, top[..., None])
+        index = _gittins_index_of_tensors(variance * ((t + 1) / sigma**2)[..., None])
+        bonus: Array = variance**0.5 * where(index < limit[..., None], index, limit[..., None])
         return bonus
     L = variance.shape[-1]
     out = np.empty(variance.shape)
-    _index(
+    _fill_bonus(
         out.reshape(-1, L),
         variance.reshape(-1, L),
         sigma.reshape(-1),
         t.reshape(-1),
-        top.reshape(-1),
+        limit.reshape(-1),
     )
     return out
 
 
 @compiled
-def _index(out: Array, variance: Array, sigma: Array, t: Array, top: Array) -> None:
-    # compiled, as in NumPy's many passes this would take longer than all the rest of a decision
+def _fill_bonus(out: Array, variance: Array, sigma: Array, t: Array, limit: Array) -> None:
+    """Fill in the bonus of each item, computed once for neighbours of the same variance, as items
+    without observations have: 5 times as fast as array operations.
+    """
     for b in range(len(out)):
         horizon = (t[b] + 1.0) / sigma[b] ** 2
-        before = -1.0
+        # users who know the items by one belief have the same bonuses
+        is_like_before = b > 0 and t[b] == t[b - 1] and sigma[b] == sigma[b - 1]
+        previous = -1.0
         bonus = 0.0
-        shared = b > 0 and t[b] == t[b - 1] and sigma[b] == sigma[b - 1] and top[b] == top[b - 1]
         for e in range(out.shape[1]):
             v = variance[b, e]
-            if shared and v == variance[b - 1, e]:  # as of users, who know the items by one belief
+            if is_like_before and v == variance[b - 1, e]:
                 out[b, e] = out[b - 1, e]
                 continue
-            if v != before:  # all items never seen have the same
-                bonus = math.sqrt(v) * min(psi(v * horizon), top[b])
-                before = v
+            if v != previous:
+                bonus = math.sqrt(v) * min(gittins_index(v * horizon), limit[b])
+                previous = v
             out[b, e] = bonus
 
 
-def log_growth(width: Array, sigma: Array, t: Array) -> Array:
-    """√log(1 + x/2) with x = t·width²/σ², at least 1: how bounds of this width grow after t
-    episodes, (*B, L).
+def log_growth(std: Array, sigma: Array, t: Array) -> Array:
+    """√log(1 + x/2) with x = t·std²/σ², at least 1: growth of confidence bounds of this std after
+    t episodes, (*B, L).
     """
-    x = (t[..., None] + 1) * (width / sigma[..., None]) ** 2
-    grown = log(1 + x / 2) ** 0.5
-    return where(grown > 1, grown, 1.0)
+    x = (t[..., None] + 1) * (std / sigma[..., None]) ** 2
+    factor = log(1 + x / 2) ** 0.5
+    return where(factor > 1, factor, 1.0)
