@@ -539,7 +539,7 @@ class CombUCB1(BaseLearner):
         unobserved = belief.n == 0
         n = where(unobserved, 1.0, belief.n)
         t = where(belief.t > 1, belief.t, 1.0)
-        mean = belief.total / n
+        mean = belief.weight_sums / n
         width = (1.5 * log(t)[..., None] / n) ** 0.5
         upper = mean + self.scale * width
         if not unobserved.any():

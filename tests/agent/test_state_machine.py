@@ -229,7 +229,7 @@ class Itemwise(PlainAgent):
     def check_belief(self, belief):
         assert belief.n.tolist() == [self.count[item] for item in self.items]
         total = [self.total[item] for item in self.items]
-        np.testing.assert_allclose(belief.total, total, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(belief.weight_sums, total, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("machine", [Linear, Itemwise])

@@ -81,7 +81,7 @@ def test_importance_counts_observations():
     assert belief.beta.tolist() == [1, 4, 1, 1]
     counts = CountsModel().learn(CountsModel().prior(PROBLEM), PROBLEM, feedback)
     assert counts.n.tolist() == [0, 4, 0, 2]
-    assert counts.total.tolist() == [0, 1, 0, 2]
+    assert counts.weight_sums.tolist() == [0, 1, 0, 2]
     assert counts.t == 1
 
 
@@ -106,6 +106,6 @@ def test_count():
     belief = count(CountsModel().prior(PROBLEM), np.array([3, 0, -1]), np.array([2.5, -1.0, 9.0]))
     belief = count(belief, np.array([3]), np.array([0.5]))
     assert belief.n.tolist() == [1, 0, 0, 2]
-    assert belief.total.tolist() == [-1, 0, 0, 3]
+    assert belief.weight_sums.tolist() == [-1, 0, 0, 3]
     assert belief.t == 2
     assert count(belief, np.array([-1, -1]), np.array([1.0, 1.0])).t == 2

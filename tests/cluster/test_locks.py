@@ -91,7 +91,9 @@ def test_no_feedback_to_a_catalogue_in_shards_is_lost_between_threads(impatient)
     other = np.argsort(one_by_one._known)
     np.testing.assert_array_equal(agent._known[order], one_by_one._known[other])
     np.testing.assert_allclose(agent.belief.n[order], one_by_one.belief.n[other])
-    np.testing.assert_allclose(agent.belief.total[order], one_by_one.belief.total[other])
+    np.testing.assert_allclose(
+        agent.belief.weight_sums[order], one_by_one.belief.weight_sums[other]
+    )
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))])

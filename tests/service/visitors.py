@@ -223,7 +223,7 @@ def is_sum(connection, folded):
             total[items[place]] += value.weight
     belief = folded.state.belief
     wanted = [(n[item], total[item]) for item in folded.state.catalogue.ids.tolist()]
-    return list(zip(belief.n, belief.total, strict=True)) == wanted
+    return list(zip(belief.n, belief.weight_sums, strict=True)) == wanted
 
 
 def belief_bits(belief):

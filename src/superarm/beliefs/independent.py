@@ -1,4 +1,4 @@
-"""Models that keep parameters per item and ignore features: what the paper's baselines learn.
+"""Models with independent parameters per item, for the paper's baselines; features are ignored.
 
 paper     code          shape
 T(e)      Counts.n      (*B, L)    observations of item e
@@ -21,17 +21,17 @@ from superarm.errors import ParameterError, WeightsError
 Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 
-def summed(belief: Belief, other: Belief, start: Belief) -> Belief:
-    """What two beliefs that only add up know together, each of which started from the same."""
+def add_evidence(belief: Belief, other: Belief, start: Belief) -> Belief:
+    """Sum of two beliefs made of sums, each of which began at `start`."""
     fields = zip(belief, other, start, strict=True)
     return type(belief)(*(a + b - c for a, b, c in fields))
 
 
 class Counts(NamedTuple):
-    """How often each item was observed, and what it added up to."""
+    """Counts and sums of the weights of each item."""
 
     n: Array  # (*B, L)
-    total: Array  # (*B, L)
+    weight_sums: Array  # (*B, L)
     t: Array  # (*B,)
 
 
@@ -45,11 +45,11 @@ class CountsModel(Model):
     >>> model = CountsModel()
     >>> problem = Problem(np.eye(3), TopK(2))
     >>> feedback = Feedback.of(problem, np.array([2, 0, -1]), np.array([0.5, 0.1, 0.0]))
-    >>> model.learn(model.prior(problem), problem, feedback).total
+    >>> model.learn(model.prior(problem), problem, feedback).weight_sums
     array([0.1, 0. , 0.5])
     """
 
-    per_item: ClassVar[tuple[str, ...]] = ("n", "total")
+    per_item: ClassVar[tuple[str, ...]] = ("n", "weight_sums")
     uses_features: ClassVar[bool] = False
     takes_statistics: ClassVar[bool] = True
 
@@ -63,40 +63,40 @@ class CountsModel(Model):
         )
 
     def learn(self, belief: Counts, problem: Problem, feedback: Feedback) -> Counts:
-        """One more episode."""
+        """Add the observations to the counts and sums of their items."""
         A = feedback.A
-        times = full(A.shape, 1.0, belief.n) * feedback.importance
+        v = full(A.shape, 1.0, belief.n) * feedback.importance
         return Counts(
-            add_at(belief.n, A, times),
-            add_at(belief.total, A, times * feedback.w),
+            add_at(belief.n, A, v),
+            add_at(belief.weight_sums, A, v * feedback.w),
             belief.t + feedback.episodes * (A >= 0).any(-1),
         )
 
     def forget(self, belief: Counts, problem: Problem, keep: float) -> Counts:
-        """All that was counted, `keep` times: also the episodes, as in discounted UCB."""
+        """All counts and sums times `keep`: also that of episodes, as in discounted UCB."""
         gaussian.require_keep(keep)
-        left = keep * belief.n
-        known = left > gaussian.MIN_KEEP
+        n = keep * belief.n
+        remains = n > gaussian.MIN_KEEP
         return Counts(
-            where(known, left, 0.0),
-            where(known, keep * belief.total, 0.0),
+            where(remains, n, 0.0),
+            where(remains, keep * belief.weight_sums, 0.0),
             keep * belief.t,
         )
 
     def extend(self, belief: Counts, problem: Problem, to: Problem) -> Counts:
         """Counts of 0 for the new items."""
         rows = last_rows(to, to.L - problem.L)
-        unseen = self.prior(Problem(rows, to.oracle))
-        extended: Counts = self.append_items(belief, unseen)
+        start = self.prior(Problem(rows, to.oracle))
+        extended: Counts = self.append_items(belief, start)
         return extended
 
     def mean(self, belief: Counts, problem: Problem) -> Array:
         """The mean of the observed weights of each item, 0 where there are none: (*B, L)."""
-        return belief.total / where(belief.n > 0, belief.n, 1.0)
+        return belief.weight_sums / where(belief.n > 0, belief.n, 1.0)
 
     def merge(self, belief: Counts, other: Counts, problem: Problem) -> Counts:
         """The counts and sums of both."""
-        return summed(belief, other, self.prior(problem))
+        return add_evidence(belief, other, self.prior(problem))
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class NormalModel(CountsModel):
         return belief.n + (self.sigma / self.lam) ** 2
 
     def mean(self, belief: Counts, problem: Problem) -> Array:
-        """The posterior mean of each item, total/(n + σ²/λ²): (*B, L)."""
-        return belief.total / self._precision(belief)
+        """The posterior mean of each item, Σ w/(n + σ²/λ²): (*B, L)."""
+        return belief.weight_sums / self._precision(belief)
 
     def std(self, belief: Counts, problem: Problem) -> Array:
         """The posterior std of each item, σ/√(n + σ²/λ²): (*B, L)."""
@@ -120,8 +120,8 @@ class NormalModel(CountsModel):
 
     def sample(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) from the posterior: (*B, L)."""
-        spread = self.std(belief, problem) * item_normal(rng, belief.n)
-        weights: Array = self.mean(belief, problem) + spread
+        noise = self.std(belief, problem) * item_normal(rng, belief.n)
+        weights: Array = self.mean(belief, problem) + noise
         return weights
 
 
@@ -132,7 +132,7 @@ class BetaPosterior(NamedTuple):
     beta: Array  # (*B, L)
 
 
-def _each(name: str, values: float | tuple[float, ...], problem: Problem) -> Array:
+def _per_item(name: str, values: float | tuple[float, ...], problem: Problem) -> Array:
     """One number for all items, or one per item, as an array (*B, L)."""
     shape = (*problem.batch, problem.L)
     if not isinstance(values, tuple):
@@ -142,21 +142,20 @@ def _each(name: str, values: float | tuple[float, ...], problem: Problem) -> Arr
             f"{name} has {len(values)} numbers, but there are {problem.L} items: "
             "give one number, or one per item in their order"
         )
-    each = as_like(problem.Phi, np.array(values))
-    return full(shape, each, problem.Phi)
+    return full(shape, as_like(problem.Phi, np.array(values)), problem.Phi)
 
 
 @dataclass(frozen=True)
 class BetaBernoulliModel(Model):
     """w̄(e) ~ Beta(alpha, beta) independently: each item is a coin.
 
-    A weight between 0 and 1 counts as that share of heads, and the rest as tails. So learning draws
-    nothing, and the order of observations does not matter. Weights that vary less than a coin's
-    make the posterior wider than it need be, never narrower.
+    A weight between 0 and 1 counts as that share of heads, and the rest as tails. So learning needs
+    no random numbers, and the order of observations does not matter. Weights that vary less than a
+    coin's make the posterior wider than it need be, never narrower.
 
     Args:
-        alpha: of all items, or one per item (L,).
-        beta: likewise.
+        alpha: prior heads of all items, or one number per item (L,).
+        beta: prior tails, likewise.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -178,12 +177,12 @@ class BetaBernoulliModel(Model):
     def prior(self, problem: Problem) -> BetaPosterior:
         """The Beta of each item before any feedback."""
         return BetaPosterior(
-            _each("alpha", self.alpha, problem),
-            _each("beta", self.beta, problem),
+            _per_item("alpha", self.alpha, problem),
+            _per_item("beta", self.beta, problem),
         )
 
     def learn(self, belief: BetaPosterior, problem: Problem, feedback: Feedback) -> BetaPosterior:
-        """Heads, w of them, to alpha; tails, 1 - w, to beta."""
+        """Add w heads to alpha, and 1 - w tails to beta."""
         A = feedback.A
         w = feedback.w
         outside = (A >= 0) & ~((w >= 0) & (w <= 1))
@@ -198,7 +197,7 @@ class BetaBernoulliModel(Model):
         return BetaPosterior(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))
 
     def forget(self, belief: BetaPosterior, problem: Problem, keep: float) -> BetaPosterior:
-        """Heads and tails `keep` times, beside those of the prior."""
+        """Heads and tails times `keep`, beside those of the prior."""
         gaussian.require_keep(keep)
         if keep == 1:
             return belief
@@ -216,8 +215,8 @@ class BetaBernoulliModel(Model):
         """The new items start from their prior."""
         start = self.prior(to)
         L = problem.L
-        unseen = BetaPosterior(start.alpha[..., L:], start.beta[..., L:])
-        extended: BetaPosterior = self.append_items(belief, unseen)
+        new = BetaPosterior(start.alpha[..., L:], start.beta[..., L:])
+        extended: BetaPosterior = self.append_items(belief, new)
         return extended
 
     def mean(self, belief: BetaPosterior, problem: Problem) -> Array:
@@ -227,4 +226,4 @@ class BetaBernoulliModel(Model):
 
     def merge(self, belief: BetaPosterior, other: BetaPosterior, problem: Problem) -> BetaPosterior:
         """Heads and tails of both."""
-        return summed(belief, other, self.prior(problem))
+        return add_evidence(belief, other, self.prior(problem))
