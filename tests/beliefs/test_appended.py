@@ -22,7 +22,7 @@ from superarm.oracles.base import Masked
 from support import FEATURES, LEARNERS, Bare, D, K, L, learn_rows, update
 
 WIDTHS = CombLinUCB(lam=2.0, sigma=0.5, c=1.5)
-CACHES = {"squared", "anew", "probed", "direction", "age"}
+CACHES = {"variance", "last_exact", "fingerprint", "probe", "updates"}
 
 
 def learned(learner, problem, seed=0, n=9):
@@ -60,8 +60,8 @@ def test_to_append_is_to_move_to_a_longer_catalogue(learner, more, kind):
     expected = learner.model.resize(belief, problem, to, source)
     for name in set(belief._fields) - CACHES:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-    if "squared" in belief._fields:
-        assert found.squared.shape == (L + more,)
+    if "variance" in belief._fields:
+        assert found.variance.shape == (L + more,)
         std = learner.model.std
         np.testing.assert_allclose(std(found, to), std(expected, to), rtol=1e-12)
 
@@ -93,7 +93,7 @@ def test_widths_are_kept_again_after_items_were_added():
         A = rng.permutation(to.L)[:K]
         belief = update(WIDTHS, belief, to, A, rng.standard_normal(K))
         np.testing.assert_allclose(model.std(belief, to), gaussian.std(belief, to.Phi), rtol=1e-10)
-    assert belief.age > 0
+    assert belief.updates > 0
 
 
 def test_items_with_priors_of_their_own():

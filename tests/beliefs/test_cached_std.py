@@ -14,12 +14,12 @@ from superarm import (
     gaussian,
 )
 from superarm.beliefs.cached_std import (
-    LEAST,
-    OLDEST,
+    MAX_UPDATES,
+    REFRESH_BELOW,
     CachedStd,
     covariance_downdate,
-    probe,
-    widths,
+    item_std,
+    project_rows,
 )
 from support import learn_rows, peak_memory, update
 
@@ -37,7 +37,7 @@ def play(K, n, d=40, L=300, lam=2.0, sigma=0.5, seed=0, dtype=np.float64):
 
 def relative_error(belief, Phi):
     true = gaussian.std(belief, Phi)
-    return np.abs(widths(belief, Phi) / true - 1).max()
+    return np.abs(item_std(belief, Phi) / true - 1).max()
 
 
 @settings(max_examples=20)
@@ -51,12 +51,12 @@ def test_kept_widths_are_those_computed_anew(seed, K, lam, sigma):
 
 def test_for_a_thousand_episodes():
     problem, _, steps = play(5, 1000)
-    ages = []
+    updates = []
     for step in steps:
-        ages.append(float(step.belief.age))
+        updates.append(float(step.belief.updates))
         if step.t % 50 == 0:
             assert relative_error(step.belief, problem.Phi) <= 1e-10
-    assert max(ages) == OLDEST  # they are kept, and not for ever
+    assert max(updates) == MAX_UPDATES  # they are kept, and not for ever
 
 
 def test_float32_features_lose_nothing():
@@ -70,12 +70,12 @@ def test_other_features_get_widths_of_their_own():
     *_, last = steps
     other = problem.Phi.copy()
     other[17, 3] += 1e-9
-    np.testing.assert_array_equal(widths(last.belief, other), gaussian.std(last.belief, other))
+    np.testing.assert_array_equal(item_std(last.belief, other), gaussian.std(last.belief, other))
     moved = update(learner, last.belief, problem._replace(Phi=other), last.A, last.w)
-    assert moved.age == -1  # another catalogue may be that of one call only
-    np.testing.assert_array_equal(widths(moved, other), gaussian.std(moved, other))
+    assert moved.updates == -1  # another catalogue may be that of one call only
+    np.testing.assert_array_equal(item_std(moved, other), gaussian.std(moved, other))
     again = update(learner, moved, problem._replace(Phi=other), last.A, last.w)
-    assert again.age == 0
+    assert again.updates == 0
     assert relative_error(again, other) <= 1e-10
 
 
@@ -88,7 +88,7 @@ def test_a_large_column_does_not_hide_what_changes_in_others(dtype, large):
     belief = update(learner, learner.model.prior(problem), problem, np.array([1, 2]), np.ones(2))
     other = Phi.copy()
     other[:, 1:] *= 3
-    np.testing.assert_array_equal(widths(belief, other), gaussian.std(belief, other))
+    np.testing.assert_array_equal(item_std(belief, other), gaussian.std(belief, other))
 
 
 def test_no_feedback_changes_nothing():
@@ -103,9 +103,9 @@ def test_many_rows_put_it_off_until_the_next_choice():
     problem, learner, steps = play(5, 10)
     *_, last = steps
     belief = learn_rows(learner, last.belief, problem, problem.Phi[:100], np.zeros(100))
-    assert belief.age == -1
-    np.testing.assert_array_equal(widths(belief, problem.Phi), gaussian.std(belief, problem.Phi))
-    assert update(learner, belief, problem, last.A, last.w).age == 0
+    assert belief.updates == -1
+    np.testing.assert_array_equal(item_std(belief, problem.Phi), gaussian.std(belief, problem.Phi))
+    assert update(learner, belief, problem, last.A, last.w).updates == 0
 
 
 @pytest.mark.parametrize("sigma", [1e-7, 1e4])
@@ -113,7 +113,7 @@ def test_extreme_scales_are_computed_anew_or_exact(sigma):
     problem, _, steps = play(5, 60, lam=10.0, sigma=sigma)
     for step in steps:
         # with R this steep, computing anew is itself exact to 1e-7 only; then nothing is kept
-        assert step.belief.age == 0 or relative_error(step.belief, problem.Phi) <= 1e-10
+        assert step.belief.updates == 0 or relative_error(step.belief, problem.Phi) <= 1e-10
 
 
 @pytest.mark.parametrize("sigma", [1e-7, 1e-4, 1e-2])
@@ -122,8 +122,8 @@ def test_the_last_unknown_direction_becomes_known(sigma, K):
     """Before it R is steep, after it is not: what the rows tell then exceeds all that was known."""
     problem, _, steps = play(K, 15, lam=10.0, sigma=sigma)
     for step in steps:
-        assert np.isfinite(widths(step.belief, problem.Phi)).all()
-        assert step.belief.age <= 0 or relative_error(step.belief, problem.Phi) <= 1e-10
+        assert np.isfinite(item_std(step.belief, problem.Phi)).all()
+        assert step.belief.updates <= 0 or relative_error(step.belief, problem.Phi) <= 1e-10
 
 
 def test_choices_are_those_without_keeping(monkeypatch):
@@ -133,7 +133,7 @@ def test_choices_are_those_without_keeping(monkeypatch):
 
     kept = chosen()
     monkeypatch.setattr(
-        "superarm.beliefs.cached_std.widths", lambda belief, Phi: gaussian.std(belief, Phi)
+        "superarm.beliefs.cached_std.item_std", lambda belief, Phi: gaussian.std(belief, Phi)
     )
     assert kept == chosen()
 
@@ -151,7 +151,7 @@ def test_contexts_in_an_agent():
 
 
 @pytest.mark.parametrize("importance", [9.0, 0.04, np.array([10.0, 0.5])])
-def test_importance_narrows_the_kept_widths(importance):
+def test_importance_narrows_the_kept_item_std(importance):
     rng = np.random.default_rng(0)
     problem = Problem(rng.standard_normal((40, 12)), TopK(2))
     learner = CombLinUCB(lam=1.0, sigma=3.0, c=1.0)
@@ -159,7 +159,7 @@ def test_importance_narrows_the_kept_widths(importance):
     for n in range(1, 6):
         A = rng.permutation(40)[:2]
         belief = update(learner, belief, problem, A, rng.standard_normal(2), importance)
-        assert belief.age == n  # kept, not computed anew
+        assert belief.updates == n  # kept, not computed anew
         assert relative_error(belief, problem.Phi) <= 1e-10
 
 
@@ -176,9 +176,9 @@ def test_a_factor_that_becomes_steep_has_its_widths_computed_anew():
     apart = learner.model.learn(
         learner.model.prior(unseen), unseen, Feedback.of(problem, np.array([3, 7]), np.zeros(2))
     )
-    assert (widths(apart, unseen.Phi) ** 2 > LEAST * np.sum(unseen.Phi**2, axis=-1)).all()
-    assert after.age == apart.age == 0
-    np.testing.assert_array_equal(after.squared[others], apart.squared)
+    assert (item_std(apart, unseen.Phi) ** 2 > REFRESH_BELOW * np.sum(unseen.Phi**2, axis=-1)).all()
+    assert after.updates == apart.updates == 0
+    np.testing.assert_array_equal(after.variance[others], apart.variance)
 
 
 @pytest.mark.parametrize("batch", [(50,), (5, 10)])
@@ -189,7 +189,7 @@ def test_widths_of_repeated_features_are_computed_once(batch):
     assert peak_memory(lambda: model.prior(repeated)) < 50 * Phi.nbytes / 4
     belief = model.prior(repeated)
     lengths = np.linalg.norm(Phi, axis=-1)
-    found = widths(belief, repeated.Phi)
+    found = item_std(belief, repeated.Phi)
     np.testing.assert_allclose(found, np.broadcast_to(2.0 * lengths, found.shape))
 
 
@@ -209,4 +209,4 @@ def test_parts_of_the_features_are_put_together():
     """More rows than fit into a part."""
     Phi = np.random.default_rng(0).standard_normal((2, 9000, 40))
     direction = np.ones((2, 40))
-    np.testing.assert_allclose(probe(Phi, direction), Phi.sum(-1), atol=1e-12)
+    np.testing.assert_allclose(project_rows(Phi, direction), Phi.sum(-1), atol=1e-12)

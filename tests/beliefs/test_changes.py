@@ -62,7 +62,14 @@ def assert_alike(belief, other, rtol=1e-9):
         belief, other = ({**x._asdict(), "factor": x.factor[:-1]} for x in (belief, other))
     else:
         belief, other = belief._asdict(), other._asdict()
-    for name in belief.keys() - {"log_scale", "squared", "anew", "probed", "direction", "age"}:
+    for name in belief.keys() - {
+        "log_scale",
+        "variance",
+        "last_exact",
+        "fingerprint",
+        "probe",
+        "updates",
+    }:
         a, b = belief[name], other[name]
         np.testing.assert_allclose(
             a, b, rtol=rtol, atol=rtol * np.abs(b).max(initial=0.0), err_msg=name
@@ -268,11 +275,11 @@ def test_what_is_known_of_the_others_stays(learner):
     left = np.delete(np.arange(L), [2, 5])
     whole = learned(learner, parts).belief
     for name, value in agent.belief._asdict().items():
-        if name in ("n", "weight_sums", "total", "alpha", "beta"):
+        if name in ("n", "weight_sums", "alpha", "beta"):
             np.testing.assert_array_equal(value, getattr(whole, name)[left])
         elif name == "factor":
             np.testing.assert_array_equal(value, whole.factor)
-        elif name == "squared":
+        elif name == "variance":
             np.testing.assert_allclose(value, gaussian.std(whole, FEATURES[left]) ** 2)
 
 
@@ -315,7 +322,7 @@ def test_moving_needs_no_help_from_the_learner():
         learner, learner.model.prior(problem), problem, np.array([3, 1]), np.array([2.0, 1.0])
     )
     after = learner.model.resize(belief, problem, to, np.array([1, 3, *range(4, L - 1), -1, 0]))
-    assert after.total.tolist() == [1.0, 2.0, *[0.0] * (L - 3)]
+    assert after.weight_sums.tolist() == [1.0, 2.0, *[0.0] * (L - 3)]
     assert after.t == 1
 
 

@@ -45,7 +45,7 @@ GAUSSIAN = [
     CombTS(),
 ]
 PROBLEM = Problem(np.random.default_rng(0).standard_normal((L, D)), TopK(K))
-CACHE = {"squared", "anew", "probed", "direction", "age"}
+CACHE = {"variance", "last_exact", "fingerprint", "probe", "updates"}
 
 
 def seen(seed, n):
