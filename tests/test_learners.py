@@ -110,7 +110,7 @@ def test_comb_gaussian_ts_is_comblints_with_one_feature_an_item():
 
 
 def test_comb_ucb1_radius():
-    belief = Counts(n=np.array([2.0, 8.0]), total=np.array([1.0, 2.0]), t=np.array(7.0))
+    belief = Counts(n=np.array([2.0, 8.0]), weight_sums=np.array([1.0, 2.0]), t=np.array(7.0))
     w = CombUCB1(scale=3.0).scores(
         belief, Problem(np.zeros((2, 1)), TopK(1)), np.random.default_rng(0)
     )
