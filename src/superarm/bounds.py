@@ -47,12 +47,13 @@ def comblints_bound(
     require_count(n=n, K=K, L=L, d=d)
     require_positive(lam=lam, sigma=sigma, max_norm=max_norm)
     lam = lam * max_norm
-    root = math.sqrt(2 * math.pi)
-    by_items = math.log(lam * L * n / root)
-    by_features = d * math.log(2 * d * K * n * lam / root)
+    scale = lam * n / math.sqrt(2 * math.pi)
+    by_items = math.log(L * scale)
+    by_features = d * math.log(2 * d * K * scale)
     smaller = max(0.0, min(by_items, by_features))
     c = math.sqrt(2 * smaller)
-    return 1 + c * _width_sum(n, K, d, lam, sigma)
+    width_sum = _width_sum(n, K, d, lam, sigma)
+    return 1 + c * width_sum
 
 
 def comblinucb_c(

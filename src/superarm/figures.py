@@ -52,9 +52,11 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
     for learner, regret in sort_curves(curves):
         draw_band(left, regret, learner, drawn[learner])
         draw_band(right, share_of_optimum(trace, learner), learner, drawn[learner])
+
     draw_optimum(right)
     finish(left, **REGRET, legend=10, xmargin=0)
     finish(right, xlabel="episode", ylabel=SHARE, xmargin=0)
+
     prefix = f"{title} · " if title else ""
     figure.suptitle(
         f"{prefix}mean and 95 % interval over {trace.expected.shape[1]} replicates",

@@ -79,8 +79,9 @@ def styles_of(labels: Iterable[str]) -> dict[str, Style]:
         start = _hash(label) % len(OTHERS)
         rotated = OTHERS[start:] + OTHERS[:start]
         free = [style for style in rotated if style.color not in used_colors]
-        styles[label] = (free or rotated)[0]
-        used_colors.add(styles[label].color)
+        style = free[0] if free else rotated[0]
+        used_colors.add(style.color)
+        styles[label] = style
     return styles
 
 

@@ -137,10 +137,11 @@ def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int
     if oracle.gap is None or (oracle.gap > 0 and (w < 0).any()):
         return
     signed = as_oracle(oracle).sense * w
-    possible = [s for s in feasible if (w[list(s)] > -np.inf).all()]
-    best = max(signed[list(s)].sum() for s in possible)
+    values = [signed[list(s)].sum() for s in feasible if (w[list(s)] > -np.inf).all()]
+    best = max(values)
     value = take(signed, items).sum()
-    tolerance = 1e-9 * (1 + np.abs(w[w > -np.inf]).sum())
+    finite = w[w > -np.inf]
+    tolerance = 1e-9 * (1 + np.abs(finite).sum())
     assert value >= (1 - oracle.gap) * best - tolerance, (
         f"gap={oracle.gap}, but {items} is worth {value} where {best} can be had, for weights {w}"
     )
@@ -238,6 +239,7 @@ def _check_model(model: Model, problem: Problem) -> None:
     assert isinstance(belief, tuple) and hasattr(belief, "_fields"), (
         f"a belief is a NamedTuple, got {type(belief)}"
     )
+
     unknown = set(model.per_item) - set(belief._fields)
     assert not unknown, f"per_item names {sorted(unknown)}, which beliefs do not have"
     if type(model).resize is not Model.resize:
@@ -253,31 +255,47 @@ def _check_model(model: Model, problem: Problem) -> None:
 
 
 def _check_learning(learner: Learner, problem: Problem, rng: np.random.Generator) -> None:
-    model = learner.model
-    belief = model.prior(problem)
+    belief = learner.model.prior(problem)
     for _ in range(3):
-        w = learner.scores(belief, problem, np.random.default_rng(1))
-        again = learner.scores(belief, problem, np.random.default_rng(1))
-        assert w.shape == (problem.L,), f"weights must have shape {(problem.L,)}, got {w.shape}"
-        assert (w < np.inf).all(), f"weights must be below +inf, got {w}"
-        np.testing.assert_array_equal(w, again, err_msg="equal generators must give equal weights")
-        A = problem.oracle(w)
-        seen = rng.integers(0, 2, len(A)).astype(float)
-        seen[:2] = [0.0, 1.0]  # so that the order of feedback shows
-        feedback = Feedback.of(problem, A, seen)
-        before = [np.array(x) for x in (*belief, *feedback)]
-        after = model.learn(belief, problem, feedback)
-        _assert_close((*belief, *feedback), before, 0.0, "learn changed in place what it was given")
-        order = np.roll(np.arange(len(A)), -1)
-        permuted = model.learn(belief, problem, Feedback.of(problem, A[order], seen[order]))
-        # what is found in turns agrees to 1e-6; an order that mattered would show far above
-        _assert_close(after, permuted, 1e-6, "feedback in another order gave another belief")
-        nothing = Feedback.of(problem, np.empty(0, int), np.empty(0))
-        model.learn(belief, problem, nothing)  # a set may be empty
-        padding = Feedback.of(problem, np.append(A, [-1, -1]), np.append(seen, [7.0, np.nan]))
-        with_padding = model.learn(belief, problem, padding)
-        _assert_close(after, with_padding, 1e-12, "padding with -1 gave another belief")
-        belief = after
+        scores = _check_scores(learner, belief, problem)
+        A = problem.oracle(scores)
+        w = rng.integers(0, 2, len(A)).astype(float)
+        w[:2] = [0.0, 1.0]  # so that the order of feedback shows
+        belief = _check_update(learner.model, belief, problem, A, w)
+
+
+def _check_scores(learner: Learner, belief: Any, problem: Problem) -> Array:
+    w = learner.scores(belief, problem, np.random.default_rng(1))
+    again = learner.scores(belief, problem, np.random.default_rng(1))
+    assert w.shape == (problem.L,), f"weights must have shape {(problem.L,)}, got {w.shape}"
+    assert (w < np.inf).all(), f"weights must be below +inf, got {w}"
+    np.testing.assert_array_equal(w, again, err_msg="equal generators must give equal weights")
+    return w
+
+
+def _check_update(model: Model, belief: Any, problem: Problem, A: Array, w: Array) -> Any:
+    """The belief after feedback; neither its order nor padding matters."""
+
+    def learn(A: Array, w: Array) -> Any:
+        feedback = Feedback.of(problem, A, w)
+        return model.learn(belief, problem, feedback)
+
+    feedback = Feedback.of(problem, A, w)
+    before = [np.array(x) for x in (*belief, *feedback)]
+    after = model.learn(belief, problem, feedback)
+    _assert_close((*belief, *feedback), before, 0.0, "learn changed in place what it was given")
+
+    order = np.roll(np.arange(len(A)), -1)
+    permuted = learn(A[order], w[order])
+    # iterations agree to 1e-6; an order that mattered would show far above
+    _assert_close(after, permuted, 1e-6, "feedback in another order gave another belief")
+
+    learn(np.empty(0, int), np.empty(0))  # a set may be empty
+    padded_A = np.append(A, [-1, -1])
+    padded_w = np.append(w, [7.0, np.nan])
+    with_padding = learn(padded_A, padded_w)
+    _assert_close(after, with_padding, 1e-12, "padding with -1 gave another belief")
+    return after
 
 
 def _check_batch(
@@ -329,14 +347,17 @@ def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None
     _allowed("a context", agent.choose, features=Phi + 1.0)
     _allowed("explain", agent.explain, items, draws=5)
     _allowed("merge", agent.merge, other)
+
     agent.add_items(Phi[:2] + 1.0)
     agent.remove_items([0, 3])
     items = agent.choose()
     agent.observe(items, clicks(items))
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.npz"
         agent.save(path)
         again = Agent.load(path, seed="saved", oracle=TopK(5), learner=learner)
+
     for _ in range(5):
         items = agent.choose()
         np.testing.assert_array_equal(again.choose(), items, err_msg="a reload chose otherwise")
@@ -346,16 +367,18 @@ def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None
 
 
 def _check_oracles(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
-    """A learner may ask the oracle what it would choose, and must take any."""
+    """A learner may call the oracle, and works with any."""
     for oracle in (_Silent(), minimize(TopK(5))):
         agent = Agent(learner, features=Phi, oracle=oracle, seed=0)
         for _ in range(4):
-            items = agent.choose(available=rng.random(len(Phi)) < 0.9)
-            agent.observe(items, rng.integers(0, 2, len(items)).astype(float))
+            available = rng.random(len(Phi)) < 0.9
+            items = agent.choose(available=available)
+            clicks = rng.integers(0, 2, len(items))
+            agent.observe(items, clicks.astype(float))
 
 
 class _Silent:
-    """An oracle that has what it must have and no more: at most 3 items of positive weight."""
+    """An oracle with the required attributes alone: at most 3 items of positive weight."""
 
     K = 3
     gap = 0.0
@@ -366,10 +389,11 @@ class _Silent:
 
 def _check_offline(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
     """Replay the learner through a log of five items at random per decision."""
-    order = np.argsort(rng.random((40, len(Phi))))
+    L = len(Phi)
+    order = np.argsort(rng.random((40, L)))
     A = order[:, :5]
     w = rng.integers(0, 2, A.shape).astype(float)
-    propensities = np.full(A.shape, 5 / len(Phi))
+    propensities = np.full(A.shape, 5 / L)
     log = Log.of(A, w, propensities, Phi)
     replay(log, learner, TopK(5), rng=rng)
 

@@ -101,6 +101,7 @@ def _check_finite(Phi: Array) -> None:
     """Refuse NaN and infinity, a chunk at a time: a catalogue larger than memory passes."""
     if Phi.size <= CHUNK_NUMBERS and sum_of_squares_is_finite(Phi):
         return
+
     step = max(1, CHUNK_NUMBERS * len(Phi) // max(Phi.size, 1))
     for start in range(0, len(Phi), step):
         chunk = Phi[start : start + step]

@@ -235,6 +235,7 @@ def set_fault(items: Array, L: int) -> str | None:
         return None
     if items.dtype.kind not in "iu":
         return f"items must be integers, got {items.dtype}"
+
     values = items.tolist()
     if min(values) < 0 or max(values) >= L:
         unknown = next(e for e in values if not 0 <= e < L)

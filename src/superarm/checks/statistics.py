@@ -35,11 +35,14 @@ def centered_statistics(n: Any, total: Any, squares: Any) -> CenteredStatistics:
             "statistics need n, sum and squares of one shape, got "
             f"{n.shape}, {total.shape} and {squares.shape}"
         )
+
     finite = np.isfinite(n) & np.isfinite(total) & np.isfinite(squares)
     if not (finite & (n >= 1)).all():
         raise WeightsError("statistics must be finite, and each of at least one observation")
+
     mean = total / n
     residual_ss = squares - total * mean
+
     slack = ROUNDING * squares
     is_impossible = (residual_ss < -slack) | ((n == 1) & (residual_ss > slack))
     if is_impossible.any():

@@ -59,6 +59,7 @@ def _as_picklable(error: BaseException) -> Exception:
     envelope = _Envelope(error)
     if type(_round_trip(envelope)) is type(error):
         return envelope
+
     substitute = RuntimeError(f"{type(error).__name__}: {error}")
     for note in getattr(error, "__notes__", []):
         substitute.add_note(note)

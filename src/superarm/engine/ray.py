@@ -164,6 +164,7 @@ class RayEngine:
         self._require_open()
         pairs = list(zip(actors, calls, strict=True))
         references = [actor.call.remote(method, *arguments) for actor, arguments in pairs]
+
         deadline = time.monotonic() + ray_nodes.RECOVERY_SECONDS * ray_nodes.RETRIES
         while True:
             try:
@@ -173,6 +174,7 @@ class RayEngine:
                 lost = ray_nodes.unreachable_actors(self.ray, references)
                 if not lost or time.monotonic() >= deadline:
                     raise
+
             time.sleep(ray_nodes.POLL_SECONDS)
             for i in lost:
                 actor, arguments = pairs[i]
@@ -185,6 +187,7 @@ class RayEngine:
         self._require_open()
         many = self.ray.remote(max_retries=0)(_chunk_task(function, ray_nodes.versions()))
         single = many.options(max_retries=ray_nodes.RETRIES)
+
         queue = ChunkQueue(calls)
         running: dict[Any, list[Call]] = {}
         while queue or running:
@@ -193,6 +196,7 @@ class RayEngine:
                 chunk = queue.take(n_tasks)
                 task = single if len(chunk) == 1 else many
                 running[self._submit(task, chunk)] = chunk
+
             self.ray.wait(list(running), num_returns=1)
             finished, _ = self.ray.wait(list(running), num_returns=len(running), timeout=0)
             for reference in finished:

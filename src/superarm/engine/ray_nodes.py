@@ -112,9 +112,11 @@ def resolve_address(address: str, here: str) -> tuple[str, str]:
     """The IP address and the port; the loopback's address is that of this machine, `here`."""
     host, _, port = address.rpartition(":")
     host = _without_brackets(host)
-    ip = host if ":" in host else socket.gethostbyname(host)
-    is_loopback = ip == "::1" or ip.startswith("127.")
-    return here if is_loopback else ip, port
+    is_ipv6 = ":" in host
+    ip = host if is_ipv6 else socket.gethostbyname(host)
+    if ip == "::1" or ip.startswith("127."):
+        ip = here
+    return ip, port
 
 
 def _without_brackets(host: str) -> str:

@@ -146,7 +146,8 @@ def pack_texts(texts: Iterable[str]) -> Array:
     longest.
     """
     joined = "".join(f"\0{text}" for text in texts)
-    return np.frombuffer(joined.encode("utf-8", "surrogatepass"), np.uint8)
+    data = joined.encode("utf-8", "surrogatepass")
+    return np.frombuffer(data, np.uint8)
 
 
 def unpack_texts(array: Array, n: int | None = None) -> list[str]:
@@ -156,6 +157,7 @@ def unpack_texts(array: Array, n: int | None = None) -> list[str]:
     n_texts = np.count_nonzero(array == 0)
     if n not in (None, n_texts):
         raise ValueError(f"there should be {n} texts")
+
     joined = array.tobytes().decode("utf-8", "surrogatepass")
     _, *texts = joined.split("\0")  # each begins with a zero byte
     return texts
@@ -267,12 +269,14 @@ def _check_directory(file: BinaryIO) -> int:
     records = file.read(tail).rjust(tail, b"\0")
     wide_end = records[: _WIDE_END.size]
     end = records[_WIDE_END.size :]
+
     mark, directory, _, comment = _END.unpack(end)
     if mark != b"PK\5\6" or comment != b"\0\0":
         raise ValueError("its end is not that of an archive")
     wide_mark, wide_directory, _, locator = _WIDE_END.unpack(wide_end)
     if locator == b"PK\6\7":
         directory = wide_directory if wide_mark == b"PK\6\6" else size
+
     if directory > _MAX_DIRECTORY:
         raise ValueError("it lists too many arrays")
     return size
@@ -305,6 +309,7 @@ def _parse_header(text: str, archive: zipfile.ZipFile) -> dict[str, Any]:
     header: Any = json.loads(text)
     if not isinstance(header, dict):
         raise TypeError("it is no object")
+
     version: Any = header.get("version")
     if not is_whole(version) or version < 1:
         raise TypeError("it has no version")
@@ -331,12 +336,14 @@ def _read_array(
         raise ValueError("one of its arrays holds neither numbers nor text")
     if declared not in (None, [dtype.str, list(shape)]):
         raise ValueError("one of its arrays is not what its header promises")
+
     count = math.prod(shape)
     info = archive.getinfo(member.name or "")
     if member.tell() + count * dtype.itemsize != info.file_size:
         raise ValueError("one of its arrays is not of the size that it promises")
     if max(shape, default=0) > _total_size(archive):  # of no entries, so that the sizes agree
         raise ValueError("one of its arrays has more rows or columns than the file has bytes")
+
     flat = np.empty(count, dtype)
     _read_into(member, flat.view(np.uint8))
     order: Literal["C", "F"] = "F" if is_fortran else "C"

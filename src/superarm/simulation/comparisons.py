@@ -90,14 +90,17 @@ def paired(
             f"paired differences need one number per replicate of both, got the shapes {x.shape} "
             f"and {y.shape}"
         )
+
     n = len(x)
     if n < 2:
         raise ParameterError(f"an interval needs two replicates or more, got {n}")
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be between 0 and 1, got {confidence!r}")
+
     difference = x - y
     mean = float(difference.mean())
     se = float(difference.std(ddof=1) / np.sqrt(n))
+
     quantile = float(stdtrit(n - 1, (1 + confidence) / 2))
     low = mean - quantile * se
     high = mean + quantile * se

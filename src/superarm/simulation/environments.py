@@ -99,8 +99,10 @@ class BaseEnvironment:
 
     def _parameters(self) -> dict[str, Any]:
         """The fields other than means and features."""
-        names = {x.name for x in fields(self)} - {"mean", "features"}  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in names}
+        parameters = {x.name: getattr(self, x.name) for x in fields(self)}  # type: ignore[arg-type]
+        del parameters["mean"]
+        del parameters["features"]
+        return parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,6 +318,7 @@ class ContextualEnvironment:
             Phi = as_features(x if self.features_of is None else self.features_of(x))
         except FeaturesError as error:
             raise FeaturesError(f"the context of episode {t}: {error}") from error
+
         if Phi.shape != (*batch, Phi.shape[-2], d):
             raise FeaturesError(
                 f"the context of episode {t} has features of shape {Phi.shape}, "
@@ -387,8 +390,9 @@ class AdversarialEnvironment:
         pairs = []
         for t in range(1, len(contexts) + 1):
             environment = self.candidates.at(t)
-            star = self.oracle(environment.mean)
-            pairs.append((environment, take(environment.mean, star).sum(-1)))
+            mean = environment.mean
+            optimum = take(mean, self.oracle(mean)).sum(-1)
+            pairs.append((environment, optimum))
         return pairs
 
     def at(self, t: int, choose: Choose) -> InContext:

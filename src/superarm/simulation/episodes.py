@@ -103,11 +103,14 @@ def episodes(
 
         environment = world.at(t, choose)
         require_environment(environment)
+
         visible = with_features(learner, problem, environment.features)
         A = decide(learner, belief, visible, policy_rng)
         weights = _sample(environment, problem, env_rng)
+
         observation = _observation(environment, click_rng)
         w = observation.clicks(A, weights)
+
         feedback = observation.feedback(visible, A, w)
         belief = learner.model.learn(belief, visible, feedback)
         yield Episode(t, A, w, weights, belief, environment.mean, observation.value)

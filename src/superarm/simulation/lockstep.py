@@ -69,6 +69,7 @@ def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -
     generators = [np.random.default_rng(seed) for seed in seeds]
     problems, worlds = zip(*map(instance, generators), strict=True)
     problem = _stack_problems(problems, device)
+
     world = _WorldBatch(worlds, problem.Phi)
     if draws == "device" and isinstance(world.at(1, _refuse), _EnvironmentBatch):
         warnings.warn(
@@ -171,6 +172,7 @@ class _WorldBatch:
             last, stacked = self._last
             if all(x is y for x, y in zip(environments, last, strict=True)):
                 return stacked
+
         stacked = _stack_environments(environments, self.like)
         self._last = (environments, stacked)
         return stacked
@@ -210,7 +212,8 @@ class _EnvironmentBatch:
     @cached_property
     def mean(self) -> Array:
         means = [environment.mean for environment in self.environments]
-        return as_like(self.like, _stack_arrays(means, "mean weights"))
+        stacked = _stack_arrays(means, "mean weights")
+        return as_like(self.like, stacked)
 
     @cached_property
     def features(self) -> Array | None:
@@ -263,7 +266,9 @@ class _OracleBatch(BaseOracle):
     @property
     def gap(self) -> float | None:
         gaps = {oracle.gap for oracle in self.oracles}
-        return gaps.pop() if len(gaps) == 1 else None
+        if len(gaps) > 1:
+            return None
+        return gaps.pop()
 
     def __repr__(self) -> str:
         return f"{type(self.oracles[0]).__name__}, another for each replicate,"

@@ -98,6 +98,7 @@ def simulate(
         return _build_trace(run, results, settings)
     if chunk is not None or draws != "device":
         raise ParameterError("chunk and draws are for a device: give one, such as device='cuda'")
+
     with (
         create_engine(cluster, workers, replicates) as engine,
         progress_callback(progress, replicates) as advance,
@@ -212,6 +213,7 @@ def _reference(episode: Episode, oracle: Oracle, exact: Oracle) -> _Reference:
     value = episode.value
     if not is_tensor(mean):
         mean = mean.copy()  # a world may change its own
+
     star = oracle(mean)
     expected = value(star, mean)
     optimum = expected if exact is oracle else value(exact(mean), mean)
@@ -297,6 +299,7 @@ def _build_trace(run: Run, results: Sequence[Result], settings: Mapping[str, Any
     setup = run.setup
     returns = np.concatenate([result.returns for result in results], axis=2)
     gap = results[0].gap
+
     own_settings = {"replicates": run.replicates, "seed": run.seed, "versions": versions()}
     return Trace(
         learners=tuple(setup.learners),
@@ -329,6 +332,7 @@ def _run_on_device(
         require_count(chunk=chunk)
     if draws not in ("device", "host"):
         raise ParameterError(f"draws must be 'device' or 'host', got {draws!r}")
+
     device = lockstep.find_device(name)
     learners = list(setup.learners.values())
     max_size = lockstep.chunk_size(setup.instance, learners, seeds, device, draws)

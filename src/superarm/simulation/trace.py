@@ -215,6 +215,7 @@ class Trace:
             raise ParameterError(
                 "a data frame needs pandas: pip install 'superarm[pandas]'"
             ) from error
+
         learners, replicates, episodes = self.expected.shape
         columns = {
             "learner": np.repeat(np.array(self.learners, dtype=object), replicates * episodes),
@@ -330,6 +331,7 @@ class Trace:
             trace = cls(**{name: content[name] for name in (*META, *ARRAYS)})
         except KeyError as error:
             raise FileError(f"{path} is damaged: {error} is missing") from error
+
         shapes = {arrays[name].shape for name in ARRAYS}
         if len(shapes) > 1:
             raise FileError(
