@@ -73,7 +73,7 @@ EVENING = 0.2
 """How much more of long articles is clicked in the evening, and of short ones by day."""
 
 
-class World(NamedTuple):
+class DemoReaders(NamedTuple):
     """The articles, and what readers like of them."""
 
     items: list[str]
@@ -81,7 +81,7 @@ class World(NamedTuple):
     likes: Array  # (readers, L) the probability of a click, by kind of reader and time of day
 
 
-def world() -> World:
+def world() -> DemoReaders:
     """The world of the demo, always the same.
 
     >>> from superarm.service.demo import world
@@ -98,7 +98,7 @@ def world() -> World:
     for kind, evening in _readers():
         drawn_in = (long - 0.5) * (EVENING if evening else -EVENING)
         likes.append(np.clip(np.array(TASTES[kind])[topic] + drawn_in, 0.01, 0.99))
-    return World(items, Table(rows, None, (*topics, "long")), np.array(likes))
+    return DemoReaders(items, Table(rows, None, (*topics, "long")), np.array(likes))
 
 
 def _readers() -> Iterator[tuple[str, int]]:
@@ -151,7 +151,7 @@ def _visit(url: str, key: str, stopping: threading.Event) -> None:
             print(f"the demo's readers stop: {error}", flush=True)
 
 
-def _create(client: Client, found: World) -> None:
+def _create(client: Client, found: DemoReaders) -> None:
     client.create_agent(
         "news",
         learner=CombLinTS(),
@@ -187,7 +187,7 @@ class _Clicks:
             self._agent.observe(made, clicks)
 
 
-def _read(agent: Any, found: World, stopping: threading.Event, letters: Any = None) -> None:
+def _read(agent: Any, found: DemoReaders, stopping: threading.Event, letters: Any = None) -> None:
     """Readers come one after the other, and click; beside them, people are written to."""
     rng = np.random.default_rng()
     kinds = list(_readers())
@@ -224,7 +224,7 @@ def _is_time(seconds: float, printed: int) -> bool:
     return seconds >= printed + (1 if seconds < 30 else 10)
 
 
-def _greeting(url: str, key: str, found: World) -> str:
+def _greeting(url: str, key: str, found: DemoReaders) -> str:
     """What there is, and how to try it."""
     asked = json.dumps({"context": _context("student", 1)})
     send = "curl -s -H \"Authorization: Bearer $KEY\" -H 'Content-Type: application/json'"
@@ -247,7 +247,7 @@ time      readers  clicked of what the last {LAST} were shown
                            | random {_random(found):.0%}, best {_best(found):.0%}"""
 
 
-def _line(n: int, share: float, found: World) -> str:
+def _line(n: int, share: float, found: DemoReaders) -> str:
     """How often readers click now, beside what chance and full knowledge would reach."""
     width = BAR * 2 // 3
     filled = round(share * BAR)
@@ -259,11 +259,11 @@ def _line(n: int, share: float, found: World) -> str:
     return f"{time}  {n:7,}  {share:6.1%}  {shown}"
 
 
-def _random(found: World) -> float:
+def _random(found: DemoReaders) -> float:
     """How much of random articles is clicked."""
     return float(found.likes.mean())
 
 
-def _best(found: World) -> float:
+def _best(found: DemoReaders) -> float:
     """How much is clicked of the articles that each reader likes best."""
     return float(np.sort(found.likes, axis=1)[:, -SHOWN:].mean())

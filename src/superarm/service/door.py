@@ -66,7 +66,7 @@ def asking_of(scope: Scope, receive: Receive, params: Mapping[str, str]) -> Aski
     return Asking(scope, receive, params, headers)
 
 
-class Call(NamedTuple):
+class HttpCall(NamedTuple):
     """One request, read and allowed."""
 
     service: Service
@@ -101,7 +101,7 @@ ASIDE = 2
 """Long requests that are worked on at once."""
 
 
-async def aside(call: Call, work: Callable[..., Any], *given: Any) -> Any:
+async def aside(call: HttpCall, work: Callable[..., Any], *given: Any) -> Any:
     """The result of long work in a thread of its own; more than a few at once are refused."""
     service = call.service
     if service.aside >= ASIDE:
@@ -120,7 +120,7 @@ class Route:
     method: str
     path: str
     scope: str | None
-    handle: Callable[[Call], Awaitable[Any]]
+    handle: Callable[[HttpCall], Awaitable[Any]]
     body: Any = None  # a type of `wire`, bytes, or None
     reply: Any = None  # a type of `wire`, bytes, str, or None
     status: int = 200
@@ -187,7 +187,7 @@ class Door:
         named = self._named(route, asking)
         if route.body is None:
             allow = functools.partial(self._allowed, asking, route.scope)
-            call = Call(self.service, asking, None, named, allow)
+            call = HttpCall(self.service, asking, None, named, allow)
             return await route.handle(call)
         content = await self._read(asking)
         try:
@@ -195,16 +195,16 @@ class Door:
                 body = _decoded(route, decoder, asking, content)
             else:
                 body = await asyncio.to_thread(_decoded, route, decoder, asking, content)
-            call = Call(self.service, asking, body, named)
+            call = HttpCall(self.service, asking, body, named)
             return await route.handle(call)
         finally:
             self._held -= len(content)
 
-    def call(self, route: Route, decoder: Any, asking: Asking, content: bytes) -> Call:
+    def call(self, route: Route, decoder: Any, asking: Asking, content: bytes) -> HttpCall:
         """A request whose body is there, read and allowed."""
         named = self._named(route, asking)
         body = _decoded(route, decoder, asking, content)
-        return Call(self.service, asking, body, named)
+        return HttpCall(self.service, asking, body, named)
 
     def _named(self, route: Route, asking: Asking) -> str | None:
         """The idempotency key of a request that is allowed, if it has one."""

@@ -18,7 +18,7 @@ from starlette.routing import Route as StarletteRoute
 from superarm.service import agents, decisions, looking, openapi, tables
 from superarm.service.dashboard import pages
 from superarm.service.dashboard import routes as dashboard
-from superarm.service.door import BYTES, Call, Door, Route, aside, problem
+from superarm.service.door import BYTES, Door, HttpCall, Route, aside, problem
 from superarm.service.engine import Service
 from superarm.service.express import Express
 from superarm.service.metrics import Metrics
@@ -50,98 +50,98 @@ from superarm.service.wire import (
 # --- what is behind the addresses -----------------------------------------------------------------
 
 
-async def list_agents(call: Call) -> AgentList:
+async def list_agents(call: HttpCall) -> AgentList:
     """All agents."""
     return AgentList(agents=agents.listed(call.service))
 
 
-async def create_agent(call: Call) -> AgentInfo:
+async def create_agent(call: HttpCall) -> AgentInfo:
     """Create an agent, with items or without."""
     return await agents.create(call.service, call.body)
 
 
-async def show_agent(call: Call) -> AgentInfo:
+async def show_agent(call: HttpCall) -> AgentInfo:
     """An agent as it is now."""
     return agents.shown(call.service, call.agent)
 
 
-async def change_agent(call: Call) -> AgentInfo:
+async def change_agent(call: HttpCall) -> AgentInfo:
     """Change the settings of an agent; another learner learns all from the log."""
     return await agents.change(call.service, call.agent, call.body)
 
 
-async def remove_agent(call: Call) -> None:
+async def remove_agent(call: HttpCall) -> None:
     """Take an agent out of service; its log stays."""
     await agents.remove(call.service, call.agent)
 
 
-async def list_items(call: Call) -> ItemList:
+async def list_items(call: HttpCall) -> ItemList:
     """Items of an agent with their features, some at a time."""
     start = call.number("start", 0, 2**40)
     limit = call.number("limit", 1000, 10_000)
     return await asyncio.to_thread(agents.items, call.service, call.agent, start, limit)
 
 
-async def put_items(call: Call) -> ItemsTaken:
+async def put_items(call: HttpCall) -> ItemsTaken:
     """Add items, and give those that are known other features."""
     return await agents.put_items(call.service, call.agent, call.body)
 
 
-async def remove_items(call: Call) -> ItemsGone:
+async def remove_items(call: HttpCall) -> ItemsGone:
     """Take items away."""
     return await agents.remove_items(call.service, call.agent, call.body)
 
 
-def make_decision(call: Call) -> Awaitable[Made]:
+def make_decision(call: HttpCall) -> Awaitable[Made]:
     """Decide; the answer comes once the decision is on disk."""
     return decisions.decided(call.service, call.agent, call.body, call.key)
 
 
-async def show_decision(call: Call) -> FullDecision:
+async def show_decision(call: HttpCall) -> FullDecision:
     """A decision with its features and what was observed of it."""
     wanted = call.asking.params["decision"]
     return await asyncio.to_thread(decisions.decision, call.service, call.agent, wanted)
 
 
-def give_feedback(call: Call) -> Awaitable[Taken]:
+def give_feedback(call: HttpCall) -> Awaitable[Taken]:
     """Give feedback on decisions; the answer comes once it is on disk."""
     return decisions.told(call.service, call.agent, call.body, call.key)
 
 
-async def explain_items(call: Call) -> Explained:
+async def explain_items(call: HttpCall) -> Explained:
     """Why items are chosen, or not."""
     found: Explained = await aside(call, looking.explain, call.body)
     return found
 
 
-async def evaluate_learner(call: Call) -> Evaluated:
+async def evaluate_learner(call: HttpCall) -> Evaluated:
     """What another learner would have earned, estimated from the log."""
     found: Evaluated = await aside(call, looking.evaluate, call.body)
     return found
 
 
-async def download_snapshot(call: Call) -> bytes:
+async def download_snapshot(call: HttpCall) -> bytes:
     """The agent as a file that Agent.load opens."""
     file: bytes = await aside(call, looking.snapshot)
     return file
 
 
-async def upload_snapshot(call: Call) -> AgentInfo:
+async def upload_snapshot(call: HttpCall) -> AgentInfo:
     """Let an agent go on from a file of Agent.save."""
     return await looking.load(call.service, call.agent, call.body)
 
 
-async def forget_user(call: Call) -> Erased:
+async def forget_user(call: HttpCall) -> Erased:
     """Erase the decisions of a user, and unlearn what was learned from them."""
     return await decisions.forget(call.service, call.body.user)
 
 
-async def show_health(call: Call) -> Health:
+async def show_health(call: HttpCall) -> Health:
     """Whether the process answers."""
     return Health(status="ok")
 
 
-async def show_readiness(call: Call) -> Health:
+async def show_readiness(call: HttpCall) -> Health:
     """Whether the service can decide and write: 503 if not."""
     learner = call.service.learner
     await call.service.require_writable()

@@ -31,7 +31,7 @@ from superarm.service.dashboard.shapes import (
 )
 from superarm.service.dashboard.tallies import HOUR
 from superarm.service.dashboard.whatif import what_if
-from superarm.service.door import Call, Route, aside
+from superarm.service.door import HttpCall, Route, aside
 from superarm.service.problems import NotFound
 
 POINTS = 400
@@ -42,50 +42,50 @@ PAGE = 200
 """Decisions of a page, at most."""
 
 
-def _range(call: Call, length: float) -> Range:
+def _range(call: HttpCall, length: float) -> Range:
     """The range of time that a request names, or the last so many seconds."""
     return range_of(call.text("since"), call.text("until"), length)
 
 
-async def show_overview(call: Call) -> Overview:
+async def show_overview(call: HttpCall) -> Overview:
     """All agents over a range of time, and how the service does."""
     return await asyncio.to_thread(overview, call.service, _range(call, HOUR))
 
 
-async def show_history(call: Call) -> History:
+async def show_history(call: HttpCall) -> History:
     """An agent over time."""
     wanted = _range(call, DAY)
     points = max(1, call.number("points", 200, POINTS))
     return await asyncio.to_thread(history, call.service, call.agent, wanted, points)
 
 
-async def list_decisions(call: Call) -> DecisionList:
+async def list_decisions(call: HttpCall) -> DecisionList:
     """Decisions of an agent, the last ones first, some at a time."""
     before = call.text("before")
     limit = call.number("limit", 50, PAGE)
     return await asyncio.to_thread(listing.listed, call.service, call.agent, before, limit)
 
 
-async def open_decision(call: Call) -> Opened:
+async def open_decision(call: HttpCall) -> Opened:
     """A decision with its reasons by what is believed now, and what came back."""
     wanted = str(call.asking.params["decision"])
     return await asyncio.to_thread(opened, call.service, call.agent, wanted)
 
 
-async def show_baselines(call: Call) -> Baselines:
+async def show_baselines(call: HttpCall) -> Baselines:
     """What a random choice, and the first day's policy, would have earned."""
     found: Baselines = await aside(call, baselines, _range(call, DAY))
     return found
 
 
-async def list_coefficients(call: Call) -> Coefficients:
+async def list_coefficients(call: HttpCall) -> Coefficients:
     """What is believed of features, those that differ most from nothing first."""
     search = call.text("search") or ""
     limit = call.number("limit", 100, 2000)
     return await asyncio.to_thread(coefficients, call.service, call.agent, search, limit)
 
 
-async def list_tallies(call: Call) -> ItemTallies:
+async def list_tallies(call: HttpCall) -> ItemTallies:
     """Items: how often each was chosen, what came back, and what is believed of it."""
     asked = items.Asked(
         search=call.text("search") or "",
@@ -97,31 +97,31 @@ async def list_tallies(call: Call) -> ItemTallies:
     return await asyncio.to_thread(items.items, call.service, call.agent, asked.require())
 
 
-async def show_constraint(call: Call) -> Constraint:
+async def show_constraint(call: HttpCall) -> Constraint:
     """The constraint in words, and how often each part of it binds."""
     return await asyncio.to_thread(constraint, call.service, call.agent)
 
 
-async def evaluate_what_if(call: Call) -> WhatIfs:
+async def evaluate_what_if(call: HttpCall) -> WhatIfs:
     """What another learner or constraint would have earned, estimated from the log."""
     found: WhatIfs = await aside(call, what_if, call.body)
     return found
 
 
-async def stream_overview(call: Call) -> Response:
+async def stream_overview(call: HttpCall) -> Response:
     """The overview once per second, as server-sent events."""
     seconds = max(60, call.number("seconds", HOUR, LONGEST))
     return stream(call.service, seconds, call.allow)
 
 
-async def list_keys(call: Call) -> KeyList:
+async def list_keys(call: HttpCall) -> KeyList:
     """All keys, also those that were revoked; not the keys themselves."""
     database = call.service.database
     known = await asyncio.to_thread(lambda: keys.listed(database.read()))
     return KeyList(keys=[KeyLine(**one._asdict() | {"scopes": list(one.scopes)}) for one in known])
 
 
-async def revoke_key(call: Call) -> None:
+async def revoke_key(call: HttpCall) -> None:
     """Let a key be none from now on."""
     wanted = str(call.asking.params["key"])
     try:
