@@ -10,7 +10,7 @@ x_t        contexts                 a sequence of n, or a function of t
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -98,11 +98,8 @@ class BaseEnvironment:
         return environment
 
     def _parameters(self) -> dict[str, Any]:
-        """The fields other than means and features."""
-        parameters = {x.name: getattr(self, x.name) for x in fields(self)}  # type: ignore[arg-type]
-        del parameters["mean"]
-        del parameters["features"]
-        return parameters
+        """The fields, without means and features."""
+        return vars(self) | {"mean": None, "features": None}
 
 
 @dataclass(frozen=True, eq=False)
