@@ -40,7 +40,8 @@ def _exponent(x: float) -> int:
     """The power of ten of the first digit, after rounding to two."""
     if x == 0 or not math.isfinite(x):
         return 0
-    _, exponent = f"{x:.1e}".split("e")
+    digits = f"{x:.1e}"
+    _, exponent = digits.split("e")
     return int(exponent)
 
 
@@ -52,7 +53,8 @@ def _rounded(x: float, decimals: int) -> str:
         return f"{x:.4g}"
     if decimals < 0:
         x = round(x, decimals)
-    return f"{x:,.{max(decimals, 0)}f}"
+        decimals = 0
+    return f"{x:,.{decimals}f}"
 
 
 def format_columns(lines: Sequence[Cells], *, numbers: bool = False) -> str:

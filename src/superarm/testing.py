@@ -102,6 +102,7 @@ def _random_weights(rng: np.random.Generator, L: int, trial: int) -> Array:
         rng.random(L) * 1e6,
         np.zeros(L),
     ]
+
     w = kinds[trial % len(kinds)]
     if trial % 2:
         w[rng.random(L) < rng.choice([0.1, 0.5])] = -np.inf
@@ -168,6 +169,7 @@ def _check_refusals(oracle: Oracle, L: int) -> None:
         w = np.zeros(L)
         w[L // 2] = bad
         _assert_refuses(oracle, w, str(L // 2))
+
     _assert_refuses(oracle, np.float64(1.0), "")
     if as_oracle(oracle).L is not None:
         _assert_refuses(oracle, np.zeros(L + 1), str(L))
@@ -312,6 +314,7 @@ def _check_batch(
             rng=generator,
             n=20,
         )
+
         for step, batch_step in zip(alone, side_by_side, strict=True):
             np.testing.assert_array_equal(
                 step.A, batch_step.A[i], err_msg=f"episode {step.t}: a batch chose otherwise"

@@ -276,3 +276,13 @@ def test_a_drifting_world_refuses_what_others_do():
         DriftingEnvironment(np.eye(2), np.ones((3, 2)), sigma=-1.0)
     with pytest.raises(ParameterError, match="theta must be finite"):
         DriftingEnvironment(np.eye(2), np.full((3, 2), np.nan), sigma=1.0)
+
+
+def test_environments_that_draw_alike_differ_in_means_and_features_alone():
+    first = GaussianEnvironment(np.zeros(3), sigma=0.5)
+    other = GaussianEnvironment(np.ones(3), sigma=0.5, features=np.eye(3))
+    assert first.draws_alike([other])
+    assert not first.draws_alike([other, GaussianEnvironment(np.zeros(3), sigma=0.1)])
+    assert not first.draws_alike([BernoulliEnvironment(np.zeros(3))])
+    batch = first.with_means(np.zeros((2, 3)), None)
+    assert (batch.sigma, batch.mean.shape) == (0.5, (2, 3))

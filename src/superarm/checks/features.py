@@ -108,6 +108,7 @@ def _check_finite(Phi: Array) -> None:
         if sum_of_squares_is_finite(chunk):
             continue
         is_finite = np.isfinite(chunk)
+
         if not is_finite.all():
             first, *rest = np.unravel_index(is_finite.argmin(), is_finite.shape)
             position = (start + first, *rest)

@@ -240,6 +240,7 @@ def set_fault(items: Array, L: int) -> str | None:
     if min(values) < 0 or max(values) >= L:
         unknown = next(e for e in values if not 0 <= e < L)
         return f"item {unknown} is not one of the items 0..{L - 1}"
+
     if len(set(values)) < len(values):
         return f"item {first_repeated(values)} is repeated"
     return None

@@ -165,6 +165,7 @@ def require_same_labels(
     expected = set(target)
     if labels.keys() == expected:
         return
+
     missing = [label for label in target if label not in labels]
     unknown = [label for label in labels if label not in expected]
     raise mismatch(missing, unknown)
@@ -223,6 +224,7 @@ def align_alike(
         return values
     if labels is None or ids is None:
         raise mismatch([], [])
+
     order = permutation(labels, ids, mismatch)
     return values if isinstance(order, slice) else [values[i] for i in order]
 

@@ -83,7 +83,9 @@ class RayEngine:
         if not self.ray.is_initialized():
             return None
         context = self.ray.get_runtime_context()
-        return context.get_node_id(), context.get_job_id(), os.getpid()
+        node = context.get_node_id()
+        job = context.get_job_id()
+        return node, job, os.getpid()
 
     def _require_open(self) -> None:
         """Refuse to go on without the connection: Ray would start a cluster of its own, or look for
@@ -162,6 +164,7 @@ class RayEngine:
         twice.
         """
         self._require_open()
+
         pairs = list(zip(actors, calls, strict=True))
         references = [actor.call.remote(method, *arguments) for actor, arguments in pairs]
 
@@ -198,6 +201,7 @@ class RayEngine:
                 running[self._submit(task, chunk)] = chunk
 
             self.ray.wait(list(running), num_returns=1)
+
             finished, _ = self.ray.wait(list(running), num_returns=len(running), timeout=0)
             for reference in finished:
                 chunk = running.pop(reference)

@@ -313,6 +313,7 @@ def _parse_header(text: str, archive: zipfile.ZipFile) -> dict[str, Any]:
     version: Any = header.get("version")
     if not is_whole(version) or version < 1:
         raise TypeError("it has no version")
+
     types = {"superarm": str, "meta": dict, "members": dict}
     for name, expected in types.items():
         if not isinstance(header.get(name), expected):
@@ -332,6 +333,7 @@ def _read_array(
     if np.lib.format.read_magic(member) != (1, 0):
         raise ValueError("one of its arrays is of another version of NumPy's format")
     shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(member)
+
     if not _is_storable(dtype):
         raise ValueError("one of its arrays holds neither numbers nor text")
     if declared not in (None, [dtype.str, list(shape)]):

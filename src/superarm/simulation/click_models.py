@@ -115,7 +115,8 @@ class PositionEnvironment(BernoulliEnvironment):
     def value(self, A: Array, weights: Array) -> Array:
         """The expected clicks on the slate, Σ_k p_k w: (*B,)."""
         attracts = take(weights, A)
-        clicks = attracts * self._examination(attracts)
+        p = self._examination(attracts)
+        clicks = attracts * p
         expected: Array = clicks.sum(-1)
         return expected
 

@@ -85,6 +85,7 @@ def paired(
     """
     x = np.asarray(learner, dtype=float)
     y = np.asarray(baseline, dtype=float)
+
     if x.ndim != 1 or x.shape != y.shape:
         raise ParameterError(
             f"paired differences need one number per replicate of both, got the shapes {x.shape} "

@@ -49,7 +49,8 @@ Value: TypeAlias = Callable[[Array, Array], Array]
 
 def sum_of_weights(A: Array, weights: Array) -> Array:
     """The sum of the weights of the set, f(A, w): (*B,)."""
-    value: Array = take(weights, A).sum(-1)
+    w = take(weights, A)
+    value: Array = w.sum(-1)
     return value
 
 

@@ -174,6 +174,7 @@ class _WorldBatch:
                 return stacked
 
         stacked = _stack_environments(environments, self.like)
+
         self._last = (environments, stacked)
         return stacked
 

@@ -87,6 +87,7 @@ def simulate(
     if not (is_whole(seed) and seed >= 0):
         raise ParameterError(f"seed must be a whole number, 0 or more, got {seed!r}")
     exact = None if exact is None else as_oracle(exact)
+
     setup = Setup(instance, _by_name(learners), episodes, exact)
     run = Run(setup, replicates, seed)
     if device is not None:
@@ -330,10 +331,12 @@ def _run_on_device(
     """The results of all replicates on a device, a chunk of them at a time."""
     if chunk is not None:
         require_count(chunk=chunk)
+
     if draws not in ("device", "host"):
         raise ParameterError(f"draws must be 'device' or 'host', got {draws!r}")
 
     device = lockstep.find_device(name)
+
     learners = list(setup.learners.values())
     max_size = lockstep.chunk_size(setup.instance, learners, seeds, device, draws)
     n_chunks = math.ceil(len(seeds) / (chunk or max_size))

@@ -264,7 +264,8 @@ class Trace:
         """
 
         def final_regret(learner: str) -> float:
-            return float(self.regret(learner)[:, -1].mean())
+            regret = self.regret(learner)[:, -1]
+            return float(regret.mean())
 
         return sorted(self.learners, key=final_regret)
 
