@@ -36,3 +36,12 @@ def test_ray_is_imported_only_when_asked_for():
         "assert 'ray' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "workers", "says"),
+    [(5, None, "cluster must be"), (None, "2", "workers must be"), (None, 1.5, "workers must be")],
+)
+def test_what_is_no_engine(cluster, workers, says):
+    with pytest.raises(ParameterError, match=says):
+        create_engine(cluster, workers)
