@@ -1,10 +1,9 @@
-"""The belief about θ: Algorithm 1 in square-root information form.
+"""Gaussian posterior of θ: Algorithm 1 in square-root information form.
 
     Σ_t⁻¹ = RᵀR,   R θ̄_t = z,   R upper triangular with positive diagonal
 
-    [R z]     one triangular `factor`. A block of feedback (φ_k, w_k) with noise std σ is absorbed
-    [0 r]     by re-triangularizing  [factor; φ/σ w/σ]: orthogonal transformations keep RᵀR, Rᵀz
-              and r² exact.
+    [R z]     one triangular `factor`. Rows (φ_k, w_k) with noise of std σ are added by making
+    [0 r]     [factor; φ/σ w/σ] triangular again: orthogonal transformations keep RᵀR, Rᵀz and r².
 
 Algorithm 1 subtracts rank-one terms from Σ and loses positive definiteness in float64 once λ/σ is
 large. R cannot lose it: rows are only ever added, and Σ is never formed.
@@ -13,7 +12,7 @@ large. R cannot lose it: rows are only ever added, and Σ is never formed.
     θ̄_t       mean(belief)             (*B, d)
     Σ_t       (RᵀR)⁻¹, never formed    R = belief.R (*B, d, d)
     λ, σ      lam, sigma
-    γ         keep                     how much of the past an episode leaves, in `forget`
+    γ         keep                     share of earlier evidence that an episode leaves
 """
 
 import math
@@ -41,28 +40,30 @@ from superarm.contracts import Feedback
 from superarm.errors import ParameterError
 
 MIN_KEEP = 1e-100
-"""The least that the past may count at once; what has faded further counts nothing."""
+"""Least share of earlier evidence that is kept: products of shares must not round to 0."""
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
+MANY_ROWS = 512
+"""Number of rows from which on their factor is made once and used twice."""
 
 
 class HasFactor(Protocol):
-    """Any belief about θ: `Gaussian`, or one that keeps more beside."""
+    """Belief with the factor of a Gaussian posterior: `Gaussian`, or one with more fields."""
 
     @property
     def factor(self) -> Array:
-        """(*B, d+1, d+1): [R z; 0 r], r² the squared residual."""
+        """[R z; 0 r], where r² is the residual sum of squares: (*B, d+1, d+1)."""
 
     @property
     def log_scale(self) -> Array:
-        """(*B,): log det R of the prior less Σ log(σ √2π) over the rows observed."""
+        """Log det R of the prior less Σ log(σ √2π) over the rows observed: (*B,)."""
 
 
 class Gaussian(NamedTuple):
-    """θ ~ N(θ̄, Σ), as the triangular factor, and what else the marginal likelihood needs.
+    """θ ~ N(θ̄, Σ), as a triangular factor, and the constant of its marginal likelihood.
 
     Attributes:
         factor: [R z; 0 r], triangular, (*B, d+1, d+1).
-        log_scale: what else the marginal likelihood needs, (*B,).
+        log_scale: log det R of the prior less Σ log(σ √2π) over the rows observed, (*B,).
     """
 
     factor: Array  # (*B, d+1, d+1)
@@ -80,8 +81,13 @@ def prior(
     batch: tuple[int, ...] = (),
     like: Features | None = None,
 ) -> Gaussian:
-    """θ ~ N(0, λ²I), with one λ for all or one per coefficient, (*B, d), in arrays of the kind of
-    `like`.
+    """Prior θ ~ N(0, λ²I), with one λ for all coefficients or one for each, (*B, d).
+
+    Args:
+        d: number of features.
+        lam: prior std λ, a number or (*B, d).
+        batch: the batch shape *B.
+        like: an array of the kind to make, NumPy by default.
 
     Returns:
         the belief before any feedback.
@@ -100,32 +106,42 @@ def prior(
         raise ParameterError(f"a linear learner needs at least one feature per item, got d={d}")
     require_scale("lam", lam, (*batch, d))
     stds = full((*batch, d), lam, like)
-    transposed = empty_factor(d, batch, like)  # which is what is kept in C order of all factors
+    transposed = empty_factor(d, batch, like)  # factors are transposes of arrays in C order
     flat = transposed.reshape(*batch, (d + 1) ** 2)
     flat[..., : -1 : d + 2] = 1 / stds  # the diagonal but for its last entry
-    return Gaussian(transposed.mT, -log(stds).sum(-1))
+    log_scale = -log(stds).sum(-1)
+    return Gaussian(transposed.mT, log_scale)
 
 
 def prior_like(belief: HasFactor, lam: Array | float) -> Gaussian:
-    """θ ~ N(0, λ²I) in the shape of a belief."""
+    """Prior θ ~ N(0, λ²I) of the batch and the kind of arrays of a belief."""
     *batch, D = belief.factor.shape[:-1]
-    return prior(D - 1, lam, tuple(batch), belief.factor)
+    return prior(
+        D - 1,
+        lam,
+        tuple(batch),
+        belief.factor,
+    )
 
 
 def mean(belief: HasFactor) -> Array:
-    """θ̄ = R⁻¹z.
+    """Posterior mean θ̄ = R⁻¹z.
 
     Returns:
-        the posterior mean, (*B, d).
+        one number per coefficient, (*B, d).
     """
-    return solve(belief.factor, belief.factor[..., :-1, -1])
+    z = belief.factor[..., :-1, -1]
+    return solve(belief.factor, z)
 
 
 def std(belief: HasFactor, Phi: Features) -> Array:
-    """√(φ_eᵀ Σ φ_e) = ‖R⁻ᵀφ_e‖ of all items at once: (*B, L).
+    """Posterior standard deviation of each φ_e·θ: √(φ_eᵀ Σ φ_e) = ‖R⁻ᵀφ_e‖.
 
     Returns:
-        the posterior std of each φ_e·θ, (*B, L).
+        one number per item, (*B, L).
+
+    Raises:
+        FeaturesError: if rows have another number of features.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -133,19 +149,21 @@ def std(belief: HasFactor, Phi: Features) -> Array:
     array([10.,  5.])
     """
     *batch, D = belief.factor.shape[:-1]
-    if Phi.shape[-1] != D - 1 or Phi.shape[:-2] != tuple(batch):
+    *phi_batch, _, d = Phi.shape
+    if d != D - 1 or phi_batch != batch:
         refuse_rows(belief.factor, Phi)
     return posterior_row_norms(belief.factor, Phi)
 
 
 def sample(belief: HasFactor, rng: Rng) -> Array:
-    """θ = R⁻¹(z + ε) with ε ~ N(0, I), so θ ~ N(θ̄, Σ).
+    """Sample θ ~ N(θ̄, Σ): θ = R⁻¹(z + ε) with ε ~ N(0, I).
 
     Returns:
-        one draw from the posterior, (*B, d).
+        one number per coefficient, (*B, d).
     """
     z = belief.factor[..., :-1, -1]
-    return solve(belief.factor, z + normal(rng, z))
+    noise = normal(rng, z)
+    return solve(belief.factor, z + noise)
 
 
 def condition(
@@ -155,14 +173,20 @@ def condition(
     sigma: Array | float,
     importance: Array | float = 1.0,
 ) -> Gaussian:
-    """Algorithm 1 for a block of feedback: w = φθ + noise of std sigma.
+    """Algorithm 1 for several rows: condition on w = φ·θ + noise of std σ.
 
-    phi is (*B, K, d), w is (*B, K). A zero row says nothing about θ and is an exact no-op, whatever
-    its w. `sigma` is one number, or (*B, K) with one per row. A row of `importance` v, a number or
-    (*B, K), is as precise as v observations: it has noise of std sigma/√v.
+    A zero row says nothing about θ and is an exact no-op, whatever its w.
+
+    Args:
+        belief: the posterior before.
+        phi: feature rows, (*B, K, d).
+        w: their weights, (*B, K).
+        sigma: noise std, a number or (*B, K).
+        importance: number of observations v that each row counts as, a number or (*B, K): its noise
+            has std σ/√v.
 
     Returns:
-        the belief after the feedback; the one before is unchanged.
+        the posterior; the belief before is unchanged.
 
     Raises:
         FeaturesError: if rows have another number of features.
@@ -182,8 +206,98 @@ def condition(
     """
     require_scale("sigma", sigma, w.shape)
     require_scale("importance", importance, w.shape)
-    added = qr_append(belief.factor, phi, w, sigma / importance**0.5)
-    return Gaussian(added.factor, belief.log_scale - added.log_noise - added.rows * LOG_ROOT_2PI)
+    noise = sigma / importance**0.5
+    updated = qr_append(belief.factor, phi, w, noise)
+    log_noise = updated.log_noise + updated.rows * LOG_ROOT_2PI
+    return Gaussian(updated.factor, belief.log_scale - log_noise)
+
+
+def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
+    """Count all evidence `keep` times, and the prior `start` in full.
+
+    Σ⁻¹ ← γ Σ⁻¹ + (1-γ) Σ₀⁻¹, so that feedback of s episodes ago has importance γˢ. Without new data
+    the belief returns to the prior, and not beyond it.
+
+    Returns:
+        the posterior of less evidence.
+
+    Raises:
+        ParameterError: if keep is not in (0, 1].
+
+    >>> import numpy as np
+    >>> from superarm import gaussian
+    >>> prior = gaussian.prior(1, lam=2.0)
+    >>> belief = gaussian.condition(prior, np.array([[1.0]]), np.array([5.0]), sigma=0.1)
+    >>> for _ in range(1000):
+    ...     belief = gaussian.forget(belief, prior, keep=0.9)
+    >>> gaussian.mean(belief).round(9), gaussian.std(belief, np.array([[1.0]])).round(9)
+    (array([0.]), array([2.]))
+    """
+    require_keep(keep)
+    evidence = math.sqrt(keep) * belief.factor
+    prior_part = math.sqrt(1 - keep) * start.factor
+    factor = qr_stack(evidence, prior_part)
+    log_scale = keep * belief.log_scale + (1 - keep) * start.log_scale
+    return Gaussian(factor, log_scale)
+
+
+def require_keep(keep: Any) -> None:
+    """Refuse shares of earlier evidence outside (0, 1]."""
+    if not (is_real(keep) and 0 < keep <= 1):
+        raise ParameterError(f"keep must lie in (0, 1], where 1 forgets nothing, got {keep!r}")
+
+
+def keep_after(forgetting: float, episodes: int) -> float:
+    """Share of earlier evidence that is left after some episodes: γⁿ, at least `MIN_KEEP`."""
+    keep = forgetting**episodes
+    return max(keep, MIN_KEEP)
+
+
+def merge(belief: HasFactor, other: HasFactor, start: HasFactor) -> Gaussian:
+    """Posterior after the evidence of two beliefs, each of which started from the prior `start`.
+
+    Σ⁻¹ = Σ_a⁻¹ + Σ_b⁻¹ - Σ₀⁻¹
+
+    Returns:
+        the posterior.
+
+    >>> import numpy as np
+    >>> from superarm import gaussian
+    >>> prior = gaussian.prior(2, lam=1.0)
+    >>> rows = np.array([[1.0, 2.0], [0.5, -1.0]])
+    >>> w = np.array([3.0, 1.0])
+    >>> here, there = (gaussian.condition(prior, rows[[i]], w[[i]], sigma=0.1) for i in range(2))
+    >>> both = gaussian.condition(prior, rows, w, sigma=0.1)
+    >>> bool(np.allclose(gaussian.merge(here, there, prior).factor, both.factor, rtol=1e-12))
+    True
+    """
+    both = qr_stack(belief.factor, other.factor)
+    factor = qr_downdate(both, start.factor)
+    log_scale = belief.log_scale + other.log_scale - start.log_scale
+    return Gaussian(factor, log_scale)
+
+
+def log_evidence(belief: HasFactor) -> Array:
+    """Log marginal likelihood of all rows observed, without those of zeros.
+
+    log p(w) = log det R₀ - log det R - Σ log(σ √2π) - r²/2
+
+    Returns:
+        one number per problem of the batch, (*B,).
+
+    >>> import numpy as np
+    >>> from superarm import gaussian
+    >>> prior = gaussian.prior(1, lam=1.0)
+    >>> belief = gaussian.condition(prior, np.array([[1.0]]), np.array([2.0]), sigma=1.0)
+    >>> round(float(gaussian.log_evidence(belief)), 6)  # N(2; 0, 1 + 1)
+    -2.265512
+    """
+    R = belief.factor[..., :-1, :-1]
+    r = belief.factor[..., -1, -1]
+    return belief.log_scale - log_det(R) - r**2 / 2
+
+
+# --- many rows as one factor ----------------------------------------------------------------------
 
 
 class RowFactor(NamedTuple):
@@ -200,13 +314,10 @@ class RowFactor(NamedTuple):
     half_log_v: Array | float = 0.0  # (*B,)
 
 
-MANY_ROWS = 512
-"""Number of rows from which on their factor is made once and absorbed twice."""
-
-
 def empty_factor(d: int, batch: tuple[int, ...] = (), like: Features | None = None) -> Array:
-    """Triangular factor of no rows, in an array of the kind of `like`: (*B, d+1, d+1)."""
-    return full((*batch, d + 1, d + 1), 0.0, like)
+    """Triangular factor of no rows, of the kind of arrays of `like`: (*B, d+1, d+1)."""
+    shape = (*batch, d + 1, d + 1)
+    return full(shape, 0.0, like)
 
 
 def row_factor(phi: Array, w: Array, importance: Array | float = 1.0) -> RowFactor:
@@ -223,19 +334,24 @@ def row_factor(phi: Array, w: Array, importance: Array | float = 1.0) -> RowFact
     True
     """
     *batch, _, d = phi.shape
-    start = empty_factor(d, tuple(batch), phi)
-    n = full(tuple(batch), 0.0, phi)
-    return append_rows(RowFactor(start, n), phi, w, importance)
+    start = RowFactor(
+        empty_factor(d, tuple(batch), phi),
+        full(tuple(batch), 0.0, phi),
+    )
+    return append_rows(start, phi, w, importance)
 
 
 def append_rows(
     rows: RowFactor, phi: Array, w: Array, importance: Array | float = 1.0
 ) -> RowFactor:
-    """Row factor with rows phi (*B, K, d) and weights w (*B, K) below its own."""
+    """Row factor with rows phi (*B, K, d) and weights w (*B, K) added."""
     require_scale("importance", importance, w.shape)
     updated = qr_append(rows.factor, phi, w, importance**-0.5)
-    half_log_v = rows.half_log_v - updated.log_noise
-    return RowFactor(updated.factor, rows.n + updated.rows, half_log_v)
+    return RowFactor(
+        updated.factor,
+        rows.n + updated.rows,
+        rows.half_log_v - updated.log_noise,
+    )
 
 
 def feedback_factor(feedback: Feedback) -> RowFactor:
@@ -258,118 +374,51 @@ def feedback_factor(feedback: Feedback) -> RowFactor:
 
 
 def add_residual(factor: Array, residual_ss: Array) -> Array:
-    """Row factor with rows [0 w] of this sum of squares, which tell of the noise alone."""
+    """Factor with rows [0 w] of this sum of squares added: they tell of the noise alone."""
+    r = factor[..., -1, -1]
     total = factor + 0.0
-    total[..., -1, -1] = (factor[..., -1, -1] ** 2 + residual_ss) ** 0.5
+    total[..., -1, -1] = (r**2 + residual_ss) ** 0.5
     return total
 
 
 def absorb(belief: HasFactor, rows: RowFactor, sigma: Array | float) -> Gaussian:
-    """Condition on all rows of a factor at once, with noise of std σ: a number or (*B,)."""
+    """Condition on all rows of a factor at once, with noise of std σ, a number or (*B,)."""
     batch = belief.log_scale.shape
     require_scale("sigma", sigma, batch)
-    noise = sigma if is_real(sigma) else full(batch, sigma, rows.factor)[..., None, None]
+    noise = sigma
+    if not is_real(sigma):
+        noise = full(batch, sigma, rows.factor)[..., None, None]
     factor = qr_stack(belief.factor, rows.factor / noise)
-    log_noise = rows.n * log(sigma * math.sqrt(2 * math.pi)) - rows.half_log_v
-    return Gaussian(factor, belief.log_scale - log_noise)
+    log_noise = rows.n * (log(sigma) + LOG_ROOT_2PI)
+    log_scale = belief.log_scale - log_noise + rows.half_log_v
+    return Gaussian(factor, log_scale)
 
 
-def observe(belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
-    """Condition on feedback, also on means of many observations."""
+def condition_on_feedback(belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
+    """Condition on feedback, also on means of several observations."""
     if feedback.is_summed:
         return absorb(belief, feedback_factor(feedback), sigma)
-    return condition(belief, feedback.rows, feedback.w, sigma, feedback.importance)
+    return condition(
+        belief,
+        feedback.rows,
+        feedback.w,
+        sigma,
+        feedback.importance,
+    )
 
 
-def observe_rows(
+def condition_and_append(
     belief: HasFactor, rows: RowFactor, feedback: Feedback, sigma: Array
 ) -> tuple[Gaussian, RowFactor]:
-    """Condition on feedback with noise of std σ (*B,), and add it to the factor of past rows."""
-    if feedback.is_summed or feedback.w.shape[-1] >= MANY_ROWS:
-        new = feedback_factor(feedback)
-        factor = qr_stack(rows.factor, new.factor)
-        both = RowFactor(factor, rows.n + new.n, rows.half_log_v + new.half_log_v)
-        return absorb(belief, new, sigma), both
+    """Condition on feedback with noise of std σ (*B,), and add its rows to those of a factor."""
     phi, w, importance = feedback.rows, feedback.w, feedback.importance
-    after = condition(belief, phi, w, sigma[..., None], importance)
-    return after, append_rows(rows, phi, w, importance)
-
-
-def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
-    """Let the past count `keep` times what it did, and the prior `start` as much as ever.
-
-    Σ⁻¹ ← γ Σ⁻¹ + (1-γ) Σ₀⁻¹, so that all feedback of s episodes ago has importance γˢ. Left alone,
-    the belief goes back to the prior and not beyond it.
-
-    Returns:
-        the belief with a past that counts less.
-
-    Raises:
-        ParameterError: if keep is not in (0, 1].
-
-    >>> import numpy as np
-    >>> from superarm import gaussian
-    >>> prior = gaussian.prior(1, lam=2.0)
-    >>> belief = gaussian.condition(prior, np.array([[1.0]]), np.array([5.0]), sigma=0.1)
-    >>> for _ in range(1000):
-    ...     belief = gaussian.forget(belief, prior, keep=0.9)
-    >>> gaussian.mean(belief).round(9), gaussian.std(belief, np.array([[1.0]])).round(9)
-    (array([0.]), array([2.]))
-    """
-    require_keep(keep)
-    factor = qr_stack(math.sqrt(keep) * belief.factor, math.sqrt(1 - keep) * start.factor)
-    return Gaussian(factor, keep * belief.log_scale + (1 - keep) * start.log_scale)
-
-
-def require_keep(keep: Any) -> None:
-    """Refuse what is not a share of the past in (0, 1]."""
-    if not (is_real(keep) and 0 < keep <= 1):
-        raise ParameterError(f"keep must lie in (0, 1], where 1 forgets nothing, got {keep!r}")
-
-
-def keep_after(forgetting: float, episodes: int) -> float:
-    """What is left of the past after some episodes, γⁿ, but never so little that it rounds to 0."""
-    return max(forgetting**episodes, MIN_KEEP)
-
-
-def merge(belief: HasFactor, other: HasFactor, start: HasFactor) -> Gaussian:
-    """What two beliefs learned apart from each other, each from the prior `start`.
-
-    Σ⁻¹ = Σ_a⁻¹ + Σ_b⁻¹ - Σ₀⁻¹
-
-    Returns:
-        the belief of both.
-
-    >>> import numpy as np
-    >>> from superarm import gaussian
-    >>> prior = gaussian.prior(2, lam=1.0)
-    >>> rows = np.array([[1.0, 2.0], [0.5, -1.0]])
-    >>> w = np.array([3.0, 1.0])
-    >>> here, there = (gaussian.condition(prior, rows[[i]], w[[i]], sigma=0.1) for i in range(2))
-    >>> both = gaussian.condition(prior, rows, w, sigma=0.1)
-    >>> bool(np.allclose(gaussian.merge(here, there, prior).factor, both.factor, rtol=1e-12))
-    True
-    """
-    factor = qr_stack(belief.factor, other.factor)
-    log_scale = belief.log_scale + other.log_scale - start.log_scale
-    return Gaussian(qr_downdate(factor, start.factor), log_scale)
-
-
-def log_evidence(belief: HasFactor) -> Array:
-    """The log marginal likelihood of everything observed: (*B,). Zero rows are padding and do not
-    count.
-
-    log p(w) = log det R₀ - log det R - Σ log(σ √2π) - r²/2
-
-    Returns:
-        one number per problem of the batch, (*B,).
-
-    >>> import numpy as np
-    >>> from superarm import gaussian
-    >>> prior = gaussian.prior(1, lam=1.0)
-    >>> belief = gaussian.condition(prior, np.array([[1.0]]), np.array([2.0]), sigma=1.0)
-    >>> round(float(gaussian.log_evidence(belief)), 6)  # N(2; 0, 1 + 1)
-    -2.265512
-    """
-    r = belief.factor[..., -1, -1]
-    return belief.log_scale - log_det(belief.factor[..., :-1, :-1]) - r**2 / 2
+    if not feedback.is_summed and w.shape[-1] < MANY_ROWS:
+        posterior = condition(belief, phi, w, sigma[..., None], importance)
+        return posterior, append_rows(rows, phi, w, importance)
+    new = feedback_factor(feedback)
+    both = RowFactor(
+        qr_stack(rows.factor, new.factor),
+        rows.n + new.n,
+        rows.half_log_v + new.half_log_v,
+    )
+    return absorb(belief, new, sigma), both

@@ -201,7 +201,7 @@ class CachedStdModel(LinearModel):
     def learn(self, belief: CachedStd, problem: Problem, feedback: Feedback) -> CachedStd:
         """Algorithm 1 on the rows of the feedback, with the variances of the items updated."""
         Phi = problem.Phi
-        after = gaussian.observe(belief, feedback, self.sigma)
+        after = gaussian.condition_on_feedback(belief, feedback, self.sigma)
         if not nonzero_rows(feedback.rows).any():
             return belief._replace(**after._asdict())
         K, d = feedback.rows.shape[-2:]

@@ -41,11 +41,10 @@ from superarm.beliefs.hyperparameters import map_entries, optimal_lam_sigma, req
 from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.beliefs.marginal_likelihood import pool_statistics, statistics_of_rows
 from superarm.contracts import Feedback, Model, Problem, last_rows
-from superarm.gaussian import RowFactor
+from superarm.gaussian import LOG_ROOT_2PI, RowFactor
 
 INTERCEPT_STD = 10.0
 """Prior std of the level of the weights, relative to their root mean square; and of log-odds."""
-LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 
 
 class CoefficientPrior(NamedTuple):
@@ -261,7 +260,7 @@ class EmpiricalBayesModel(Model):
     def _observe(self, past: Any, feedback: Feedback) -> Any:
         """Condition on feedback; refit when the number of episodes crosses a power of two."""
         rows = RowFactor(past.row_factor, past.n_rows)
-        posterior, rows = gaussian.observe_rows(past, rows, feedback, past.sigma)
+        posterior, rows = gaussian.condition_and_append(past, rows, feedback, past.sigma)
         require_squares(rows.factor)
         present = nonzero_rows(feedback.rows)
         n = where(present, feedback.n_observations, 0.0)

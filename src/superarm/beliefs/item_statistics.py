@@ -412,7 +412,7 @@ def learn_unknown_items(belief: RandomEffects, feedback: Feedback) -> RandomEffe
     weighted = feedback._replace(importance=feedback.n_observations * (sigma2 + tau2) / variance)
     std = (belief.sigma**2 + belief.tau**2) ** 0.5
     past = RowFactor(belief.unknown_item_factor, belief.n_unknown_rows)
-    after, rows = gaussian.observe_rows(belief, past, weighted, std)
+    after, rows = gaussian.condition_and_append(belief, past, weighted, std)
     return belief._replace(
         factor=after.factor,
         log_scale=after.log_scale - rows.half_log_v,

@@ -45,7 +45,7 @@ class GaussianNoise:
 
     def condition(self, belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
         """Condition on weights with noise of std σ."""
-        return gaussian.observe(belief, feedback, sigma)
+        return gaussian.condition_on_feedback(belief, feedback, sigma)
 
     def blocks(self, feedback: Feedback) -> list[Feedback]:
         """The feedback as one block."""
@@ -84,7 +84,7 @@ class Bernoulli:
     def condition(self, belief: HasFactor, feedback: Feedback, sigma: float = 1.0) -> Gaussian:
         """Condition on clicks, which bring noise of their own: σ does not matter."""
         targets = self.as_gaussian(belief, feedback)
-        after = gaussian.observe(belief, targets.feedback, 1.0)
+        after = gaussian.condition_on_feedback(belief, targets.feedback, 1.0)
         return after._replace(log_scale=after.log_scale + targets.log_correction)
 
     def as_gaussian(self, belief: HasFactor, feedback: Feedback) -> GaussianTargets:
