@@ -72,7 +72,8 @@ class Gaussian(NamedTuple):
     @property
     def R(self) -> Array:
         """Σ⁻¹ = RᵀR, shape (*B, d, d)."""
-        return self.factor[..., :-1, :-1]
+        d = self.factor.shape[-1] - 1
+        return self.factor[..., :d, :d]
 
 
 def prior(
@@ -130,8 +131,9 @@ def mean(belief: HasFactor) -> Array:
     Returns:
         one number per coefficient, (*B, d).
     """
-    z = belief.factor[..., :-1, -1]
-    return solve(belief.factor, z)
+    factor = belief.factor
+    z = factor[..., :-1, -1]
+    return solve(factor, z)
 
 
 def std(belief: HasFactor, Phi: Features) -> Array:
@@ -161,9 +163,10 @@ def sample(belief: HasFactor, rng: Rng) -> Array:
     Returns:
         one number per coefficient, (*B, d).
     """
-    z = belief.factor[..., :-1, -1]
+    factor = belief.factor
+    z = factor[..., :-1, -1]
     noise = normal(rng, z)
-    return solve(belief.factor, z + noise)
+    return solve(factor, z + noise)
 
 
 def condition(
@@ -207,9 +210,15 @@ def condition(
     require_scale("sigma", sigma, w.shape)
     require_scale("importance", importance, w.shape)
     noise = sigma / importance**0.5
-    updated = qr_append(belief.factor, phi, w, noise)
+    updated = qr_append(
+        belief.factor,
+        phi,
+        w,
+        noise,
+    )
     log_noise = updated.log_noise + updated.rows * LOG_ROOT_2PI
-    return Gaussian(updated.factor, belief.log_scale - log_noise)
+    log_scale = belief.log_scale - log_noise
+    return Gaussian(updated.factor, log_scale)
 
 
 def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
@@ -292,9 +301,11 @@ def log_evidence(belief: HasFactor) -> Array:
     >>> round(float(gaussian.log_evidence(belief)), 6)  # N(2; 0, 1 + 1)
     -2.265512
     """
-    R = belief.factor[..., :-1, :-1]
-    r = belief.factor[..., -1, -1]
-    return belief.log_scale - log_det(R) - r**2 / 2
+    factor = belief.factor
+    R = factor[..., :-1, :-1]
+    r = factor[..., -1, -1]
+    fit = r**2 / 2
+    return belief.log_scale - log_det(R) - fit
 
 
 # --- many rows as one factor ----------------------------------------------------------------------
@@ -346,7 +357,12 @@ def append_rows(
 ) -> RowFactor:
     """Row factor with rows phi (*B, K, d) and weights w (*B, K) added."""
     require_scale("importance", importance, w.shape)
-    updated = qr_append(rows.factor, phi, w, importance**-0.5)
+    updated = qr_append(
+        rows.factor,
+        phi,
+        w,
+        importance**-0.5,
+    )
     return RowFactor(
         updated.factor,
         rows.n + updated.rows,

@@ -85,14 +85,20 @@ class CoefficientPrior(NamedTuple):
 
     def std(self, lam: Array, intercept_std: Array) -> Array:
         """Prior std of each coefficient: (*B,), (*B,) -> (*B, d)."""
-        size = where(self.intercept, intercept_std[..., None], lam[..., None])
-        std: Array = size / self.column_scale
+        effect = where(
+            self.intercept,
+            intercept_std[..., None],
+            lam[..., None],
+        )
+        std: Array = effect / self.column_scale
         return std
 
     @property
     def intercept_column(self) -> int | None:
         """Number of the intercept of a single belief; None without one."""
-        return int(self.intercept.argmax()) if self.intercept.any() else None
+        if not self.intercept.any():
+            return None
+        return int(self.intercept.argmax())
 
 
 def merge_with_catalogue(columns: Array, other: Array, catalogue: Array) -> Array:
@@ -100,10 +106,12 @@ def merge_with_catalogue(columns: Array, other: Array, catalogue: Array) -> Arra
 
     Both have counted the catalogue; here it counts once.
     """
-    new = other[..., :2, :] - catalogue[..., :2, :]
-    new = where(new[..., :1, :] > 0, new, 0.0)
+    n_and_squares = np.s_[..., :2, :]
+    new = other[n_and_squares] - catalogue[n_and_squares]
+    has_rows = new[..., :1, :] > 0
+    new = where(has_rows, new, 0.0)
     both = merge_column_statistics(columns, other)
-    both[..., :2, :] = columns[..., :2, :] + new
+    both[n_and_squares] = columns[n_and_squares] + new
     return both
 
 
@@ -221,7 +229,8 @@ class EmpiricalBayesModel(Model):
 
     def coefficient_prior(self, column_statistics: Array) -> CoefficientPrior:
         """Prior stds given λ; a fixed λ is that of every coefficient."""
-        return CoefficientPrior.from_columns(column_statistics, isotropic="lam" in self.fixed)
+        has_fixed_lam = "lam" in self.fixed
+        return CoefficientPrior.from_columns(column_statistics, isotropic=has_fixed_lam)
 
     # --- the posterior ------------------------------------------------------------------------
 
@@ -231,7 +240,8 @@ class EmpiricalBayesModel(Model):
 
     def mean(self, belief: Any, problem: Problem) -> Array:
         """φ_e·θ̄_t: (*B, L)."""
-        return matvec(problem.Phi, gaussian.mean(belief))
+        theta = gaussian.mean(belief)
+        return matvec(problem.Phi, theta)
 
     def std(self, belief: Any, problem: Problem) -> Array:
         """√(φ_eᵀ Σ_t φ_e): (*B, L)."""
@@ -239,7 +249,8 @@ class EmpiricalBayesModel(Model):
 
     def sample(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ_t with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
-        return matvec(problem.Phi, gaussian.sample(belief, rng))
+        theta = gaussian.sample(belief, rng)
+        return matvec(problem.Phi, theta)
 
     def inverse_link(self, linear_predictor: Array) -> Array:
         """Mean weight of a linear predictor."""
@@ -253,14 +264,22 @@ class EmpiricalBayesModel(Model):
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """Algorithm 1 at the present hyperparameters; a new fit where it is due."""
-        keep = gaussian.keep_after(self.forgetting, feedback.episodes)
+        keep = gaussian.keep_after(
+            self.forgetting,
+            feedback.episodes,
+        )
         past = self.forget(belief, problem, keep)
         return self._observe(past, feedback)
 
     def _observe(self, past: Any, feedback: Feedback) -> Any:
         """Condition on feedback; refit when the number of episodes crosses a power of two."""
         rows = RowFactor(past.row_factor, past.n_rows)
-        posterior, rows = gaussian.condition_and_append(past, rows, feedback, past.sigma)
+        posterior, rows = gaussian.condition_and_append(
+            past,
+            rows,
+            feedback,
+            past.sigma,
+        )
         require_squares(rows.factor)
         present = nonzero_rows(feedback.rows)
         n = where(present, feedback.n_observations, 0.0)
@@ -296,33 +315,53 @@ class EmpiricalBayesModel(Model):
 
     def _refit(self, belief: Any) -> Any:
         """Single belief rebuilt at the hyperparameters of the largest marginal likelihood."""
-        return self.refit_to_groups(belief, [RowFactor(belief.row_factor, belief.n_rows)])
+        rows = RowFactor(belief.row_factor, belief.n_rows)
+        return self.refit_to_groups(belief, [rows])
 
     def refit_to_groups(self, belief: Any, groups: Sequence[RowFactor]) -> Any:
         """Single belief rebuilt at the best hyperparameters for groups of rows, each with a θ of
         its own.
         """
-        unit_std = np.append(self._prior_std(belief, np.ones(())), 1.0)
-        intercept = self.coefficient_prior(belief.column_statistics).intercept_column
-        parts = [
-            statistics_of_rows(rows.factor * unit_std, float(rows.n), intercept) for rows in groups
-        ]
-        statistics = pool_statistics(parts)
-        optimum = optimal_lam_sigma(statistics, self.fixed, self.likelihood.expected_size)
+        coefficients = self.coefficient_prior(belief.column_statistics)
+        intercept = coefficients.intercept_column
+        unit_std = self._prior_std(belief, np.ones(()))
+        units = np.append(unit_std, 1.0)
+        parts = []
+        for rows in groups:
+            part = statistics_of_rows(rows.factor * units, float(rows.n), intercept)
+            parts.append(part)
+        optimum = optimal_lam_sigma(
+            pool_statistics(parts),
+            self.fixed,
+            self.likelihood.expected_size,
+        )
         if optimum is None:
             return self.rebuild(belief, belief.lam, belief.sigma)
         lam, sigma = optimum
         if "lam" not in self.fixed:
             lam = min(lam, self.max_lam)
-        return self.rebuild(belief, np.asarray(lam), np.asarray(sigma))
+        return self.rebuild(
+            belief,
+            np.asarray(lam),
+            np.asarray(sigma),
+        )
 
     def rebuild(self, belief: Any, lam: Array, sigma: Array) -> Any:
         """Single belief made of its rows at other hyperparameters."""
         prior_std = self._prior_std(belief, lam)
         prior = gaussian.prior(len(prior_std), prior_std)
-        rows = RowFactor(belief.row_factor, belief.n_rows, _half_log_importance(belief))
+        rows = RowFactor(
+            belief.row_factor,
+            belief.n_rows,
+            _half_log_importance(belief),
+        )
         posterior = gaussian.absorb(prior, rows, float(sigma))
-        return belief._replace(**posterior._asdict(), prior_std=prior_std, lam=lam, sigma=sigma)
+        return belief._replace(
+            **posterior._asdict(),
+            prior_std=prior_std,
+            lam=lam,
+            sigma=sigma,
+        )
 
     def _prior_std(self, belief: Any, lam: Array) -> Array:
         """Prior std of each coefficient of a single belief, at this λ."""
@@ -333,14 +372,9 @@ class EmpiricalBayesModel(Model):
     def _intercept_std(self, belief: Any, intercept: int | None) -> Array:
         """Prior std of the level: relative to √(Σ w²/Σ 1), or to the expected size."""
         size = self.likelihood.expected_size
-        if size is not None or intercept is None:
-            return full((), INTERCEPT_STD * (size or 1.0))
-        squares = (belief.row_factor**2).sum(-2)
-        if squares[-1] == 0:
-            return full((), INTERCEPT_STD)
-        constant = belief.column_statistics[2, intercept]
-        n = squares[intercept] / constant**2
-        return np.asarray(INTERCEPT_STD * (squares[-1] / n) ** 0.5)
+        if size is None:
+            size = 1.0 if intercept is None else _rms_weight(belief, intercept)
+        return np.asarray(INTERCEPT_STD * size)
 
     # --- beliefs that change without feedback -------------------------------------------------
 
@@ -358,7 +392,7 @@ class EmpiricalBayesModel(Model):
     def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
         """All rows of both, at the hyperparameters of the largest marginal likelihood."""
         n_rows = belief.n_rows + other.n_rows
-        log_noise = other.n_rows * (log(belief.sigma) + LOG_ROOT_2PI)
+        other_noise = _log_noise(other._replace(sigma=belief.sigma))
         both = belief._replace(
             row_factor=qr_stack(belief.row_factor, other.row_factor),
             n_rows=n_rows,
@@ -367,7 +401,7 @@ class EmpiricalBayesModel(Model):
                 other.column_statistics,
                 summarize_columns(problem.Phi),
             ),
-            log_scale=belief.log_scale - log_noise + _half_log_importance(other),
+            log_scale=belief.log_scale - other_noise + _half_log_importance(other),
             t=belief.t + other.t,
         )
         return map_entries(n_rows >= 0, both, lambda entry, _: self._refit(entry))
@@ -392,9 +426,25 @@ class EmpiricalBayesModel(Model):
         return self.rebuild(belief._replace(column_statistics=columns), belief.lam, belief.sigma)
 
 
+def _rms_weight(belief: Any, intercept: int) -> float:
+    """Root mean square √(Σ v w²/Σ v) of the weights of a single belief; 1 if all are 0."""
+    squares = (belief.row_factor**2).sum(-2)
+    if squares[-1] == 0:
+        return 1.0
+    constant = belief.column_statistics[2, intercept]
+    n = squares[intercept] / constant**2
+    mean_square = squares[-1] / n
+    return float(mean_square**0.5)
+
+
+def _log_noise(belief: Any) -> Array:
+    """Σ log(σ √2π) over the rows of a belief."""
+    log_noise: Array = belief.n_rows * (log(belief.sigma) + LOG_ROOT_2PI)
+    return log_noise
+
+
 def _half_log_importance(belief: Any) -> Array:
     """½ Σ log v over the rows of a belief."""
     log_prior = -log(belief.prior_std).sum(-1)
-    log_noise = belief.n_rows * (log(belief.sigma) + LOG_ROOT_2PI)
-    half_log_v: Array = belief.log_scale - log_prior + log_noise
+    half_log_v: Array = belief.log_scale - log_prior + _log_noise(belief)
     return half_log_v

@@ -46,8 +46,10 @@ TOLERANCE = 1e-6
 
 @compiled
 def _log_likelihood(eta: float, w: float) -> float:
-    log_p = min(eta, 0.0) - math.log1p(math.exp(-abs(eta)))
-    return log_p - (1 - w) * eta  # as log(1-p) = log p - η
+    """Log p(w) of one click, as log(1-p) = log p - η."""
+    tail = math.exp(-abs(eta))
+    log_p = min(eta, 0.0) - math.log1p(tail)
+    return log_p - (1 - w) * eta
 
 
 @compiled
@@ -104,8 +106,10 @@ def tilted_moments(
 def cavity(m: float, variance: float, precision: float, y: float) -> tuple[float, float]:
     """Mean and variance of N(m, variance) without a site of this precision at y."""
     total = 1 / variance
-    rest = max(total - precision, MIN_PRECISION * total)
-    return (m * total - precision * y) / rest, 1 / rest
+    least = MIN_PRECISION * total
+    rest = max(total - precision, least)
+    shift = m * total - precision * y
+    return shift / rest, 1 / rest
 
 
 @compiled
@@ -114,16 +118,19 @@ def update_site(m: Array, V: Array, k: int, precision: float, shift: float, colu
     of the posterior N(m, V). Returns the change in posterior stds.
     """
     n = len(m)
-    scale = 1 + precision * V[k, k]
-    step = (shift - precision * m[k]) / scale
+    variance = V[k, k]
+    scale = 1 + precision * variance
     gain = precision / scale
-    change: float = max(abs(precision) * V[k, k], abs(step) * math.sqrt(V[k, k]))
+    step = (shift - precision * m[k]) / scale
     for i in range(n):
         column[i] = V[i, k]
     for i in range(n):
         m[i] += column[i] * step
         for j in range(n):
             V[i, j] -= gain * (column[i] * column[j])
+    change_of_mean = abs(step) * math.sqrt(variance)
+    change_of_precision = abs(precision) * variance
+    change: float = max(change_of_mean, change_of_precision)
     return change
 
 

@@ -8,6 +8,7 @@ by `beliefs.expectation_propagation`.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -45,7 +46,11 @@ class GaussianNoise:
 
     def condition(self, belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
         """Condition on weights with noise of std σ."""
-        return gaussian.condition_on_feedback(belief, feedback, sigma)
+        return gaussian.condition_on_feedback(
+            belief,
+            feedback,
+            sigma,
+        )
 
     def blocks(self, feedback: Feedback) -> list[Feedback]:
         """The feedback as one block."""
@@ -83,41 +88,43 @@ class Bernoulli:
 
     def condition(self, belief: HasFactor, feedback: Feedback, sigma: float = 1.0) -> Gaussian:
         """Condition on clicks, which bring noise of their own: σ does not matter."""
-        targets = self.as_gaussian(belief, feedback)
-        after = gaussian.condition_on_feedback(belief, targets.feedback, 1.0)
-        return after._replace(log_scale=after.log_scale + targets.log_correction)
+        targets, log_correction = self.as_gaussian(belief, feedback)
+        posterior = gaussian.condition_on_feedback(belief, targets, sigma=1.0)
+        log_scale = posterior.log_scale + log_correction
+        return Gaussian(posterior.factor, log_scale)
 
     def as_gaussian(self, belief: HasFactor, feedback: Feedback) -> GaussianTargets:
         """Targets that stand for clicks under a belief about θ, found block by block."""
         require_clicks(feedback, nonzero_rows(feedback.rows))
-        v = full(feedback.w.shape, feedback.importance, belief.factor)
-        y = full(v.shape, 0.0, v)
-        precision = full(v.shape, 1.0, v)
-        log_correction = full(v.shape[:-1], 0.0, v)
-        for rows in _row_blocks(feedback):
-            phi = feedback.rows[..., rows, :]
-            sites = _sites(belief, phi, feedback.w[..., rows], v[..., rows])
-            belief = gaussian.condition(belief, phi, sites.y, 1.0, sites.precision)
+        shape = feedback.w.shape
+        y = full(shape, 0.0, belief.factor)
+        precision = full(shape, 1.0, belief.factor)
+        log_correction = full(shape[:-1], 0.0, belief.factor)
+        for rows, block in _split(feedback):
+            sites = _sites(belief, block)
+            belief = gaussian.condition(
+                belief,
+                block.rows,
+                sites.y,
+                sigma=1.0,
+                importance=sites.precision,
+            )
             y[..., rows] = sites.y
             precision[..., rows] = sites.precision
             log_correction = log_correction + sites.log_correction
-        targets = feedback._replace(w=y, importance=precision, n_observations=1.0, residual_ss=0.0)
+        targets = feedback._replace(
+            w=y,
+            importance=precision,
+            n_observations=1.0,
+            residual_ss=0.0,
+        )
         return GaussianTargets(targets, log_correction)
 
     def blocks(self, feedback: Feedback) -> list[Feedback]:
         """Blocks of rows whose targets are found together, each with its share of the episodes."""
-        require_clicks(feedback, nonzero_rows(feedback.rows) | (feedback.A >= 0))
-        v = full(feedback.w.shape, feedback.importance, as_float64(feedback.rows))
-        blocks = []
-        row_blocks = _row_blocks(feedback)
-        start = 0
-        for i, rows in enumerate(row_blocks, start=1):
-            stop = feedback.episodes * i // len(row_blocks)
-            phi = feedback.rows[..., rows, :]
-            block = Feedback(feedback.A[..., rows], phi, feedback.w[..., rows], v[..., rows])
-            blocks.append(block._replace(episodes=stop - start))
-            start = stop
-        return blocks
+        has_item = feedback.A >= 0
+        require_clicks(feedback, nonzero_rows(feedback.rows) | has_item)
+        return [block for _, block in _split(feedback)]
 
     def inverse_link(self, linear_predictor: Array) -> Array:
         """Probability of a click: probabilities add up over a set, log-odds do not."""
@@ -127,19 +134,40 @@ class Bernoulli:
 Likelihood: TypeAlias = GaussianNoise | Bernoulli
 
 
-def _row_blocks(feedback: Feedback) -> list[slice]:
-    """Rows in blocks, each of which spans all of the feedback."""
-    n = -(-feedback.w.shape[-1] // BLOCK_ROWS)
-    return [slice(start, None, n) for start in range(n)]
+def _split(feedback: Feedback) -> Iterator[tuple[slice, Feedback]]:
+    """Blocks of at most `BLOCK_ROWS` rows, each of which spans all of the feedback."""
+    phi = as_float64(feedback.rows)
+    v = full(feedback.w.shape, feedback.importance, phi)
+    n_blocks = -(-feedback.w.shape[-1] // BLOCK_ROWS)
+    for i in range(n_blocks):
+        rows = slice(i, None, n_blocks)
+        start = feedback.episodes * i // n_blocks
+        stop = feedback.episodes * (i + 1) // n_blocks
+        yield (
+            rows,
+            Feedback(
+                feedback.A[..., rows],
+                phi[..., rows, :],
+                feedback.w[..., rows],
+                v[..., rows],
+                episodes=stop - start,
+            ),
+        )
 
 
-def _sites(belief: HasFactor, phi: Array, w: Array, v: Array) -> Sites:
+def _sites(belief: HasFactor, block: Feedback) -> Sites:
     """Targets of one block under a belief about θ: log-odds are N(Φθ̄, ΦΣΦᵀ)."""
-    phi = as_float64(phi)
+    phi = block.rows
     present = nonzero_rows(phi)
+    theta = gaussian.mean(belief)
     X = solve_rows(belief.factor, phi)
-    m = matvec(phi, gaussian.mean(belief))
-    return expectation_propagation(m, X @ X.mT, where(present, w, 0.0), v, present)
+    return expectation_propagation(
+        matvec(phi, theta),
+        X @ X.mT,
+        where(present, block.w, 0.0),
+        full(block.w.shape, block.importance, X),
+        present,
+    )
 
 
 def require_clicks(feedback: Feedback, present: Array) -> None:

@@ -63,17 +63,25 @@ class LinearModel(Model):
 
     def prior(self, problem: Problem) -> Any:
         """Σ_1 = λ²I, θ̄_1 = 0."""
-        return gaussian.prior(problem.d, self.lam, problem.batch, problem.Phi)
+        return gaussian.prior(
+            problem.d,
+            self.lam,
+            problem.batch,
+            like=problem.Phi,
+        )
 
     def prior_std(self, belief: Any, problem: Problem) -> Array:
         """λ for every coefficient, (*B, d)."""
-        return full((*problem.batch, problem.d), self.lam, problem.Phi)
+        shape = (*problem.batch, problem.d)
+        return full(shape, self.lam, problem.Phi)
 
     def from_factor(
         self, factor: Array, problem: Problem, hyperparameters: Mapping[str, float], t: Array
     ) -> Any:
         """The Gaussian with this factor."""
-        return Gaussian(factor, full(factor.shape[:-2], 0.0, factor))
+        batch = factor.shape[:-2]
+        log_scale = full(batch, 0.0, factor)
+        return Gaussian(factor, log_scale)
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """Algorithm 1 on the rows of the feedback."""
@@ -81,7 +89,11 @@ class LinearModel(Model):
         if self.forgetting < 1:
             keep = gaussian.keep_after(self.forgetting, feedback.episodes)
             past = self.forget(belief, problem, keep)
-        return self.likelihood.condition(past, feedback, self.sigma)
+        return self.likelihood.condition(
+            past,
+            feedback,
+            self.sigma,
+        )
 
     def absorb(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
         """Condition on all rows of a factor; their column statistics do not matter."""
@@ -93,7 +105,8 @@ class LinearModel(Model):
 
     def mean(self, belief: HasFactor, problem: Problem) -> Array:
         """φ_e·θ̄_t: (*B, L)."""
-        return matvec(problem.Phi, gaussian.mean(belief))
+        theta = gaussian.mean(belief)
+        return matvec(problem.Phi, theta)
 
     def std(self, belief: Any, problem: Problem) -> Array:
         """√(φ_eᵀ Σ_t φ_e): (*B, L)."""
@@ -101,7 +114,8 @@ class LinearModel(Model):
 
     def sample(self, belief: HasFactor, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ_t with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
-        return matvec(problem.Phi, gaussian.sample(belief, rng))
+        theta = gaussian.sample(belief, rng)
+        return matvec(problem.Phi, theta)
 
     def inverse_link(self, linear_predictor: Array) -> Array:
         """Mean weight of a linear predictor: itself, or the probability of a click."""
@@ -111,8 +125,10 @@ class LinearModel(Model):
         """The belief with all evidence counted `keep` times, and the prior in full."""
         if keep == 1:
             return belief
-        return gaussian.forget(belief, gaussian.prior_like(belief, self.lam), keep)
+        start = gaussian.prior_like(belief, self.lam)
+        return gaussian.forget(belief, start, keep)
 
     def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
         """The belief after the evidence of both, each of which started from the prior."""
-        return gaussian.merge(belief, other, gaussian.prior_like(belief, self.lam))
+        start = gaussian.prior_like(belief, self.lam)
+        return gaussian.merge(belief, other, start)

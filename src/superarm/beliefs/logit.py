@@ -88,30 +88,41 @@ class EmpiricalBayesLogitModel(EmpiricalBayesModel):
 
     def learn(self, belief: EmpiricalBayesLogit, problem: Problem, feedback: Feedback) -> Any:
         """Condition on the targets that stand for the clicks; a new fit where it is due."""
-        keep = gaussian.keep_after(self.forgetting, feedback.episodes)
+        keep = gaussian.keep_after(
+            self.forgetting,
+            feedback.episodes,
+        )
         past = self.forget(belief, problem, keep)
-        targets = self.likelihood.as_gaussian(past, feedback).feedback
+        targets, _ = self.likelihood.as_gaussian(past, feedback)
         phi = as_float64(feedback.rows)
         present = nonzero_rows(phi)
-        v = where(present, full(feedback.w.shape, feedback.importance, phi), 0.0)
-        clicks = v * where(present, feedback.w, 0.0)
+        importance = full(feedback.w.shape, feedback.importance, phi)
+        views = where(present, importance, 0.0)
+        clicks = views * where(present, feedback.w, 0.0)
         precision = where(present, targets.importance, 0.0)
+        weighted = views[..., None] * phi
         counted = past._replace(
-            n_views=past.n_views + v.sum(-1),
+            n_views=past.n_views + views.sum(-1),
             n_clicks=past.n_clicks + clicks.sum(-1),
-            gram=past.gram + phi.mT @ (v[..., None] * phi),
+            gram=past.gram + phi.mT @ weighted,
             target_precision=past.target_precision + precision.sum(-1),
         )
         return self._observe(counted, targets)
 
     def _refit(self, belief: EmpiricalBayesLogit) -> Any:
         recentred = _recentre(belief)
-        rebuilt = self.rebuild(recentred, belief.lam, belief.sigma)
-        if min(belief.n_clicks, belief.n_views - belief.n_clicks) < MIN_OUTCOMES:
+        rebuilt = self.rebuild(
+            recentred,
+            belief.lam,
+            belief.sigma,
+        )
+        n_without = belief.n_views - belief.n_clicks
+        if min(belief.n_clicks, n_without) < MIN_OUTCOMES:
             return rebuilt
         refitted = super()._refit(recentred)
-        change = _rms_log_odds_change(rebuilt, refitted)
-        return rebuilt if change > MAX_LOG_ODDS_CHANGE else refitted
+        if _rms_log_odds_change(rebuilt, refitted) > MAX_LOG_ODDS_CHANGE:
+            return rebuilt
+        return refitted
 
     def forget(self, belief: EmpiricalBayesLogit, problem: Problem, keep: float) -> Any:
         """The belief with all evidence counted `keep` times, and the prior in full."""
@@ -140,8 +151,11 @@ class EmpiricalBayesLogitModel(EmpiricalBayesModel):
 
 def _rms_log_odds_change(belief: EmpiricalBayesLogit, other: EmpiricalBayesLogit) -> float:
     """Root mean square difference of two beliefs in the log-odds of all views."""
-    off = gaussian.mean(belief) - gaussian.mean(other)
-    return math.sqrt(max(0.0, off @ belief.gram @ off) / float(belief.n_views))
+    theta = gaussian.mean(belief)
+    change = theta - gaussian.mean(other)
+    squares = change @ belief.gram @ change
+    mean_square = squares / float(belief.n_views)
+    return math.sqrt(max(0.0, mean_square))
 
 
 def _recentre(belief: EmpiricalBayesLogit) -> EmpiricalBayesLogit:
@@ -152,13 +166,20 @@ def _recentre(belief: EmpiricalBayesLogit) -> EmpiricalBayesLogit:
     prior = CoefficientPrior.from_columns(belief.column_statistics)
     intercept = prior.intercept_column
     n_clicks = float(belief.n_clicks)
-    if intercept is None or not 1 <= n_clicks <= RARE_RATE * float(belief.n_views):
+    max_clicks = RARE_RATE * float(belief.n_views)
+    if intercept is None or not 1 <= n_clicks <= max_clicks:
         return belief
-    d = len(prior.intercept)
-    targets = np.linalg.lstsq(belief.row_factor[:d, :d], belief.row_factor[:d, d], rcond=1e-12)
-    theta = targets[0]
+    theta = _target_coefficients(belief)
     theta[intercept] = _poisson_intercept(belief, intercept)
     return _rescaled_targets(belief, theta, n_clicks)
+
+
+def _target_coefficients(belief: EmpiricalBayesLogit) -> Array:
+    """Least squares coefficients of the targets, without a prior."""
+    R = belief.row_factor[:-1, :-1]
+    z = belief.row_factor[:-1, -1]
+    theta, *_ = np.linalg.lstsq(R, z, rcond=1e-12)
+    return theta
 
 
 def _poisson_intercept(belief: EmpiricalBayesLogit, intercept: int) -> float:
@@ -168,13 +189,16 @@ def _poisson_intercept(belief: EmpiricalBayesLogit, intercept: int) -> float:
     normal over the views, the most likely level is cθ_c = log(S/N) - E[ρ] - Var[ρ]/2.
     """
     N = float(belief.n_views)
+    rate = float(belief.n_clicks) / N
+    moments = belief.gram / N
     c = belief.column_statistics[2, intercept]
     slopes = gaussian.mean(belief)
     slopes[intercept] = 0.0
-    mean_row = belief.gram[intercept] / (N * c)
+    mean_row = moments[intercept] / c
     mean = mean_row @ slopes
-    variance = slopes @ belief.gram @ slopes / N - mean**2
-    level = math.log(float(belief.n_clicks) / N) - mean - variance / 2
+    mean_square = slopes @ moments @ slopes
+    variance = mean_square - mean**2
+    level = math.log(rate) - mean - variance / 2
     return float(level / c)
 
 
@@ -183,8 +207,12 @@ def _rescaled_targets(
 ) -> EmpiricalBayesLogit:
     """Single belief with targets Φθ, whose precisions add up to no more than this."""
     total = float(belief.target_precision)
-    d = len(theta)
+    share = min(1.0, precision / total)
+    R = math.sqrt(share) * belief.row_factor[:-1, :-1]
     factor = np.zeros_like(belief.row_factor)
-    factor[:d, :d] = belief.row_factor[:d, :d] * math.sqrt(min(1.0, precision / total))
-    factor[:d, d] = factor[:d, :d] @ theta
-    return belief._replace(row_factor=factor, target_precision=np.asarray(min(precision, total)))
+    factor[:-1, :-1] = R
+    factor[:-1, -1] = R @ theta
+    return belief._replace(
+        row_factor=factor,
+        target_precision=np.asarray(share * total),
+    )
