@@ -19,7 +19,8 @@ from superarm import (
 )
 from superarm.arrays import as_stream, item_normal
 from superarm.beliefs.hyperparameters import fit_hyperparameters
-from superarm.beliefs.item_statistics import drop_items, shrinkage
+from superarm.beliefs.item_statistics import drop_items
+from superarm.beliefs.shrinkage import shrinkage
 from support import learn_rows, update
 
 L, D = 7, 3

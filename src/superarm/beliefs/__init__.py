@@ -1,1 +1,1 @@
-"""What is believed about the weights of items."""
+"""Models of the weights of items, and their posteriors."""

@@ -2,7 +2,7 @@
 
     w̄(e) = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
 
-The equations are in `beliefs.item_statistics`. Other than the linear models, which forget in every
+The equations are in `beliefs.shrinkage`. Other than the linear models, which forget in every
 episode, this one forgets in steps of 5 %, as each of them rebuilds the belief.
 """
 
@@ -47,25 +47,28 @@ from superarm.beliefs.hyperparameters import map_entries, optimal_hyperparameter
 from superarm.beliefs.item_statistics import (
     ItemMeans,
     RandomEffects,
+    discount_statistics,
+    drop_items,
+    index_per_feature,
+    item_means,
+    learn_unknown_items,
+    mean_features_of,
+    merge_statistics,
+)
+from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
+from superarm.beliefs.marginal_likelihood import statistics_of_items
+from superarm.beliefs.shrinkage import (
     absorb_residuals,
     absorb_within_items,
-    drop_items,
     effect_covariance,
     fill_moments,
     group_by_item,
     has_repeats,
-    index_per_feature,
-    item_means,
     item_updates,
-    learn_unknown_items,
-    mean_differences,
-    mean_features_of,
     residual_features,
     residual_rows,
     shrinkage,
 )
-from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
-from superarm.beliefs.marginal_likelihood import statistics_of_items
 from superarm.contracts import Feedback, Model, Moments, Problem, last_rows
 from superarm.gaussian import RowFactor
 
@@ -404,36 +407,14 @@ class RandomEffectsModel(Model):
 
     def _forget_entry(self, belief: RandomEffects, Phi: Features, keep: float) -> RandomEffects:
         """A single belief with all evidence counted `keep` times."""
-        remains = keep * belief.n > gaussian.MIN_KEEP
-        after = belief._replace(
-            n=where(remains, keep * belief.n, 0.0),
-            weight_sums=where(remains, keep * belief.weight_sums, 0.0),
-            feature_sums=where(remains, keep * belief.feature_sums, 0.0),
-            residual_factor=keep**0.5 * belief.residual_factor,
-            n_residuals=keep * belief.n_residuals,
-            unknown_item_factor=keep**0.5 * belief.unknown_item_factor,
-            n_unknown_rows=keep * belief.n_unknown_rows,
-        )
+        after = discount_statistics(belief, keep)
         return self._rebuild(after, Phi, belief.lam, belief.sigma, belief.tau)
 
     def merge(self, belief: RandomEffects, other: RandomEffects, problem: Problem) -> RandomEffects:
         """The belief after the evidence of both, refitted."""
-        residual_factor = qr_stack(belief.residual_factor, other.residual_factor)
-        both = belief._replace(
-            n=belief.n + other.n,
-            weight_sums=belief.weight_sums + other.weight_sums,
-            feature_sums=belief.feature_sums + other.feature_sums,
-            residual_factor=qr_stack(residual_factor, mean_differences(belief, other)),
-            n_residuals=belief.n_residuals + other.n_residuals,
-            unknown_item_factor=qr_stack(belief.unknown_item_factor, other.unknown_item_factor),
-            n_unknown_rows=belief.n_unknown_rows + other.n_unknown_rows,
-            column_statistics=merge_with_catalogue(
-                belief.column_statistics,
-                other.column_statistics,
-                summarize_columns(problem.Phi),
-            ),
-            t=belief.t + other.t,
-        )
+        catalogue = summarize_columns(problem.Phi)
+        columns = merge_with_catalogue(belief.column_statistics, other.column_statistics, catalogue)
+        both = merge_statistics(belief, other)._replace(column_statistics=columns)
         return map_entries(both.t >= 0, both, lambda entry, i: self._refit(entry, problem.Phi[i]))
 
     # --- other catalogues ---------------------------------------------------------------------

@@ -9,7 +9,7 @@ from superarm.agent.catalogue import Catalogue
 from superarm.agent.ids import as_ids, kind
 from superarm.arrays import Array
 from superarm.beliefs.hyperparameters import require_squares
-from superarm.beliefs.item_statistics import has_repeats
+from superarm.beliefs.shrinkage import has_repeats
 from superarm.checks import as_numbers
 from superarm.checks.tables import align_by_item
 from superarm.contracts import Statistics

@@ -17,7 +17,7 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.beliefs.item_statistics import group_by_item, has_repeats
+from superarm.beliefs.shrinkage import group_by_item, has_repeats
 from support import tensors
 
 L, D = 5, 3
