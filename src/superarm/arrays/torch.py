@@ -116,6 +116,8 @@ def _floats(x: Any, like: Tensor) -> Tensor:
 sigmoid = torch.sigmoid
 log_sigmoid = torch.nn.functional.logsigmoid
 row_norms = functools.partial(torch.linalg.vector_norm, dim=-1)
+qr_append = cholesky_update
+qr_stack = cholesky_stack
 
 
 def rows_per_chunk(Phi: Tensor) -> int:
