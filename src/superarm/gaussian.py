@@ -216,7 +216,7 @@ def condition(
         w,
         noise,
     )
-    log_noise = updated.log_noise + updated.rows * LOG_ROOT_2PI
+    log_noise = updated.log_noise + updated.n_rows * LOG_ROOT_2PI
     log_scale = belief.log_scale - log_noise
     return Gaussian(updated.factor, log_scale)
 
@@ -365,7 +365,7 @@ def append_rows(
     )
     return RowFactor(
         updated.factor,
-        rows.n + updated.rows,
+        rows.n + updated.n_rows,
         rows.half_log_v - updated.log_noise,
     )
 

@@ -120,8 +120,8 @@ def test_a_message_says_what_takes_so_long_and_is_no_warning(tmp_path):
 def test_the_message_goes_to_the_log_of_superarm(monkeypatch, caplog):
     from superarm.arrays import compiled as module
 
-    module._tell.cache_clear()
+    module._log_compilation.cache_clear()
     with caplog.at_level(logging.WARNING, logger="superarm"):
-        module._tell()
-        module._tell()
+        module._log_compilation()
+        module._log_compilation()
     assert [record.name for record in caplog.records] == ["superarm"]

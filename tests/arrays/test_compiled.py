@@ -9,8 +9,8 @@ from threadpoolctl import threadpool_info
 
 from superarm.arrays.compiled import (
     ENOUGH_FOR_ALL_CORES,
-    ahead,
     compiled,
+    expect_compilation,
     for_kernels,
     one_blas_thread,
     prange,
@@ -120,7 +120,7 @@ def test_ahead_everything_is_compiled_for_all_cores_too():
     rows = np.ones((3, 1))
     doubled(rows)
     assert not doubled.kernel(parallel=True).overloads
-    with ahead(everything=True):
+    with expect_compilation(everything=True):
         assert doubled(rows).tolist() == [2.0, 2.0, 2.0]
     assert doubled.kernel(parallel=True).overloads
 

@@ -27,7 +27,7 @@ from superarm.engine.progress import progress_callback
 
 def piece(x):
     compiled.SLOW = 0.01
-    with compiled._telling_if_slow():
+    with compiled._logging_if_slow():
         time.sleep(0.6)
 
 with create_engine(None, workers=2) as local, progress_callback(True, 4) as finished:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm import decide
-from superarm.arrays.compiled import ahead
+from superarm.arrays.compiled import expect_compilation
 from superarm.arrays.namespace import KERNEL_MIN_NUMBERS
 from superarm.contracts import Learner, Oracle, Problem
 from superarm.errors import InfeasibleError, ParameterError, WeightsError
@@ -109,7 +109,7 @@ def warm_up(oracle: Any, learner: Learner | None = None) -> None:
     """
     solver = as_oracle(oracle)
     L = _size(solver)
-    with ahead():
+    with expect_compilation():
         _solve(solver, L)
         if learner is not None:
             _decide(learner, solver, L)
@@ -132,7 +132,7 @@ def compile_all(names: Iterable[str] = ()) -> Iterator[Compiled]:
 
 def _compiled(name: str) -> Compiled:
     start = time.perf_counter()
-    with ahead(everything=True):
+    with expect_compilation(everything=True):
         if name in ORACLES:
             oracle = ORACLES[name]()
             _solve(oracle, _size(oracle))

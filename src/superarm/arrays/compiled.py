@@ -31,9 +31,9 @@ SLOW = 2.0
 
 # Numba's fallback threading layer must not be entered by two threads at once
 _one_parallel_call = threading.Lock()
-# threads that need the same kernel must not make one each; it may need others
-_one_making = threading.RLock()
-_ahead = contextvars.ContextVar("ahead", default="no")
+# threads that need the same kernel must not compile one each; it may need others
+_one_compilation = threading.RLock()
+_expected = contextvars.ContextVar("expected", default="no")
 
 
 @functools.cache
@@ -59,88 +59,102 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     It may call other compiled functions by their names. If it loops with `prange` over the rows of
     its first argument, and these are large enough together, it runs on all cores.
     """
-    return _compiled(function, in_order=True)
+    return cast(Callable[P, T], Kernel(function, fastmath=False))
 
 
 def compiled_fastmath(function: Callable[P, T]) -> Callable[P, T]:
     """As `compiled`, but its sums may be added up in any order, and of products that were not
     rounded, as in vector registers: so they round as sums of BLAS do, from machine to machine in
-    different ways. Others of its kind that it calls become parts of it before it is compiled.
+    different ways. Others of its kind that it calls become parts of its machine code.
     """
-    return _compiled(function, in_order=False)
+    return cast(Callable[P, T], Kernel(function, fastmath=True))
 
 
-def _compiled(function: Callable[P, T], *, in_order: bool) -> Callable[P, T]:
-    assert isinstance(function, types.FunctionType)
-    scope = function.__globals__
-    code = function.__code__
+class Kernel:
+    """A function compiled on its first call: once for one core and, if it loops with `prange`, once
+    for all.
+    """
 
-    @functools.cache
-    def make(parallel: bool, part: bool) -> Callable[..., Any]:
+    def __init__(self, function: Callable[..., Any], *, fastmath: bool) -> None:
+        assert isinstance(function, types.FunctionType)
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._fastmath = fastmath
+        self._is_parallel = "prange" in function.__code__.co_names
+        self._on_one_core: Callable[..., Any] | None = None
+        self._on_all_cores: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result, on all cores where that pays."""
+        if self._is_parallel and self._runs_on_all_cores(args):
+            return self._call_on_all_cores(args)
+        run = self._on_one_core
+        if run is None:
+            run = self._on_one_core = self._prepare(args, parallel=False)
+        return run(*args)
+
+    def _runs_on_all_cores(self, args: tuple[Any, ...]) -> bool:
+        if _expected.get() == "all":
+            self._on_all_cores = self._prepare(args, parallel=True)
+        return _worth_all_cores(args[0])
+
+    def _call_on_all_cores(self, args: tuple[Any, ...]) -> Any:
+        if self._on_all_cores is None:
+            self._on_all_cores = self._prepare(args, parallel=True)
+        with _one_parallel_call:
+            return self._on_all_cores(*args)
+
+    def _prepare(self, args: tuple[Any, ...], *, parallel: bool) -> Callable[..., Any]:
+        """The kernel, compiled for arguments like these."""
+        jitted = self.kernel(parallel)
+        _compile(jitted, args)
+        return jitted
+
+    def kernel(self, parallel: bool = False) -> Callable[..., Any]:
+        """Numba's dispatcher of the function."""
+        with _one_compilation:
+            return self._jitted(parallel, is_part=False)
+
+    def part(self) -> Callable[..., Any]:
+        """The kernel as others contain it: neither called from Python nor cached by itself."""
+        with _one_compilation:
+            return self._jitted(False, is_part=True)
+
+    @functools.cache  # noqa: B019  kernels live as long as their modules
+    def _jitted(self, parallel: bool, *, is_part: bool) -> Callable[..., Any]:
         numba = _numba()
-        parts = {
-            name: scope[name].part() for name in code.co_names if hasattr(scope.get(name), "part")
-        }
-        source = types.FunctionType(code, scope | parts | {"prange": numba.prange})
-        # Numba's cache tells functions apart by their name, not by how they were compiled
-        suffix = "_parallel" if parallel else ""
-        source.__qualname__ = function.__qualname__ + suffix
         compile_ = functools.partial(
             numba.njit,
             nogil=True,
             parallel=parallel,
-            fastmath=set() if in_order else {"reassoc", "contract"},
-            inline="always" if part and not in_order else "never",
-            no_cpython_wrapper=part,
+            fastmath={"reassoc", "contract"} if self._fastmath else set(),
+            error_model="numpy" if self._fastmath else "python",
+            forceinline=is_part and self._fastmath,
+            no_cpython_wrapper=is_part,
             no_cfunc_wrapper=True,
         )
+        source = self._source(parallel)
         try:
-            jitted: Callable[..., Any] = compile_(cache=not part)(source)
+            jitted: Callable[..., Any] = compile_(cache=not is_part)(source)
         except RuntimeError:  # no folder to cache in can be written
             jitted = compile_()(source)
-        _take_constants_as_numbers(jitted)
+        _unliteral_signatures(jitted)
         return jitted
 
-    def kernel(parallel: bool = False) -> Callable[..., Any]:
-        with _one_making:
-            return make(parallel, False)
-
-    def part() -> Callable[..., Any]:
-        """The kernel as others contain it: neither called from Python nor cached by itself."""
-        with _one_making:
-            return make(False, True)
-
-    alone: Callable[..., Any] | None = None
-    together: Callable[..., Any] | None = None
-
-    def prepare(parallel: bool, args: tuple[Any, ...]) -> Callable[..., Any]:
-        jitted = kernel(parallel)
-        _compile(jitted, args)
-        return jitted
-
-    def on_one_core(*args: Any) -> Any:
-        nonlocal alone
-        if alone is None:
-            alone = prepare(False, args)
-        return alone(*args)
-
-    def by_rows(*args: Any) -> Any:
-        nonlocal together
-        if _ahead.get() == "all":
-            together = prepare(True, args)
-        if not _pays(args[0]):
-            return on_one_core(*args)
-        if together is None:
-            together = prepare(True, args)
-        with _one_parallel_call:
-            return together(*args)
-
-    call: Any = by_rows if "prange" in code.co_names else on_one_core
-    functools.update_wrapper(call, function)
-
-    call.kernel = kernel
-    call.part = part
-    return cast(Callable[P, T], call)
+    def _source(self, parallel: bool) -> types.FunctionType:
+        """The function with the kernels that it calls as its globals."""
+        scope = self._function.__globals__
+        code = self._function.__code__
+        parts = {
+            name: scope[name].part()
+            for name in code.co_names
+            if isinstance(scope.get(name), Kernel)
+        }
+        source = types.FunctionType(code, scope | parts | {"prange": _numba().prange})
+        # Numba's cache tells functions apart by their name, not by how they were compiled
+        suffix = "_parallel" if parallel else ""
+        source.__qualname__ = self._function.__qualname__ + suffix
+        return source
 
 
 def for_kernels(x: Any) -> Any:
@@ -156,7 +170,7 @@ def for_kernels(x: Any) -> Any:
     return x if x.flags.writeable else x.copy()
 
 
-def _take_constants_as_numbers(jitted: Any) -> None:
+def _unliteral_signatures(jitted: Any) -> None:
     """Let a kernel be called with a constant by others as with any number: Numba would compile it,
     and all that it calls, once for each constant.
     """
@@ -167,8 +181,8 @@ def _take_constants_as_numbers(jitted: Any) -> None:
     jitted.get_call_template = lambda args, kws: template(tuple(map(unliteral, args)), kws)
 
 
-def _pays(rows: Any) -> bool:
-    """Whether an array is worth the work of all cores, where there are several to use."""
+def _worth_all_cores(rows: Any) -> bool:
+    """True if an array is worth the work of all cores, where there are several to use."""
     if len(rows) < 2 or rows.size < ENOUGH_FOR_ALL_CORES:
         return False
     return bool(_numba().config.NUMBA_NUM_THREADS > 1)
@@ -181,29 +195,29 @@ def _compile(jitted: Any, args: tuple[Any, ...]) -> None:
     if getattr(jitted, "overloads", True):  # without it where NUMBA_DISABLE_JIT leaves functions
         return
     kinds = tuple(map(jitted.typeof_pyval, args))
-    with _telling_if_slow():
+    with _logging_if_slow():
         jitted.compile(kinds)
 
 
 @contextlib.contextmanager
-def ahead(*, everything: bool = False) -> Iterator[None]:
+def expect_compilation(*, everything: bool = False) -> Iterator[None]:
     """Within, compiling is expected and no message says so. With `everything`, kernels that may run
     on all cores are compiled for one core and for all.
     """
-    token = _ahead.set("all" if everything else "some")
+    token = _expected.set("all" if everything else "some")
     try:
         yield
     finally:
-        _ahead.reset(token)
+        _expected.reset(token)
 
 
 @contextlib.contextmanager
-def _telling_if_slow() -> Iterator[None]:
+def _logging_if_slow() -> Iterator[None]:
     """Say after two seconds that something is being compiled, while it is."""
-    if _ahead.get() != "no":
+    if _expected.get() != "no":
         yield
         return
-    timer = threading.Timer(SLOW, _tell)
+    timer = threading.Timer(SLOW, _log_compilation)
     timer.daemon = True
     timer.start()
     try:
@@ -213,7 +227,7 @@ def _telling_if_slow() -> Iterator[None]:
 
 
 @functools.cache  # once in a process
-def _tell() -> None:
+def _log_compilation() -> None:
     # a log record: a warning would be an error where warnings are, and the call goes well
     logging.getLogger("superarm").warning(
         "superarm compiles what the first call needs, which takes some seconds; later processes "

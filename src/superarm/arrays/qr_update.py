@@ -1,22 +1,23 @@
-"""Rows added to triangular factors: by a kernel, and by LAPACK where the kernel cannot.
+"""Rank-k update and downdate of triangular factors: by a kernel, and by LAPACK where the kernel
+cannot.
 
     factor  (*B, D, D)      upper triangular, with positive diagonal
     Phi     (*B, K, d)      rows φ, of which those of zeros are padding
     w       (*B, K)         their last column, if d = D - 1; (*B, 0) if there is none
-    noise   (*B, K)         what rows are divided by; (*B, 1) or a number if it is one for all
+    noise   (*B, K)         what rows are divided by; (*B, 1) or a number if it is the same for all
 
 LAPACK wants Fortran order, so each D x D slice is kept as the transpose of a C-ordered one: no
 copies on the way in.
 """
 
 import math
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from scipy.linalg.lapack import dtpqrt
 
 from superarm.arrays.compiled import for_kernels
-from superarm.arrays.householder import reflect_rows
+from superarm.arrays.householder import update_factors
 from superarm.arrays.namespace import (
     all_finite,
     backend,
@@ -29,17 +30,19 @@ from superarm.arrays.namespace import (
 from superarm.arrays.types import FLOAT64, Array, Features, is_contiguous_float64, is_tensor
 from superarm.errors import FeaturesError, NumericalError
 
-Entries: TypeAlias = tuple[Array, Array, Array, Array, float, Array, Array]
-"""All but the last argument of `reflect_rows`."""
-NOTHING = np.empty(0)
+LAPACK_BLOCK = 16
+"""Columns that LAPACK reflects at a time."""
 
 
 class UpdatedFactor(NamedTuple):
     """A triangular factor with rows added to it, and what else of these a belief keeps."""
 
     factor: Array  # (*B, D, D)
-    rows: Array  # (*B,) how many they are
-    log_noise: Array  # (*B,) the sum of the logarithms of their noise
+    n_rows: Array  # (*B,) number of the rows
+    log_noise: Array  # (*B,) sum of the logarithms of their noise
+
+
+# --- updates --------------------------------------------------------------------------------------
 
 
 def qr_append(factor: Array, Phi: Array, w: Array, noise: Array | float) -> UpdatedFactor:
@@ -50,11 +53,11 @@ def qr_append(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Upda
 
     Example:
         >>> rows = np.array([[3.0], [4.0], [0.0]])
-        >>> added = qr_append(np.zeros((2, 2)), rows, np.array([5.0, 10.0, 7.0]), 1.0)
-        >>> added.factor.round(9)
+        >>> updated = qr_append(np.zeros((2, 2)), rows, np.array([5.0, 10.0, 7.0]), 1.0)
+        >>> updated.factor.round(9)
         array([[ 5., 11.],
                [ 0.,  2.]])
-        >>> int(added.rows)
+        >>> int(updated.n_rows)
         2
     """
     if is_tensor(factor):
@@ -66,34 +69,11 @@ def qr_append(factor: Array, Phi: Array, w: Array, noise: Array | float) -> Upda
         refuse_rows(factor, Phi)
     if w.shape != (*batch, K):
         raise FeaturesError(f"rows of shape {Phi.shape} do not go with weights of shape {w.shape}")
-    one = 1.0
-    each = NOTHING
-    if type(noise) is float:
-        one = noise
-    else:
-        each = _one_for_each(noise, w)
-    start = _plain(factor.mT)
+    noise = _noise_per_row(noise, w)
+    F = _contiguous(factor.mT)
     if is_contiguous_float64(Phi) and is_contiguous_float64(w):
-        return _added(start, Phi, w, one, each)
-    added = UpdatedFactor(start.mT, np.zeros(batch), np.zeros(batch))
-    step = rows_per_chunk(Phi)
-    for first in range(0, K, step):
-        part = slice(first, first + step)
-        some = each[..., part] if each.shape == w.shape else each
-        more = _added(added.factor.mT, _plain(Phi[..., part, :]), _plain(w[..., part]), one, some)
-        added = UpdatedFactor(more.factor, added.rows + more.rows, added.log_noise + more.log_noise)
-    return added
-
-
-def _one_for_each(noise: Array | float, w: Array) -> Array:
-    """What rows are divided by, for each of the weights (*B, K) or for each entry (*B, 1)."""
-    each = np.array(noise, dtype=FLOAT64, ndmin=1)
-    *batch, _ = w.shape
-    if batch:
-        each = np.broadcast_to(each, (*batch, each.shape[-1]))
-    if each.shape not in (w.shape, (*batch, 1)):
-        raise FeaturesError(f"weights {w.shape} do not go with noise of shape {each.shape}")
-    return _plain(each)
+        return _update_batch(F, Phi, w, noise)
+    return _update_by_chunks(F, Phi, w, noise)
 
 
 def qr_stack(factor: Array, rows: Array) -> Array:
@@ -110,7 +90,117 @@ def qr_stack(factor: Array, rows: Array) -> Array:
     *batch, _, D = rows.shape
     if factor.shape != (*batch, D, D):
         raise FeaturesError(f"rows of shape {rows.shape} do not go with a factor {factor.shape}")
-    return _added(_plain(factor.mT), _plain(rows), np.empty((*batch, 0)), 1.0, NOTHING).factor
+    no_weights = np.empty((*batch, 0))
+    ones = np.ones((*batch, 1))
+    F = _contiguous(factor.mT)
+    return _update_batch(F, _contiguous(rows), no_weights, ones).factor
+
+
+def _noise_per_row(noise: Array | float, w: Array) -> Array:
+    """What rows are divided by, for each of the weights (*B, K) or for each entry (*B, 1)."""
+    *batch, _ = w.shape
+    noises = np.array(noise, dtype=FLOAT64, ndmin=1)
+    if batch:
+        noises = np.broadcast_to(noises, (*batch, noises.shape[-1]))
+    if noises.shape not in (w.shape, (*batch, 1)):
+        raise FeaturesError(f"weights {w.shape} do not go with noise of shape {noises.shape}")
+    return _contiguous(noises)
+
+
+def _contiguous(x: Array) -> Array:
+    """The array as kernels take it, or a copy that is so."""
+    if is_contiguous_float64(x):
+        return x
+    converted: Array = for_kernels(x.astype(np.float64, copy=False))
+    return converted
+
+
+def _update_by_chunks(F: Array, Phi: Array, w: Array, noise: Array) -> UpdatedFactor:
+    """As `_update_batch`, with rows that are converted a chunk at a time."""
+    *batch, K = w.shape
+    updated = UpdatedFactor(F.mT, np.zeros(batch), np.zeros(batch))
+    step = rows_per_chunk(Phi)
+    for start in range(0, K, step):
+        chunk = slice(start, start + step)
+        rows = _contiguous(Phi[..., chunk, :])
+        weights = _contiguous(w[..., chunk])
+        noises = _contiguous(noise[..., chunk]) if noise.shape == w.shape else noise
+        factor, n_rows, log_noise = _update_batch(updated.factor.mT, rows, weights, noises)
+        updated = UpdatedFactor(factor, updated.n_rows + n_rows, updated.log_noise + log_noise)
+    return updated
+
+
+def _update_batch(start: Array, Phi: Array, w: Array, noise: Array) -> UpdatedFactor:
+    """Rank-k update of factors, whose transposes are given: by the kernel, and by LAPACK where
+    squares leave the range of float64 or rows are long.
+    """
+    *batch, _, D = start.shape
+    F = start.copy()
+    sums = np.empty((2, *batch))
+    n = math.prod(batch)
+    entries = (F, Phi, w, noise, sums)
+    if batch:
+        K, d = Phi.shape[-2:]
+        entries = (
+            F.reshape(n * D, D),
+            Phi.reshape(n * K, d),
+            w.reshape(-1),
+            noise.reshape(-1),
+            sums.reshape(-1),
+        )
+    done = update_factors(*entries, 0)
+    while done < n:
+        b = np.unravel_index(done, batch)
+        F[b] = start[b]
+        sums.reshape(2, n)[:, done] = _update_by_lapack(F[b], Phi[b], w[b], noise[b])
+        done = update_factors(*entries, done + 1)
+    return UpdatedFactor(F.mT, sums[0], sums[1])
+
+
+def _update_by_lapack(F: Array, phi: Array, w: Array, noise: Array) -> tuple[float, float]:
+    """Rank-k update of one transposed factor, in place, by `tpqrt`: the number of its rows, and
+    the sum of the logarithms of their noise.
+    """
+    present = phi.any(-1)
+    if not present.any():
+        return 0.0, 0.0
+    rows = phi if len(w) == 0 else np.column_stack([phi, w])
+    noises = np.broadcast_to(noise, len(phi))
+    with np.errstate(over="ignore", invalid="ignore"):  # which shows in the factor
+        divided_rows = rows / noises[:, None]
+    # a reflection flips the sign of the diagonal it meets: from -R it comes out positive
+    F *= -1
+    dtpqrt(
+        0,
+        min(LAPACK_BLOCK, len(F)),
+        F.T,
+        np.asfortranarray(divided_rows[present]),
+        overwrite_a=1,
+        overwrite_b=1,
+    )
+    diagonal = F.diagonal()
+    require_finite(diagonal)
+    F *= np.copysign(1.0, diagonal)
+    return present.sum(), np.log(noises[present]).sum()
+
+
+def refuse_rows(factor: Array, Phi: Features) -> NoReturn:
+    """Say which feature rows a factor goes with."""
+    *batch, D = factor.shape[:-1]
+    raise FeaturesError(
+        f"the belief asks for feature rows of shape {(*batch, 'n', D - 1)}, got {Phi.shape}"
+    )
+
+
+def require_finite(diagonal: Array) -> None:
+    """Refuse a factor in whose diagonal what was not finite shows."""
+    if not math.isfinite(diagonal.sum()):
+        raise NumericalError(
+            "features or weights, divided by sigma, are not finite or leave the range of float64"
+        )
+
+
+# --- downdates and functions of a factor ---------------------------------------------------------
 
 
 def qr_downdate(factor: Array, rows: Array) -> Array:
@@ -184,103 +274,3 @@ def log_det(R: Array) -> Array:
         xp.log(diagonal),
         axis=-1,
     )
-
-
-def refuse_rows(factor: Array, Phi: Features) -> NoReturn:
-    """Say which feature rows a factor goes with."""
-    *batch, D = factor.shape[:-1]
-    raise FeaturesError(
-        f"the belief asks for feature rows of shape {(*batch, 'n', D - 1)}, got {Phi.shape}"
-    )
-
-
-def _plain(x: Array) -> Array:
-    """The array as kernels take it, or a copy that is so."""
-    if is_contiguous_float64(x):
-        return x
-    converted: Array = for_kernels(x.astype(np.float64, copy=False))
-    return converted
-
-
-def _added(start: Array, Phi: Array, w: Array, one: float, each: Array) -> UpdatedFactor:
-    """The factors, whose transposes are given, with the rows added to them."""
-    batch = start.shape[:-2]
-    F = np.empty(start.shape)
-    n = 1
-    if not batch:
-        tally = np.empty(2)
-        entries: Entries = (F, start, Phi, w, one, each, tally)
-    else:
-        n = math.prod(batch)
-        tally = np.empty((2, *batch))
-        entries = _end_to_end(n, (F, start, Phi, w, one, each, tally))
-    done = reflect_rows(*entries, 0)
-    while done < n:  # where squares leave the range of float64, or rows are long
-        _reflect_by_lapack(*entries, done)
-        done = reflect_rows(*entries, done + 1)
-    return UpdatedFactor(F.mT, tally[0], tally[1])
-
-
-def _end_to_end(n: int, entries: Entries) -> Entries:
-    """The arrays of n problems laid end to end, as those of one problem are."""
-    F, start, Phi, w, one, each, tally = entries
-    D = F.shape[-1]
-    K, d = Phi.shape[-2:]
-    return (
-        F.reshape(n * D, D),
-        start.reshape(n * D, D),
-        Phi.reshape(n * K, d),
-        w.reshape(-1),
-        one,
-        each.reshape(-1),
-        tally.reshape(-1),
-    )
-
-
-def _reflect_by_lapack(
-    F: Array, start: Array, rows: Array, w: Array, one: float, each: Array, tally: Array, b: int
-) -> None:
-    """Do what `reflect_rows` does for entry b alone, by `tpqrt`."""
-    n = len(tally) // 2
-    after, before, phi, last, own = (
-        x.reshape(n, len(x) // n, *x.shape[1:])[b] for x in (F, start, rows, w, each)
-    )
-    noise = own if len(own) else np.full(1, one)
-    after[:] = before
-    tally[[b, n + b]] = 0.0
-    present = phi.any(-1)
-    if not present.any():
-        return
-    K, d = phi.shape
-    D = len(after)
-    joined = np.empty((K, D), order="F")
-    joined[:, :d] = phi
-    if d < D:
-        joined[:, d] = last
-    with np.errstate(over="ignore", invalid="ignore"):  # which shows in the factor
-        joined /= noise[:, None]
-    kept = np.asfortranarray(joined[present])
-    # a reflection flips the sign of the diagonal it meets: from -R it comes out positive
-    after *= -1
-    dtpqrt(
-        0,
-        min(16, D),
-        after.T,
-        kept,
-        overwrite_a=1,
-        overwrite_b=1,
-    )
-    diagonal = after.diagonal()
-    require_finite(diagonal)
-    after *= np.copysign(1.0, diagonal)
-    logs = np.log(np.broadcast_to(noise, K)[present])
-    tally[b] = len(kept)
-    tally[n + b] = logs.sum()
-
-
-def require_finite(diagonal: Array) -> None:
-    """Refuse a factor in whose diagonal what was not finite shows."""
-    if not math.isfinite(diagonal.sum()):
-        raise NumericalError(
-            "features or weights, divided by sigma, are not finite or leave the range of float64"
-        )

@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from superarm.arrays.compiled import ahead
+from superarm.arrays.compiled import expect_compilation
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -151,5 +151,5 @@ def compile_messages(*, is_worker: bool, is_first: bool) -> Iterator[None]:
     if is_first:
         yield
         return
-    with ahead():
+    with expect_compilation():
         yield

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from superarm.arrays.compiled import compiled, prange
-from superarm.arrays.householder import LARGEST, LEAST
+from superarm.arrays.householder import SAFE_SQUARE_MAX, SAFE_SQUARE_MIN
 from superarm.arrays.types import Array
 
 LANES = 8
@@ -63,7 +63,7 @@ def _reflect(R: Array, B: Array, n: int, j: int, dots: Array) -> None:
             squares[i] += B[k, j, i] * B[k, j, i]
     unit = np.ones(LANES)
     for i in range(LANES):
-        if not LEAST < R[j, j, i] * R[j, j, i] + squares[i] < LARGEST:
+        if not SAFE_SQUARE_MIN < R[j, j, i] * R[j, j, i] + squares[i] < SAFE_SQUARE_MAX:
             unit[i] = _in_own_unit(R, B, n, j, i)
             squares[i] = 0.0
             for k in range(n):

@@ -15,7 +15,7 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import Array, Stream, broadcast, qr_append, qr_stack
-from superarm.arrays.householder import LARGEST
+from superarm.arrays.householder import SAFE_SQUARE_MAX
 from superarm.base_learner import as_learner
 from superarm.cluster.lists import turns
 from superarm.cluster.population.packed_triangles import (
@@ -166,7 +166,7 @@ def require_linear(learner: Any) -> None:
 def require_range(values: Array, scale: float) -> None:
     """Refuse numbers whose squares float64 cannot hold once they are divided by a scale."""
     largest = np.abs(values).max(initial=0.0)
-    if largest > scale * math.sqrt(LARGEST):
+    if largest > scale * math.sqrt(SAFE_SQUARE_MAX):
         raise NumericalError(
             f"numbers of up to {largest:g} and lam or sigma {scale:g} are too far apart: use other "
             "units"
