@@ -4,7 +4,7 @@ import scipy.sparse
 
 from superarm import arrays
 from superarm.arrays import sparse
-from superarm.beliefs.cached_std import fingerprint_probe, probe
+from superarm.beliefs.cached_std import choose_probe, project_rows
 from superarm.checks import as_features, check_features
 from superarm.errors import FeaturesError
 
@@ -48,10 +48,10 @@ def test_sparse_rows_give_what_dense_rows_give(density, dtype, monkeypatch):
     np.testing.assert_allclose(
         arrays.summarize_columns(Phi), arrays.summarize_columns(filled), rtol=1e-12
     )
-    direction = fingerprint_probe(Phi)
-    np.testing.assert_array_equal(direction, fingerprint_probe(filled))
+    direction = choose_probe(Phi)
+    np.testing.assert_array_equal(direction, choose_probe(filled))
     np.testing.assert_allclose(
-        probe(Phi, direction), probe(filled, direction), rtol=1e-12, atol=1e-12
+        project_rows(Phi, direction), project_rows(filled, direction), rtol=1e-12, atol=1e-12
     )
 
 

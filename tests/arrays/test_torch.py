@@ -4,7 +4,7 @@ from scipy import stats
 
 from superarm import arrays
 from superarm.arrays import Stream
-from superarm.beliefs.cached_std import covariance_downdate, fingerprint_probe, probe
+from superarm.beliefs.cached_std import choose_probe, covariance_downdate, project_rows
 from superarm.errors import ParameterError
 from support import BATCHES, assert_alike, tensors
 
@@ -49,8 +49,8 @@ def test_solves_and_norms_are_numpys(batch):
         (arrays.log_det, (factor,)),
         (arrays.nonzero_rows, (Phi * (Phi[..., :1] > 0),)),
         (arrays.with_column, (Phi, Phi[..., 0], np.float64(0.3))),
-        (fingerprint_probe, (Phi,)),
-        (probe, (Phi, b)),
+        (choose_probe, (Phi,)),
+        (project_rows, (Phi, b)),
         (arrays.product_row_norms, (Phi, rows)),
         (arrays.log, (abs(Phi),)),
         (arrays.sigmoid, (Phi,)),
@@ -136,7 +136,7 @@ def test_large_draws_come_in_parts(monkeypatch):
     np.testing.assert_array_equal(stream(5, 6).normal((7, 3)).numpy(), whole.numpy())
     Phi = torch.randn(2, 9, 3, dtype=torch.float64)
     np.testing.assert_allclose(
-        probe(Phi, torch.ones(2, 3).double()).numpy(), Phi.sum(-1).numpy(), atol=1e-12
+        project_rows(Phi, torch.ones(2, 3).double()).numpy(), Phi.sum(-1).numpy(), atol=1e-12
     )
     assert arrays.all_finite(Phi)
 

@@ -41,7 +41,7 @@ class ReflectorPair(NamedTuple):
     dot: float  # of the two v
 
 
-@compiled_fastmath
+@compiled
 def update_factors(F: Array, rows: Array, w: Array, noise: Array, sums: Array, first: int) -> int:
     """Rank-k update of each transposed factor of a batch, from entry `first` on, by its rows
     [φ w] / noise; or by rows φ / noise, if they are as wide as the factor.
@@ -88,7 +88,7 @@ def _new_block(D: int, rows: int) -> Array:
     return memory[start : start + D * width].reshape(D, width)
 
 
-@compiled_fastmath
+@compiled
 def _update_factor(
     F: Array, rows: Array, w: Array, noise: Array, block: Array, index: Array
 ) -> tuple[int, float]:
@@ -169,7 +169,7 @@ def _fill_block(block: Array, phi: Array, scale: float) -> None:
             block[j, i] = 0.0
 
 
-@compiled_fastmath
+@compiled
 def _reflect_block(F: Array, block: Array, rows: int) -> bool:
     """Make F the transposed factor of itself stacked on a block; False where it cannot be."""
     D = len(F)
