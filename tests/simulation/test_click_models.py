@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from superarm import (
+    BernoulliEnvironment,
     CascadeEnvironment,
     CombLinTS,
     CombUCB1,
@@ -168,6 +169,28 @@ def test_an_environment_with_only_some_of_the_methods_is_named():
     problem = Problem(np.eye(5), TopK(3))
     with pytest.raises(ParameterError, match=r"Halfway object .* has no feedback"):
         next(episodes(LEARNER, problem, Halfway(), rng=np.random.default_rng(0)))
+
+
+@dataclass(frozen=True, eq=False)
+class LastClick(BernoulliEnvironment):
+    """Users who click the last item alone; a slate is worth that click."""
+
+    def clicks(self, A, weights, rng):
+        return weights[A] * (np.arange(len(A)) == len(A) - 1)
+
+    def feedback(self, problem, A, clicks):
+        return Feedback.of(problem, A[-1:], clicks[-1:])
+
+    def value(self, A, weights):
+        return weights[A[-1]]
+
+
+def test_a_subclass_with_clicks_is_an_environment_of_slates():
+    problem = Problem(np.eye(5), TopK(3))
+    world = LastClick(np.ones(5))
+    step = next(episodes(LEARNER, problem, world, rng=np.random.default_rng(0)))
+    assert step.w.tolist() == [0.0, 0.0, 1.0]
+    assert step.value(step.A, step.mean) == 1.0
 
 
 def another_reading(rng):

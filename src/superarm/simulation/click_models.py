@@ -46,7 +46,6 @@ class CascadeEnvironment(BernoulliEnvironment):
     (array([1, 2, 3]), array([1., 0., 0.]))
     """
 
-    is_slate = True
     read: Read = field(default=cascade, kw_only=True)
 
     def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
@@ -90,7 +89,6 @@ class PositionEnvironment(BernoulliEnvironment):
     array([2, 1])
     """
 
-    is_slate = True
     examination: Any = field(kw_only=True)  # (K,)
     read: Read | None = field(default=None, kw_only=True)
 

@@ -66,9 +66,12 @@ class BaseEnvironment:
     Subclasses are frozen dataclasses with fields `mean` and `features`, and define `sample`.
     """
 
-    is_slate: ClassVar[bool] = False  # True of one with the methods of a `SlateEnvironment`
+    is_slate: ClassVar[bool]  # True if it has the methods of a `SlateEnvironment`
     mean: Array  # (*B, L)
     features: Features | None  # (*B, L, d)
+
+    def __init_subclass__(cls) -> None:
+        cls.is_slate = hasattr(cls, "clicks")
 
     def at(self, t: int, choose: Choose | None = None) -> Self:
         """The environment itself: it stays the same in all episodes."""

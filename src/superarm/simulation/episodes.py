@@ -174,8 +174,6 @@ def require_world(world: object) -> None:
 
 def require_environment(environment: object) -> None:
     """Refuse an environment without the attributes of one; with clicks, of one of slates."""
-    if isinstance(environment, BaseEnvironment):
-        return
     for name in ("mean", "features", "sample"):
         if not hasattr(environment, name):
             raise ParameterError(
