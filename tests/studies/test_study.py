@@ -19,7 +19,7 @@ def counted(monkeypatch):
     ran = []
 
     def traces(runs, where, **options):
-        ran.extend(name for run in runs for name in run.game.learners)
+        ran.extend(name for run in runs for name in run.setup.learners)
         return original(runs, where, **options)
 
     original = module.traces
