@@ -65,7 +65,7 @@ class Decision:
     >>> record = made.to_json()  # to a queue, a log, another process
     >>> decision = Decision.from_json(record)
     >>> decision.items, decision == made
-    (('b', 'a'), True)
+    (('a', 'b'), True)
     >>> agent.observe(decision, {"b": 1.0})
     >>> agent.observe(decision, {"b": 1.0})  # doctest: +ELLIPSIS
     Traceback (most recent call last):

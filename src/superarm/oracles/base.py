@@ -492,7 +492,7 @@ def with_gap(oracle: Oracle, gamma: float, *, seed: int = 0) -> BaseOracle:
     >>> import numpy as np
     >>> from superarm import TopK, with_gap
     >>> oracle = with_gap(TopK(1), 0.5)
-    >>> w = np.linspace(0.6, 1.0, 9)
+    >>> w = np.linspace(0.6, 1.0, 11)
     >>> bool(0.5 <= w[oracle(w)][0] < 1.0), oracle.gap
     (True, 0.5)
     """
