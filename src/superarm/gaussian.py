@@ -106,11 +106,11 @@ def prior(
     if d < 1:
         raise ParameterError(f"a linear learner needs at least one feature per item, got d={d}")
     require_scale("lam", lam, (*batch, d))
-    stds = full((*batch, d), lam, like)
+    std = full((*batch, d), lam, like)
     transposed = empty_factor(d, batch, like)  # factors are transposes of arrays in C order
-    flat = transposed.reshape(*batch, (d + 1) ** 2)
-    flat[..., : -1 : d + 2] = 1 / stds  # the diagonal but for its last entry
-    log_scale = -log(stds).sum(-1)
+    entries = transposed.reshape(*batch, (d + 1) ** 2)
+    entries[..., : -1 : d + 2] = 1 / std  # the diagonal but for its last entry
+    log_scale = -log(std).sum(-1)
     return Gaussian(transposed.mT, log_scale)
 
 
@@ -150,11 +150,12 @@ def std(belief: HasFactor, Phi: Features) -> Array:
     >>> gaussian.std(gaussian.prior(2, lam=10.0), np.array([[1.0, 0.0], [0.3, 0.4]]))
     array([10.,  5.])
     """
-    *batch, D = belief.factor.shape[:-1]
+    factor = belief.factor
+    *batch, _, D = factor.shape
     *phi_batch, _, d = Phi.shape
     if d != D - 1 or phi_batch != batch:
-        refuse_rows(belief.factor, Phi)
-    return posterior_row_norms(belief.factor, Phi)
+        refuse_rows(factor, Phi)
+    return posterior_row_norms(factor, Phi)
 
 
 def sample(belief: HasFactor, rng: Rng) -> Array:
@@ -404,7 +405,8 @@ def absorb(belief: HasFactor, rows: RowFactor, sigma: Array | float) -> Gaussian
     noise = sigma
     if not is_real(sigma):
         noise = full(batch, sigma, rows.factor)[..., None, None]
-    factor = qr_stack(belief.factor, rows.factor / noise)
+    scaled = rows.factor / noise
+    factor = qr_stack(belief.factor, scaled)
     log_noise = rows.n * (log(sigma) + LOG_ROOT_2PI)
     log_scale = belief.log_scale - log_noise + rows.half_log_v
     return Gaussian(factor, log_scale)
@@ -429,8 +431,10 @@ def condition_and_append(
     """Condition on feedback with noise of std σ (*B,), and add its rows to those of a factor."""
     phi, w, importance = feedback.rows, feedback.w, feedback.importance
     if not feedback.is_summed and w.shape[-1] < MANY_ROWS:
-        posterior = condition(belief, phi, w, sigma[..., None], importance)
-        return posterior, append_rows(rows, phi, w, importance)
+        noise = sigma[..., None]
+        posterior = condition(belief, phi, w, noise, importance)
+        both = append_rows(rows, phi, w, importance)
+        return posterior, both
     new = feedback_factor(feedback)
     both = RowFactor(
         qr_stack(rows.factor, new.factor),
