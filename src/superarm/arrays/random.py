@@ -14,7 +14,8 @@ equal area. Layer i reaches out to x_i, and all of it up to x_{i+1} is under the
 comparison accepts 99 % of the bits. On a GPU they come by inversion, without branches.
 
 One kernel draws for all keys: 64 times 20 normals take 6 µs, where 64 of NumPy's generators take
-400 µs; a million of one key take 1.8 ms, where NumPy takes 13.
+400 µs; a million of one key take 1.8 ms, where NumPy takes 13. Betas of 6,000 items take 0.35 to
+0.55 ms, where NumPy takes 0.45 to 0.9, and inversion of the distribution function 3 to 8.
 """
 
 import math
@@ -23,9 +24,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 
-from superarm.arrays.compiled import compiled
+from superarm.arrays.compiled import compiled, for_kernels
 from superarm.arrays.namespace import as_like, to_numpy, torch_arrays
 from superarm.arrays.types import Array, Rng, is_tensor
 from superarm.errors import ParameterError
@@ -98,7 +98,7 @@ class Stream:
 
     def spawn(self, n: int) -> list["Stream"]:
         """Independent streams of the same items, each with a key per key of this one."""
-        keys = self._library.spawned_keys(self.keys.reshape(-1), self._next_salt(), n)
+        keys = self._library.spawned_keys(self.keys.reshape(-1), self.next_salt(), n)
         return [Stream(keys[:, i].reshape(self.keys.shape), self.first) for i in range(n)]
 
     def entry_shape(self, like: Array) -> tuple[int, ...]:
@@ -119,10 +119,11 @@ class Stream:
     def _draw(
         self, draw: Callable[..., Array], shape: tuple[int, ...], first: int | Array = 0
     ) -> Array:
-        numbers = draw(self.keys.reshape(-1), self._next_salt(), math.prod(shape), first)
+        numbers = draw(self.keys.reshape(-1), self.next_salt(), math.prod(shape), first)
         return numbers.reshape(*self.keys.shape, *shape)
 
-    def _next_salt(self) -> int:
+    def next_salt(self) -> int:
+        """The number of the next draw, spread over 64 bits."""
         self._draws += 1
         return self._draws * GOLDEN % 2**64
 
@@ -161,9 +162,14 @@ def draw_normal(keys: Array, salt: int, n: int, first: int | Array) -> Array:
 
 
 def draw_beta(a: Array, b: Array, stream: Stream) -> Array:
-    """Draws from Beta(a, b), by inversion of the distribution function: (*B, L)."""
-    draws: Array = betaincinv(a, b, stream.item_uniform(stream.entry_shape(a)))
-    return draws
+    """Draws from Beta(a, b), as X/(X + Y) with X ~ Gamma(a) and Y ~ Gamma(b): (*B, L)."""
+    out = np.empty((stream.keys.size, math.prod(stream.entry_shape(a))))
+    items = _checked_items(stream.first, out.shape[1])
+    salt = np.uint64(stream.next_salt())
+    a_rows = for_kernels(a.astype(np.float64, copy=False)).reshape(out.shape)
+    b_rows = for_kernels(b.astype(np.float64, copy=False)).reshape(out.shape)
+    _fill_beta(out, a_rows, b_rows, stream.keys.reshape(-1), salt, items)
+    return out.reshape(a.shape)
 
 
 def spawned_keys(keys: Array, salt: int, n: int) -> Array:
@@ -182,7 +188,7 @@ def _checked_items(first: int | Array, n: int) -> Array:
     return items
 
 
-# --- normals in kernels ---------------------------------------------------------------------------
+# --- normals and betas in kernels -----------------------------------------------------------------
 
 TAIL = 3.6541528853610088
 """x_1, where the tail begins."""
@@ -218,16 +224,16 @@ def _fill_normal(out: Array, keys: Array, salt: np.uint64, items: Array) -> None
             item = items[0] + i if is_run else items[i]
             bits = mix(state ^ np.uint64(item))
             layer = int(bits & np.uint64(255))
-            u = (np.int64(bits) >> np.int64(11)) * (2 * UNIT)  # in [-1, 1)
+            u = (np.int64(bits) >> np.int64(11)) * (2 * UNIT)
             x = u * X[layer]
-            if abs(u) >= INSIDE[layer]:
-                x = _normal_near_edge(bits, u, layer)
-            out[b, i] = x
+            out[b, i] = x if abs(u) < INSIDE[layer] else _normal(bits)
 
 
 @compiled
-def _normal_near_edge(bits: np.uint64, u: float, layer: int) -> Any:
-    """The draw from N(0, 1) that begins with bits beyond what is inside of a layer for certain."""
+def _normal(bits: np.uint64) -> Any:
+    """A draw from N(0, 1) that depends on the bits alone."""
+    layer = int(bits & np.uint64(255))
+    u = (np.int64(bits) >> np.int64(11)) * (2 * UNIT)  # in [-1, 1)
     while True:
         x = u * X[layer]
         if abs(u) < INSIDE[layer]:
@@ -237,7 +243,7 @@ def _normal_near_edge(bits: np.uint64, u: float, layer: int) -> Any:
         bits = mix(bits)
         low = HEIGHT[layer]
         high = HEIGHT[layer + 1]
-        if low + (bits >> np.uint64(11)) * UNIT * (high - low) < math.exp(-(x**2) / 2):
+        if low + _unit(bits) * (high - low) < math.exp(-(x**2) / 2):
             return x
         bits = mix(bits)
         layer = int(bits & np.uint64(255))
@@ -249,11 +255,61 @@ def _beyond_tail(bits: np.uint64) -> Any:
     """A draw from N(0, 1) on condition that it is larger than TAIL."""
     while True:
         bits = mix(bits)
-        excess = -math.log(((bits >> np.uint64(11)) + 1) * UNIT) / TAIL
+        excess = -math.log(_unit(bits)) / TAIL
         bits = mix(bits)
-        bound = -2 * math.log(((bits >> np.uint64(11)) + 1) * UNIT)
+        bound = -2 * math.log(_unit(bits))
         if bound >= excess**2:
             return TAIL + excess
+
+
+@compiled
+def _fill_beta(out: Array, a: Array, b: Array, keys: Array, salt: np.uint64, items: Array) -> None:
+    """Fill rows with draws from Beta(a, b): (B, n) three times, (B,), and (n,) or (1,) as in
+    `_fill_normal`.
+    """
+    is_run = len(items) == 1
+    for row in range(len(out)):
+        state = mix(keys[row] ^ salt)
+        for i in range(out.shape[1]):
+            item = items[0] + i if is_run else items[i]
+            item_state = mix(state ^ np.uint64(item))
+            out[row, i] = _beta(a[row, i], b[row, i], item_state)
+
+
+@compiled
+def _beta(a: float, b: float, state: np.uint64) -> Any:
+    """A draw from Beta(a, b), as X/(X + Y) of Gamma(a) and Gamma(b)."""
+    y_over_x = _gamma(b, state, np.uint64(2**32)) / _gamma(a, state, np.uint64(2))
+    log_power = 0.0  # powers of uniforms by their logarithms, as they may underflow
+    if a < 1:
+        log_power -= math.log(_unit(mix(state))) / a
+    if b < 1:
+        log_power += math.log(_unit(mix(state ^ np.uint64(1)))) / b
+    return 1 / (1 + y_over_x * math.exp(log_power))
+
+
+@compiled
+def _gamma(a: float, state: np.uint64, position: np.uint64) -> Any:
+    """A draw from Gamma(a), or Gamma(a + 1) if a < 1, by Marsaglia and Tsang (2000): d v with
+    v = (1 + c z)³, where it is accepted.
+    """
+    d = a + 2 / 3 if a < 1 else a - 1 / 3
+    c = 1 / math.sqrt(9 * d)
+    while True:
+        z = _normal(mix(state ^ position))
+        u = _unit(mix(state ^ (position + np.uint64(1))))
+        position += np.uint64(2)
+        v = (1 + c * z) ** 3
+        if u < 1 - 0.0331 * z**4:  # nearly all, without logarithms
+            return d * v
+        if v > 0 and math.log(u) < z**2 / 2 + d * (1 - v + math.log(v)):
+            return d * v
+
+
+@compiled
+def _unit(bits: np.uint64) -> Any:
+    """A uniform on (0, 1), in the middle of one of 2⁵² cells."""
+    return ((bits >> np.uint64(12)) + 0.5) * (2 * UNIT)
 
 
 # --- draws of generators and of streams -----------------------------------------------------------
