@@ -100,7 +100,9 @@ def without_std(belief: HasFactor, Phi: Features) -> CachedStd:
 def item_std(belief: CachedStd, Phi: Features) -> Array:
     """√(φ_eᵀ Σ φ_e) of all items: from the cache if it holds these features, else computed."""
     is_current = (belief.updates >= 0).all() and _has_features(belief, Phi)
-    return belief.variance**0.5 if is_current else gaussian.std(belief, Phi)
+    if is_current:
+        return belief.variance**0.5
+    return gaussian.std(belief, Phi)
 
 
 def _has_features(belief: CachedStd, Phi: Features) -> bool:
@@ -144,7 +146,8 @@ def _column_ranges(Phi: Array) -> tuple[Array, Array]:
 def _is_steep(belief: HasFactor) -> bool:
     """True if R is too ill-conditioned for updates of the variances."""
     R = belief.factor[..., :-1, :-1]
-    return bool(is_ill_conditioned(R, MAX_DIAGONAL_RATIO).any())
+    is_steep = is_ill_conditioned(R, MAX_DIAGONAL_RATIO)
+    return bool(is_steep.any())
 
 
 def covariance_downdate(factor: Array, rows: Array) -> Array:
@@ -155,9 +158,10 @@ def covariance_downdate(factor: Array, rows: Array) -> Array:
     """
     K = rows.shape[-2]
     V = solve_rows(factor, rows)
-    identity = diagonal(full((*V.shape[:-2], K), 1.0, V))
+    ones = full((*V.shape[:-2], K), 1.0, V)
+    stacked = backend(V).concat([diagonal(ones), V.mT], axis=-2)
     # Cᵀ is made triangular, because the Cholesky factorization of I + VVᵀ could fail
-    Ct = triangle(backend(V).concat([identity, V.mT], axis=-2))
+    Ct = triangle(stacked)
     W = solve_rows(Ct, V.mT).mT
     return solve_rows(factor, W, True)
 
@@ -221,13 +225,15 @@ class CachedStdModel(LinearModel):
         self, belief: CachedStd, after: Gaussian, Phi: Array, feedback: Feedback
     ) -> CachedStd:
         """Variances less what the feedback takes from them, or from Σ where that is due."""
-        precision = full(feedback.w.shape, feedback.importance, feedback.w) ** 0.5 / self.sigma
+        importance = full(feedback.w.shape, feedback.importance, feedback.w)
+        precision = importance**0.5 / self.sigma
         is_nonzero = nonzero_rows(feedback.rows)
         rows = where(is_nonzero[..., None], feedback.rows * precision[..., None], 0.0)
         U = covariance_downdate(belief.factor, rows)
         variance = belief.variance - product_row_norms(Phi, U) ** 2
         updates = belief.updates + 1
-        is_due = (variance < REFRESH_BELOW * belief.last_exact).any(-1) | (updates > MAX_UPDATES)
+        has_lost_digits = (variance < REFRESH_BELOW * belief.last_exact).any(-1)
+        is_due = has_lost_digits | (updates > MAX_UPDATES)
         current = belief._replace(**after._asdict(), variance=variance, updates=updates)
         if not is_due.any():
             return current
@@ -242,7 +248,8 @@ class CachedStdModel(LinearModel):
         self, belief: CachedStd, problem: Problem, rows: RowFactor, columns: Array
     ) -> CachedStd:
         """The belief after all rows of a factor; the statistics of columns do not matter."""
-        return with_exact_std(gaussian.absorb(belief, rows, self.sigma), problem.Phi)
+        after = gaussian.absorb(belief, rows, self.sigma)
+        return with_exact_std(after, problem.Phi)
 
     def forget(self, belief: CachedStd, problem: Problem, keep: float) -> CachedStd:
         """The belief with all evidence counted `keep` times, its stds out of date."""
@@ -252,7 +259,8 @@ class CachedStdModel(LinearModel):
 
     def merge(self, belief: CachedStd, other: CachedStd, problem: Problem) -> CachedStd:
         """The belief after the evidence of both, each of which started from the prior."""
-        return with_exact_std(super().merge(belief, other, problem), problem.Phi)
+        both = super().merge(belief, other, problem)
+        return with_exact_std(both, problem.Phi)
 
     def resize(self, belief: CachedStd, problem: Problem, to: Problem, source: Array) -> CachedStd:
         """The belief with the stds of another catalogue."""

@@ -24,6 +24,7 @@ GITTINS_START = 0.2
 """Up to here ψ(x) is √(x/2), but no more than right beyond."""
 GITTINS_PIECES = ((1.0, 0.49, 0.11), (5.0, 0.63, 0.26), (15.0, 0.77, 0.58))
 """Up to each of these x, ψ(x) is a - b/√x."""
+LOG_16_PI = math.log(16 * math.pi)
 GITTINS_AT_START = GITTINS_PIECES[0][1] - GITTINS_PIECES[0][2] / math.sqrt(GITTINS_START)
 
 
@@ -35,20 +36,24 @@ def gittins_index(x: float) -> float:
     for end, a, b in GITTINS_PIECES:
         if x <= end:
             return a - b / math.sqrt(x)
-    return math.sqrt(2 * math.log(x) - math.log(math.log(x)) - math.log(16 * math.pi))
+    log_x = math.log(x)
+    square = 2 * log_x - math.log(log_x) - LOG_16_PI
+    return math.sqrt(square)
 
 
 def _gittins_index_of_tensors(x: Array) -> Array:
     """`gittins_index`, elementwise."""
     last = GITTINS_PIECES[-1][0]
-    large = where(x > last, x, 2 * last)
-    value = (2 * log(large) - log(log(large)) - math.log(16 * math.pi)) ** 0.5
-    medium = where(x > GITTINS_START, x, GITTINS_START)
+    log_x = log(where(x > last, x, 2 * last))
+    square = 2 * log_x - log(log_x) - LOG_16_PI
+    value = square**0.5
+    root = where(x > GITTINS_START, x, GITTINS_START) ** 0.5
     for end, a, b in reversed(GITTINS_PIECES):
-        value = where(x <= end, a - b / medium**0.5, value)
-    small = (x / 2) ** 0.5
-    small = where(small < GITTINS_AT_START, small, GITTINS_AT_START)
-    return where(x <= GITTINS_START, small, value)
+        piece = a - b / root
+        value = where(x <= end, piece, value)
+    start = (x / 2) ** 0.5
+    start = where(start < GITTINS_AT_START, start, GITTINS_AT_START)
+    return where(x <= GITTINS_START, start, value)
 
 
 @functools.cache
@@ -82,8 +87,10 @@ def gittins_bonus(variance: Array, sigma: Array, t: Array) -> Array:
     """
     limit = max_bonus(t)
     if is_tensor(variance):
-        index = _gittins_index_of_tensors(variance * ((t + 1) / sigma**2)[..., None])
-        bonus: Array = variance**0.5 * where(index < limit[..., None], index, limit[..., None])
+        horizon = (t + 1) / sigma**2
+        index = _gittins_index_of_tensors(variance * horizon[..., None])
+        limits = limit[..., None]
+        bonus: Array = variance**0.5 * where(index < limits, index, limits)
         return bonus
     L = variance.shape[-1]
     out = np.empty(variance.shape)
@@ -123,6 +130,8 @@ def log_growth(std: Array, sigma: Array, t: Array) -> Array:
     """√log(1 + x/2) with x = t·std²/σ², at least 1: growth of confidence bounds of this std after
     t episodes, (*B, L).
     """
-    x = (t[..., None] + 1) * (std / sigma[..., None]) ** 2
+    ratio = std / sigma[..., None]
+    episodes = t[..., None] + 1
+    x = episodes * ratio**2
     factor = log(1 + x / 2) ** 0.5
     return where(factor > 1, factor, 1.0)

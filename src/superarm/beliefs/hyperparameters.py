@@ -89,7 +89,9 @@ class Hyperparameters(NamedTuple):
 
 def _line(name: str, value: float, error: float, meaning: str) -> str:
     factor = math.exp(2 * error)
-    interval = f"between {value / factor:.4g} and {value * factor:.4g}"
+    low = value / factor
+    high = value * factor
+    interval = f"between {low:.4g} and {high:.4g}"
     return f"{name:5} {value:10.4g}   {interval}   ({meaning})"
 
 
@@ -127,7 +129,9 @@ def fit_hyperparameters(rows: Any, weights: Any, items: Any = None) -> Hyperpara
     means = np.zeros((len(n), joined.shape[1]))
     np.add.at(means, item, joined)
     means /= n[:, None]
-    return estimate_with_items(*statistics_of_items(n, means, joined - means[item], n_rows))
+    within = joined - means[item]
+    statistics, moments = statistics_of_items(n, means, within, n_rows)
+    return estimate_with_items(statistics, moments)
 
 
 def _rows_and_weights(rows: Any, weights: Any) -> Array:
@@ -193,19 +197,32 @@ def estimate_with_items(statistics: SufficientStatistics, items: ItemMoments) ->
     """λ, σ and τ of the largest marginal likelihood of rows of items, with their errors."""
     search = EvidenceSearch(statistics, items, {})
     x = search.maximum()
-    errors = _relative_errors(search.hessian(x), x, search.bounds)
-    log_p, _ = log_marginal(search.statistics, search.items, *np.exp(x))
-    log_evidence = log_p - statistics.n_rows * math.log(search.units[-1])
-    return Hyperparameters(*map(float, [*np.exp(x) * search.units, *errors, log_evidence]))
+    hessian = search.hessian(x)
+    lam_error, sigma_error, tau_error = _relative_errors(hessian, x, search.bounds)
+    relative = np.exp(x)
+    lam, sigma, tau = relative * search.units
+    log_p, _ = log_marginal(search.statistics, search.items, *relative)
+    constant = statistics.n_rows * math.log(search.units[-1])
+    return Hyperparameters(
+        float(lam),
+        float(sigma),
+        float(tau),
+        float(lam_error),
+        float(sigma_error),
+        float(tau_error),
+        log_p - constant,
+    )
 
 
 def _relative_errors(hessian: Array, x: Array, bounds: Any) -> Array:
     """Standard errors of logarithms from the curvature at their optimum; infinite if it has none,
     or lies on a bound.
     """
-    variance = 2 * np.diagonal(np.linalg.pinv(hessian + hessian.T))
+    symmetric = (hessian + hessian.T) / 2
+    variance = np.diagonal(np.linalg.pinv(symmetric))
     low, high = np.transpose(bounds)
-    is_inside = (variance > 0) & (x > low) & (x < high)
+    is_inside = (x > low) & (x < high)
+    is_inside &= variance > 0
     return np.sqrt(np.where(is_inside, variance, np.inf))
 
 
@@ -277,7 +294,9 @@ def _log_range(name: str, fixed: Mapping[str, float], unit: float) -> Range:
 
 
 def _fixed_or_rounded(name: str, fixed: Mapping[str, float], value: float) -> float:
-    return fixed[name] if name in fixed else float(f"{value:.3g}")
+    if name in fixed:
+        return fixed[name]
+    return float(f"{value:.3g}")
 
 
 class EvidenceSearch:
@@ -316,16 +335,20 @@ class EvidenceSearch:
     def objective(self, x: Array) -> tuple[float, Array]:
         """-log p(w) less the log density of the prior, and the gradient."""
         lam, sigma, tau = np.exp(x)
-        min_sigma = MIN_NOISE_RATIO * tau if self.has_ratio_prior else 0.0
-        log_p, slope = log_marginal(self.statistics, self.items, lam, max(sigma, min_sigma), tau)
+        used_sigma = sigma
+        if self.has_ratio_prior:
+            used_sigma = max(sigma, MIN_NOISE_RATIO * tau)
+        log_p, slope = log_marginal(self.statistics, self.items, lam, used_sigma, tau)
         if self.has_ratio_prior:
             R = (tau / sigma) ** 2
             log_p += (math.log(R) - R) / 2
             slope += (1 - R) * np.array([0.0, -1.0, 1.0])
-        u = 1 + x**2 / (2 * PRIOR_WIDTH**2)
-        value = np.log(u)[self.is_free].sum() - log_p
-        gradient = np.where(self.is_free, x / (PRIOR_WIDTH**2 * u) - slope, 0.0)
-        return float(value), gradient
+        variance = PRIOR_WIDTH**2
+        u = 1 + x**2 / (2 * variance)
+        log_u = np.log(u)
+        value = log_u[self.is_free].sum() - log_p
+        gradient = x / (variance * u) - slope
+        return float(value), np.where(self.is_free, gradient, 0.0)
 
     def maximum(self) -> Array:
         """The x of the largest marginal likelihood."""
@@ -355,19 +378,24 @@ class EvidenceSearch:
         step = 1e-4
         rows = []
         for h in step * np.eye(len(x)):
-            difference = self.objective(x + h)[1] - self.objective(x - h)[1]
+            _, above = self.objective(x + h)
+            _, below = self.objective(x - h)
+            difference = above - below
             rows.append(difference / (2 * step))
         return np.array(rows)
 
 
 def require_squares(*values: Array) -> None:
     """Refuse numbers whose squares would leave the range of float64, before a belief holds them."""
-    arrays = [value for value in values if 0 not in value.shape]
-    if any(max(float(value.max()), -float(value.min())) > MAX_MAGNITUDE for value in arrays):
-        raise NumericalError(
-            f"features or weights beyond {MAX_MAGNITUDE:g} are too large to find scales for: "
-            "use other units"
-        )
+    for array in values:
+        if 0 in array.shape:
+            continue
+        magnitude = max(float(array.max()), -float(array.min()))
+        if magnitude > MAX_MAGNITUDE:
+            raise NumericalError(
+                f"features or weights beyond {MAX_MAGNITUDE:g} are too large to find scales for: "
+                "use other units"
+            )
 
 
 def map_entries(

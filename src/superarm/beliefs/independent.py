@@ -23,8 +23,8 @@ Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 def add_evidence(belief: Belief, other: Belief, start: Belief) -> Belief:
     """Sum of two beliefs made of sums, each of which began at `start`."""
-    fields = zip(belief, other, start, strict=True)
-    return type(belief)(*(a + b - c for a, b, c in fields))
+    sums = [a + b - c for a, b, c in zip(belief, other, start, strict=True)]
+    return type(belief)(*sums)
 
 
 class Counts(NamedTuple):
@@ -92,7 +92,9 @@ class CountsModel(Model):
 
     def mean(self, belief: Counts, problem: Problem) -> Array:
         """The mean of the observed weights of each item, 0 where there are none: (*B, L)."""
-        return belief.weight_sums / where(belief.n > 0, belief.n, 1.0)
+        n = where(belief.n > 0, belief.n, 1.0)
+        mean: Array = belief.weight_sums / n
+        return mean
 
     def merge(self, belief: Counts, other: Counts, problem: Problem) -> Counts:
         """The counts and sums of both."""
@@ -108,7 +110,8 @@ class NormalModel(CountsModel):
 
     def _precision(self, belief: Counts) -> Array:
         """The precision of the posterior, in units of 1/σ²: n + σ²/λ²."""
-        return belief.n + (self.sigma / self.lam) ** 2
+        ratio = self.sigma / self.lam
+        return belief.n + ratio**2
 
     def mean(self, belief: Counts, problem: Problem) -> Array:
         """The posterior mean of each item, Σ w/(n + σ²/λ²): (*B, L)."""

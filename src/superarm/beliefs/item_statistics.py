@@ -52,7 +52,9 @@ class RandomEffects(NamedTuple):
 
 def mean_features(feature_sums: Array, n: Array) -> Array:
     """φ̄ of items from Σ v φ (*B, d, K) and Σ v (*B, K): (*B, K, d), zero where n is."""
-    return (feature_sums / where(n > 0, n, 1.0)[..., None, :]).mT
+    safe_n = where(n > 0, n, 1.0)
+    means: Array = feature_sums / safe_n[..., None, :]
+    return means.mT
 
 
 def mean_features_of(belief: RandomEffects, A: Array) -> Array:
@@ -86,7 +88,8 @@ def mean_rows(belief: RandomEffects, Phi: Features, items: Array) -> Array:
     if len(belief.feature_sums):
         phi = mean_features(belief.feature_sums[:, items], n)
     else:
-        phi = as_float64(to_numpy(take_rows(Phi, as_like(Phi, items))))
+        rows = take_rows(Phi, as_like(Phi, items))
+        phi = as_float64(to_numpy(rows))
     return np.column_stack([phi, belief.weight_sums[items] / n])
 
 
@@ -95,9 +98,10 @@ def mean_differences(belief: RandomEffects, other: RandomEffects) -> Array:
     n = where(belief.n > 0, belief.n, 1.0)
     m = where(other.n > 0, other.n, 1.0)
     weight = (belief.n * other.n / (n + m)) ** 0.5
-    d = belief.residual_factor.shape[-1] - 1
-    rows = np.zeros((*weight.shape, d + 1))
-    rows[..., -1] = weight * (belief.weight_sums / n - other.weight_sums / m)
+    columns = belief.residual_factor.shape[-1]
+    rows = np.zeros((*weight.shape, columns))
+    distance = belief.weight_sums / n - other.weight_sums / m
+    rows[..., -1] = weight * distance
     if belief.feature_sums.shape[-2]:
         phi = mean_features(belief.feature_sums, belief.n)
         other_phi = mean_features(other.feature_sums, other.n)

@@ -211,7 +211,8 @@ def _decompose(rows: Array, flat_column: int | None) -> Decomposition:
     U, D, Vt = np.linalg.svd(R[n_flat:height, n_flat:d], full_matrices=False)
     y = U.T @ R[n_flat:height, d]
     rank = np.count_nonzero(RANK_TOLERANCE * D[:1] < D)
-    residual_ss = float(R[d, d] ** 2 + (y[rank:] ** 2).sum())
+    rounding = y[rank:]
+    residual_ss = float(R[d, d] ** 2 + rounding @ rounding)
     return Decomposition(order, n_flat, R, D[:rank], Vt[:rank], y[:rank], residual_ss)
 
 
@@ -251,8 +252,9 @@ def _whitening(decomposition: Decomposition) -> Array:
     T[n_flat:d, n_flat:-1] = decomposition.Vt.T / decomposition.D
     y = decomposition.y
     if n_flat:
-        T[0, 0] = 1 / R[0, 0]
-        T[0, 1:-1] = -R[0, 1:d] @ T[1:d, 1:-1] / R[0, 0]
+        c = R[0, 0]
+        T[0, 0] = 1 / c
+        T[0, 1:-1] = -R[0, 1:d] @ T[1:d, 1:-1] / c
         y = np.append(R[0, -1], y)
     T[:d, -1] = -T[:d, :-1] @ y
     T[d, -1] = 1.0
@@ -276,15 +278,19 @@ def log_marginal(
     statistics: SufficientStatistics, items: ItemMoments, lam: float, sigma: float, tau: float
 ) -> tuple[float, Array]:
     """Log p(w | λ, σ, τ) with item effects, and its gradient by the logarithms of the three."""
-    terms = _item_evidence(statistics, items, lam**2, sigma**2, tau**2)
+    sigma2 = sigma**2
+    tau2 = tau**2
+    terms = _item_evidence(statistics, items, lam**2, sigma2, tau2)
     n_within = statistics.n_rows - items.n_items.sum()
     precision = terms.prior_precision[int(statistics.n_flat) :]
     twice = statistics.n_rows * math.log(2 * math.pi)
-    twice += n_within * math.log(sigma**2) + items.n_items @ np.log(terms.v)
+    twice += n_within * math.log(sigma2)
+    twice += items.n_items @ np.log(terms.v)
     twice += terms.log_det - np.log(precision).sum()
     twice += terms.contrast @ terms.information @ terms.contrast
     twice += terms.prior_precision @ terms.theta**2
-    return -float(twice) / 2, _gradient(statistics, items, terms, sigma**2, tau**2)
+    gradient = _gradient(statistics, items, terms, sigma2, tau2)
+    return -float(twice) / 2, gradient
 
 
 def _item_evidence(
@@ -299,9 +305,12 @@ def _item_evidence(
     y = np.append(no_prior, statistics.y)
     r = len(y)
     v = sigma2 + items.counts * tau2
-    information = items.within / sigma2 + np.tensordot(items.counts / v, items.gram, axes=1)
-    Sigma, log_det = _inverse(information[:r, :r] + np.diag(prior_precision))
-    delta = Sigma @ (information[:r, r] - prior_precision * y)
+    between = np.tensordot(items.counts / v, items.gram, axes=1)
+    information = items.within / sigma2 + between
+    M = information[:r, :r]
+    b = information[:r, r]
+    Sigma, log_det = _inverse(M + np.diag(prior_precision))
+    delta = Sigma @ (b - prior_precision * y)
     contrast = np.append(-delta, 1.0)
     return _ItemEvidence(v, information, prior_precision, Sigma, log_det, contrast, y + delta)
 
@@ -323,12 +332,12 @@ def _gradient(
     second_moment[:r, :r] += terms.Sigma
     of_groups = np.tensordot(items.gram, second_moment, axes=2)
     of_within = (items.within * second_moment).sum()
-    excess = items.n_items - items.counts * of_groups / terms.v
+    excess = (items.n_items - items.counts * of_groups / terms.v) / terms.v
     n_within = statistics.n_rows - items.n_items.sum()
-    variance = np.diagonal(terms.Sigma)
-    by_lam = len(statistics.D) - terms.prior_precision @ (variance + terms.theta**2)
-    by_sigma = n_within - of_within / sigma2 + (sigma2 / terms.v * excess).sum()
-    by_tau = (items.counts * tau2 / terms.v * excess).sum()
+    theta2 = np.diagonal(terms.Sigma) + terms.theta**2
+    by_lam = len(statistics.D) - terms.prior_precision @ theta2
+    by_sigma = n_within - of_within / sigma2 + sigma2 * excess.sum()
+    by_tau = tau2 * (items.counts @ excess)
     return -np.array([by_lam, by_sigma, by_tau])
 
 

@@ -139,7 +139,9 @@ def log_prior(x: float) -> tuple[float, float, float]:
     """Minus the log density of the weak prior on a logarithm, with first and second derivative."""
     variance = 2 * PRIOR_WIDTH**2
     u = 1 + x**2 / variance
-    return math.log(u), 2 * x / (variance * u), 2 * (2 - u) / (variance * u**2)
+    slope = 2 * x / (variance * u)
+    curvature = 2 * (2 - u) / (variance * u**2)
+    return math.log(u), slope, curvature
 
 
 @compiled
@@ -195,7 +197,13 @@ def newton(
 def may_move(x: float, slope: float, bounds: Range) -> bool:
     """True if the objective falls from x towards the inside of its range."""
     low, high = bounds
-    return low < high and (low < x < high or (x <= low and slope < 0) or (x >= high and slope > 0))
+    if low == high:
+        return False
+    if x <= low:
+        return slope < 0
+    if x >= high:
+        return slope > 0
+    return True
 
 
 @compiled

@@ -173,7 +173,8 @@ class RandomEffectsModel(Model):
 
     def mean(self, belief: RandomEffects, problem: Problem) -> Array:
         """E w̄(e): (*B, L)."""
-        return self.conditional_moments(belief, problem, gaussian.mean(belief)).mean
+        theta = gaussian.mean(belief)
+        return self.conditional_moments(belief, problem, theta).mean
 
     def item_effects(self, belief: RandomEffects, problem: Problem) -> Array:
         """E δ_e: (*B, L)."""
@@ -184,12 +185,14 @@ class RandomEffectsModel(Model):
         """√(var E[w̄(e) | θ] + explore² E[var(w̄(e) | θ)]): (*B, L); with 1 that of w̄(e)."""
         effect = shrinkage(belief, belief.n, belief.weight_sums)
         if self.contexts:
-            items = as_like(belief.n, np.arange(problem.L)) + full(belief.n.shape, 0, belief.n)
+            item = as_like(belief.n, np.arange(problem.L))
+            items = item + full(belief.n.shape, 0, belief.n)
             residuals = residual_rows(belief, items, take_rows(problem.Phi, items))
             linear_std = gaussian.std(belief, residuals.rows)
         else:
             linear_std = effect.factor * gaussian.std(belief, problem.Phi)
-        std: Array = (linear_std**2 + explore**2 * effect.variance) ** 0.5
+        variance = linear_std**2 + explore**2 * effect.variance
+        std: Array = variance**0.5
         return std
 
     def sample(
@@ -199,8 +202,9 @@ class RandomEffectsModel(Model):
         moments = self.conditional_moments(belief, problem, gaussian.sample(belief, rng))
         if explore == 0 or not belief.tau.any():
             return moments.mean
-        noise = item_normal(as_stream(rng, belief.tau), moments.mean)
-        weights: Array = moments.mean + explore * moments.variance**0.5 * noise
+        std = explore * moments.variance**0.5
+        stream = as_stream(rng, belief.tau)
+        weights: Array = moments.mean + std * item_normal(stream, moments.mean)
         return weights
 
     def deviation_variance(self, belief: RandomEffects) -> Array:
@@ -226,7 +230,8 @@ class RandomEffectsModel(Model):
         is_row = (feedback.A >= 0) | nonzero_rows(feedback.rows)
         t = belief.t + feedback.episodes * is_row.any(-1)
         past = self._forget_until(belief, problem, t)
-        after = self._observe(past, self._as_gaussian(past, feedback))._replace(t=t)
+        targets = self._as_gaussian(past, feedback)
+        after = self._observe(past, targets)._replace(t=t)
         is_due = crossed_power_of_two(belief.t, t) & (len(self.fixed) < 3)
         return map_entries(is_due, after, lambda entry, i: self._refit(entry, problem.Phi[i]))
 
@@ -321,8 +326,7 @@ class RandomEffectsModel(Model):
         if "lam" not in self.fixed:
             level_std = self._level_std(belief, items)
             column_scale = self._prior_std(belief.column_statistics, full((), 1.0), level_std)
-            prior = CoefficientPrior.from_columns(belief.column_statistics)
-            flat_column = prior.intercept_column
+            flat_column = CoefficientPrior.from_columns(belief.column_statistics).intercept_column
         units = np.append(column_scale, 1.0)
         statistics, moments = statistics_of_items(
             items.n,
@@ -388,8 +392,7 @@ class RandomEffectsModel(Model):
         steps = t // episodes_per_step - belief.t // episodes_per_step
 
         def forget(entry: RandomEffects, index: tuple[int, ...]) -> RandomEffects:
-            episodes = episodes_per_step * int(steps[index])
-            keep = gaussian.keep_after(self.forgetting, episodes)
+            keep = gaussian.keep_after(self.forgetting, episodes_per_step * int(steps[index]))
             return self._forget_entry(entry, problem.Phi[index], keep)
 
         return map_entries(steps > 0, belief, forget)

@@ -64,7 +64,8 @@ def shrinkage(belief: RandomEffects, n: Array, weight_sums: Array) -> Shrinkage:
     sigma2 = belief.sigma[..., None] ** 2
     tau2 = belief.tau[..., None] ** 2
     factor = sigma2 / (sigma2 + n * tau2)
-    offset = weight_sums * (factor * (tau2 / sigma2))
+    ratio = tau2 / sigma2
+    offset = weight_sums * (factor * ratio)
     return Shrinkage(factor, offset, tau2 * factor)
 
 
@@ -93,7 +94,8 @@ def fill_moments(
                 continue
             factor = 1 / (1 + n[b, e] * ratio)
             offset = weight_sums[b, e] * factor * ratio
-            mean[b, e] = linear[b, e] + offset - (1 - factor) * at_mean_features[b, e]
+            explained = (1 - factor) * at_mean_features[b, e]
+            mean[b, e] = linear[b, e] + offset - explained
             variance[b, e] = tau2 * factor
 
 
@@ -103,8 +105,10 @@ def effect_covariance(variance: Array, A: Array) -> Array:
     Observations of an item share its effect; rows that belong to no item have one each.
     """
     has_item = A >= 0
-    is_same = has_item[..., None] & (A[..., None] == A[..., None, :])
-    return where(is_same, variance[..., None], 0.0) + diagonal(where(has_item, 0.0, variance))
+    is_same = A[..., None] == A[..., None, :]
+    shared = where(has_item[..., None] & is_same, variance[..., None], 0.0)
+    separate = diagonal(where(has_item, 0.0, variance))
+    return shared + separate
 
 
 class ResidualRows(NamedTuple):
@@ -117,7 +121,9 @@ class ResidualRows(NamedTuple):
 
 def residual_rows(belief: RandomEffects, A: Array, rows: Array) -> ResidualRows:
     """Observations of these items with these features, as rows for θ."""
-    effect = shrinkage(belief, take(belief.n, A), take(belief.weight_sums, A))
+    n = take(belief.n, A)
+    weight_sums = take(belief.weight_sums, A)
+    effect = shrinkage(belief, n, weight_sums)
     residual = residual_features(belief, A, rows, effect.factor)
     return ResidualRows(residual, effect.offset, effect.variance)
 
@@ -126,7 +132,8 @@ def residual_features(belief: RandomEffects, A: Array, rows: Array, factor: Arra
     """φ - (1 - k) φ̄, where k is the shrinkage factor: (*B, K, d)."""
     if not belief.feature_sums.shape[-2]:
         return factor[..., None] * rows
-    residual: Array = rows - (1 - factor)[..., None] * mean_features_of(belief, A)
+    weight = (1 - factor)[..., None]
+    residual: Array = rows - weight * mean_features_of(belief, A)
     return residual
 
 
@@ -193,16 +200,19 @@ def _update_items(
             if e < 0:
                 out[2, b, k] = 1.0
                 continue
-            factor = sigma2 / (sigma2 + n[b, e] * tau2)
+            n_e = n[b, e]
+            sum_e = weight_sums[b, e]
+            v_k = v[b, k]
+            factor = sigma2 / (sigma2 + n_e * tau2)
             out[0, b, k] = factor
-            out[1, b, k] = weight_sums[b, e] * factor * (tau2 / sigma2)
-            out[2, b, k] = math.sqrt(sigma2 / v[b, k] + tau2 * factor)
-            if n[b, e] > 0:
-                out[3, b, k] = n[b, e] * v[b, k] / (n[b, e] + v[b, k])
-                out[4, b, k] = w[b, k] - weight_sums[b, e] / n[b, e]
-            out[5, b, k] = math.log(v[b, k])
-            n[b, e] += v[b, k]
-            weight_sums[b, e] += v[b, k] * w[b, k]
+            out[1, b, k] = sum_e * factor * (tau2 / sigma2)
+            out[2, b, k] = math.sqrt(sigma2 / v_k + tau2 * factor)
+            if n_e > 0:
+                out[3, b, k] = n_e * v_k / (n_e + v_k)
+                out[4, b, k] = w[b, k] - sum_e / n_e
+            out[5, b, k] = math.log(v_k)
+            n[b, e] = n_e + v_k
+            weight_sums[b, e] = sum_e + v_k * w[b, k]
 
 
 def _item_updates_of_tensors(belief: RandomEffects, A: Array, w: Array, v: Array) -> ItemUpdates:
@@ -212,16 +222,19 @@ def _item_updates_of_tensors(belief: RandomEffects, A: Array, w: Array, v: Array
     n = take(belief.n, A)
     weight_sums = take(belief.weight_sums, A)
     effect = shrinkage(belief, n, weight_sums)
-    variance = belief.sigma[..., None] ** 2 / where(has_item, v, 1.0) + effect.variance
+    sigma2 = belief.sigma[..., None] ** 2
+    safe_v = where(has_item, v, 1.0)
+    noise_variance = sigma2 / safe_v + effect.variance
+    mean = weight_sums / where(n > 0, n, 1.0)
     return ItemUpdates(
-        add_at(belief.n, A, v),
-        add_at(belief.weight_sums, A, v * w),
-        where(has_item, effect.factor, 0.0),
-        effect.offset,
-        variance**0.5,
-        n * v / where(has_item, n + v, 1.0),
-        w - weight_sums / where(n > 0, n, 1.0),
-        log(where(has_item, v, 1.0)),
+        n=add_at(belief.n, A, v),
+        weight_sums=add_at(belief.weight_sums, A, v * w),
+        shrinkage=where(has_item, effect.factor, 0.0),
+        offset=effect.offset,
+        noise_std=noise_variance**0.5,
+        between_weight=n * v / where(has_item, n + v, 1.0),
+        distance_to_mean=w - mean,
+        log_importance=log(safe_v),
     )
 
 
@@ -231,8 +244,10 @@ def _item_updates_of_tensors(belief: RandomEffects, A: Array, w: Array, v: Array
 def has_repeats(A: Array) -> bool:
     """True if an item occurs more than once in a row of A (*B, K), where -1 is padding."""
     ordered = backend(A).sort(A)
-    is_repeat = ordered[..., 1:] == ordered[..., :-1]
-    return bool((is_repeat & (ordered[..., 1:] >= 0)).any())
+    item = ordered[..., 1:]
+    is_repeat = item == ordered[..., :-1]
+    has_item = item >= 0
+    return bool((is_repeat & has_item).any())
 
 
 class GroupedFeedback(NamedTuple):
@@ -254,23 +269,29 @@ def group_by_item(feedback: Feedback) -> GroupedFeedback:
     A = take(feedback.A, order)
     rows = as_float64(take_rows(feedback.rows, order))
     has_item = A >= 0
-    v = where(has_item, take(full(A.shape, feedback.importance, feedback.w), order), 0.0)
+    importance = full(A.shape, feedback.importance, feedback.w)
+    v = where(has_item, take(importance, order), 0.0)
     w = where(has_item, take(feedback.w, order), 0.0)
 
     is_first, group = _group_numbers(A)
     items = add_at(full(A.shape, -1, A), group, is_first * (A + 1))
-    n = add_at(full(v.shape, 0.0, v), group, v)
+    zeros = full(v.shape, 0.0, v)
+    n = add_at(zeros, group, v)
     safe_n = where(n > 0, n, 1.0)
-    mean_w = add_at(full(v.shape, 0.0, v), group, v * w) / safe_n
-    phi = mean_features(_group_sums(v[..., None] * rows, group), n)
+    mean_w = add_at(zeros, group, v * w) / safe_n
+    feature_sums = _group_sums(v[..., None] * rows, group)
+    phi = mean_features(feature_sums, n)
     means = feedback._replace(A=items, rows=phi, w=mean_w, importance=safe_n)
 
     root = v**0.5
+    phi_distance = rows - take_rows(phi, group)
+    w_distance = w - take(mean_w, group)
+    n_means = (items >= 0).sum(-1)
     return GroupedFeedback(
         means,
-        root[..., None] * (rows - take_rows(phi, group)),
-        root * (w - take(mean_w, group)),
-        has_item.sum(-1) - (items >= 0).sum(-1),
+        rows=root[..., None] * phi_distance,
+        w=root * w_distance,
+        n_residuals=has_item.sum(-1) - n_means,
     )
 
 
@@ -278,13 +299,16 @@ def _group_numbers(A: Array) -> tuple[Array, Array]:
     """First members of groups of equal items in sorted A, as 0 and 1, and the group of each."""
     is_first = full(A.shape, 1, A)
     is_first[..., 1:] = A[..., 1:] != A[..., :-1]
-    return is_first, is_first.cumsum(-1) - 1
+    group = is_first.cumsum(-1) - 1
+    return is_first, group
 
 
 def _group_sums(rows: Array, group: Array) -> Array:
     """Sums of rows by their group: (*B, K, d), (*B, K) -> (*B, d, K)."""
-    sums = full((*rows.shape[:-2], rows.shape[-1], rows.shape[-2]), 0.0, rows)
-    return add_at(sums, index_per_feature(sums, group), rows.mT)
+    columns = rows.mT
+    sums = full(columns.shape, 0.0, rows)
+    index = index_per_feature(sums, group)
+    return add_at(sums, index, columns)
 
 
 def absorb_within_items(belief: RandomEffects, grouped: GroupedFeedback) -> RandomEffects:
@@ -293,9 +317,11 @@ def absorb_within_items(belief: RandomEffects, grouped: GroupedFeedback) -> Rand
     if not belief.feature_sums.shape[-2]:  # features stay the same: what differs is rounding
         rows = 0 * rows
     residuals = with_column(rows, grouped.w, 1.0)
-    after = gaussian.absorb(belief, RowFactor(residuals, grouped.n_residuals), belief.sigma)
+    row_factor = RowFactor(residuals, grouped.n_residuals)
+    after = gaussian.absorb(belief, row_factor, belief.sigma)
     return belief._replace(
-        **after._asdict(),
+        factor=after.factor,
+        log_scale=after.log_scale,
         residual_factor=qr_stack(belief.residual_factor, residuals),
         n_residuals=belief.n_residuals + grouped.n_residuals,
     )
@@ -309,10 +335,12 @@ def absorb_residuals(belief: RandomEffects, feedback: Feedback) -> RandomEffects
     has_item = feedback.A >= 0
     n_residuals = where(has_item, feedback.n_observations - 1.0, 0.0).sum(-1)
     residual_ss = where(has_item, feedback.residual_ss, 0.0).sum(-1)
-    residuals = gaussian.add_residual(0 * belief.residual_factor, residual_ss)
-    after = gaussian.absorb(belief, RowFactor(residuals, n_residuals), belief.sigma)
+    empty = 0 * belief.residual_factor
+    residuals = RowFactor(gaussian.add_residual(empty, residual_ss), n_residuals)
+    after = gaussian.absorb(belief, residuals, belief.sigma)
     return belief._replace(
-        **after._asdict(),
+        factor=after.factor,
+        log_scale=after.log_scale,
         residual_factor=gaussian.add_residual(belief.residual_factor, residual_ss),
         n_residuals=belief.n_residuals + n_residuals,
     )
