@@ -149,13 +149,11 @@ class RandomEffectsModel(Model):
     def conditional_moments(self, belief: RandomEffects, problem: Problem, theta: Array) -> Moments:
         """Mean and variance of w̄(e) given θ: (*B, L) each."""
         linear = matvec(problem.Phi, theta)
-        at_mean_features = linear
-        if self.contexts:
-            sums = matvec(belief.feature_sums.mT, theta)
-            at_mean_features = sums / where(belief.n > 0, belief.n, 1.0)
+        predicted = matvec(belief.feature_sums.mT, theta) if self.contexts else linear
         if is_tensor(linear):
+            n = where(belief.n > 0, belief.n, 1.0) if self.contexts else 1.0
             effect = shrinkage(belief, belief.n, belief.weight_sums)
-            explained = (1 - effect.factor) * at_mean_features
+            explained = (1 - effect.factor) * predicted / n
             return Moments(linear + effect.offset - explained, effect.variance)
         L = linear.shape[-1]
         moments = Moments(np.empty(linear.shape), np.empty(linear.shape))
@@ -163,11 +161,12 @@ class RandomEffectsModel(Model):
             moments.mean.reshape(-1, L),
             moments.variance.reshape(-1, L),
             linear.reshape(-1, L),
-            at_mean_features.reshape(-1, L),
+            predicted.reshape(-1, L),
             belief.n.reshape(-1, L),
             belief.weight_sums.reshape(-1, L),
             belief.sigma.reshape(-1),
             belief.tau.reshape(-1),
+            self.contexts,
         )
         return moments
 

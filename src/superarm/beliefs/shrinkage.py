@@ -74,13 +74,15 @@ def fill_moments(
     mean: Array,
     variance: Array,
     linear: Array,
-    at_mean_features: Array,
+    predicted: Array,
     n: Array,
     weight_sums: Array,
     sigma: Array,
     tau: Array,
+    is_sum: bool,
 ) -> None:
-    """Fill in mean and variance of w̄(e) given θ, from φ_e·θ and φ̄_e·θ.
+    """Fill in mean and variance of w̄(e) given θ, from φ_e·θ and, as predicted of its observations,
+    φ̄_e·θ; or n_e φ̄_e·θ if that is a sum.
 
     For 100 to 6,000 items 1.7 to 2.5 times as fast as array operations.
     """
@@ -94,7 +96,8 @@ def fill_moments(
                 continue
             factor = 1 / (1 + n[b, e] * ratio)
             offset = weight_sums[b, e] * factor * ratio
-            explained = (1 - factor) * at_mean_features[b, e]
+            mean_prediction = predicted[b, e] / n[b, e] if is_sum else predicted[b, e]
+            explained = (1 - factor) * mean_prediction
             mean[b, e] = linear[b, e] + offset - explained
             variance[b, e] = tau2 * factor
 
