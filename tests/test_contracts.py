@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from superarm import CombLinTS, Model, Oracle, Problem, TopK, as_oracle
+from superarm import CombLinTS, Feedback, Model, Oracle, Problem, TopK, as_oracle
 from superarm.contracts import require_learner
 from superarm.decide import validated
 from superarm.errors import (
@@ -159,12 +159,15 @@ def test_a_model_without_what_it_must_have_cannot_be_made(missing):
 def test_what_is_no_learner_is_refused():
     things = (CombLinTS, "CombLinTS", None, SimpleNamespace(model=CombLinTS().model))
     for thing in things:
-        with pytest.raises(ParameterError, match=r"a learner is needed, as CombLinTS\(\)"):
+        with pytest.raises(ParameterError, match=r"a learner is needed, such as CombLinTS\(\)"):
             require_learner(thing)
     require_learner(CombLinTS())
 
 
-DEFAULTS = ("mean", "std", "sample", "coefficients", "forget", "merge")
+DEFAULTS = (
+    *("mean", "std", "sample", "coefficients", "prior_std", "from_factor", "absorb"),
+    *("forget", "merge"),
+)
 
 
 class LastWeights(NamedTuple):
@@ -210,3 +213,18 @@ def test_defaults_of_a_model():
     assert mean.tolist() == [2.0, 3.0]
     assert variance.tolist() == [0.0, 0.0]
     assert model.fixed_features  # parameters per item, beside features
+
+
+def test_feedback_is_of_means_wherever_there_are_several_observations():
+    one = Feedback(np.array([0]), np.ones((1, 2)), np.array([0.5]))
+    assert not one.is_summed
+    assert one._replace(n_observations=5.0).is_summed
+    assert one._replace(n_observations=np.array([5.0])).is_summed
+    problem = Problem(np.eye(2), TopK(1))
+    model = CombLinTS(lam=1.0, sigma=1.0).model
+    number, array = (
+        model.learn(model.prior(problem), problem, one._replace(n_observations=n, importance=5.0))
+        for n in (5.0, np.array([5.0]))
+    )
+    np.testing.assert_array_equal(number.factor, array.factor)
+    np.testing.assert_array_equal(number.log_scale, array.log_scale)

@@ -27,6 +27,7 @@ from superarm.decide import (
     compile_first_call,
     decide,
     decide_each,
+    random_numbers,
     with_features,
     with_features_of_users,
 )
@@ -354,3 +355,28 @@ def test_nothing_is_left_to_compile(tmp_path):
         [sys.executable, "-c", COMPILING], env=environment, capture_output=True, text=True
     )
     assert done.stdout.split() == ["True", "0"], done.stderr
+
+
+def test_randomness_is_drawn_once_where_an_oracle_cannot_be_solved_by_parts(monkeypatch):
+    """Else the same seed would choose otherwise with a function in place of TopK."""
+    monkeypatch.setattr(decide_module, "LARGE", 10)
+    learner = CombLinTS(lam=1.0, sigma=1.0)
+    Phi = np.random.default_rng(0).standard_normal((50, 3))
+    belief = learner.model.prior(Problem(Phi, TopK(3)))
+    chosen = [
+        decide(learner, belief, Problem(Phi, oracle), np.random.default_rng(5)).tolist()
+        for oracle in (TopK(3), as_oracle(lambda w: np.argsort(-w)[:3], K=3))
+    ]
+    assert chosen[0] == chosen[1]
+
+
+def test_an_empty_subclass_draws_as_its_base_does():
+    class Mine(CombLinTS):
+        pass
+
+    class Own(CombLinTS):
+        def scores(self, belief, problem, rng):
+            return problem.Phi @ rng.standard_normal(problem.d)
+
+    assert type(random_numbers(Mine(), 5)) is type(random_numbers(CombLinTS(), 5))
+    assert isinstance(random_numbers(Own(), 5), np.random.Generator)

@@ -15,8 +15,8 @@ class BaseLearner:
     A subclass has a `model` and defines `scores`, or `row_scores` if the score of an item depends
     on its feature row alone. Then millions of items are scored in parts.
 
-    A subclass that defines one of the two anew loses what was declared for the one it replaces:
-    `scores_rows`, `scores_subsets` and `noise`, unless it declares them again.
+    A subclass that defines one of the two loses what was declared for the one it replaces, unless
+    it declares it again: `scores_rows`, `scores_subsets`, `takes_streams` and `noise`.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np
@@ -40,16 +40,18 @@ class BaseLearner:
     None if they are not.
     """
 
+    takes_streams: ClassVar[bool] = False
+    """True if it samples by the functions of `superarm.arrays` alone, which take a `Stream` too."""
+
     def __init_subclass__(cls) -> None:
         own = vars(cls)
-        if "scores" in own:
-            cls.scores_rows = own.get("scores_rows", False)
-            cls.scores_subsets = own.get("scores_subsets", False)
-            cls.noise = own.get("noise")
-        elif "row_scores" in own:
-            cls.scores_rows = own.get("scores_rows", True)
-            cls.scores_subsets = own.get("scores_subsets", True)
-            cls.noise = own.get("noise")
+        if "scores" not in own and "row_scores" not in own:
+            return
+        scores_rows = "scores" not in own
+        cls.scores_rows = own.get("scores_rows", scores_rows)
+        cls.scores_subsets = own.get("scores_subsets", scores_rows)
+        cls.takes_streams = own.get("takes_streams", False)
+        cls.noise = own.get("noise")
 
     @property
     def model(self) -> Any:

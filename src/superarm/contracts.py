@@ -86,6 +86,15 @@ class Problem(NamedTuple):
         """The batch shape *B; () for a single run."""
         return self.Phi.shape[:-2]
 
+    def last_rows(self, n: int) -> Array:
+        """Feature rows of the last n items.
+
+        Returns:
+            the rows, (n, d).
+        """
+        items = np.arange(self.L - n, self.L)
+        return take_rows(self.Phi, items)
+
 
 class Statistics(NamedTuple):
     """Sums over many observations of each item, or of each feature row: n, Σ w and Σ w².
@@ -127,7 +136,7 @@ class Feedback(NamedTuple):
         A: items, (*B, K); -1 for one that is not in the catalogue.
         rows: features of the items when they were chosen, (*B, K, d).
         w: observed weights, or means of `n_observations` of them, (*B, K).
-        importance: number of observations that each one counts as, a number or (*B, K).
+        importance: number of observations that each row counts as, a number or (*B, K).
         episodes: number of decisions that it is feedback on; an item occurs once in each at most.
         n_observations: number of observations that each weight is the mean of, (*B, K).
         residual_ss: Σ (w - w̄)² of these observations around their mean, (*B, K).
@@ -170,23 +179,24 @@ class Feedback(NamedTuple):
     @property
     def is_summed(self) -> bool:
         """True if weights are means of several observations, as of `Statistics`."""
-        if type(self.n_observations) is float:  # as on the way of most feedback
-            return False
-        return not is_real(self.n_observations)
+        n = self.n_observations
+        return not (is_real(n) and n == 1)
 
 
 class Moments(NamedTuple):
-    """Mean and variance of each mean weight, given θ."""
+    """Mean and variance of each linear predictor, given θ."""
 
     mean: Array  # (*B, L)
     variance: Array  # (*B, L)
 
 
 class Model(ABC):
-    """Posterior over mean weights. A subclass defines `prior` and `learn`; the rest has defaults.
+    """Prior and update of a belief. A subclass defines `prior` and `learn`; the rest has defaults.
 
-    A belief is a NamedTuple of arrays. Methods return new beliefs and leave the old ones as they
-    are. The default of a method that cannot be derived raises an error that names it.
+    A belief is the posterior of an item's linear predictor, φ_e·θ in a linear model, which the
+    inverse link turns into the mean weight. It is a NamedTuple of arrays. Methods return new
+    beliefs and leave the old ones as they are. The default of a method that cannot be derived
+    raises an error that names it.
 
     >>> import numpy as np
     >>> from typing import NamedTuple
@@ -352,6 +362,20 @@ class Model(ABC):
         """
         raise self._unsupported("from_factor")
 
+    def absorb(self, belief: Any, problem: Problem, rows: Any, column_statistics: Array) -> Any:
+        """The belief after all rows of a `gaussian.RowFactor`, for models with `fits_row_factors`.
+
+        Args:
+            belief: the belief before them.
+            problem: the problem, for beliefs that hold numbers per item.
+            rows: the factor of the rows.
+            column_statistics: count, squares, least and largest of each column, (4, d).
+
+        Returns:
+            a belief of the same class.
+        """
+        raise self._unsupported("absorb")
+
     # --- beliefs that change without feedback -------------------------------------------------
 
     def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
@@ -432,12 +456,6 @@ class Model(ABC):
         )
 
 
-def last_rows(problem: Problem, n: int) -> Array:
-    """Feature rows of the last n items: (n, d)."""
-    items = np.arange(problem.L - n, problem.L)
-    return take_rows(problem.Phi, items)
-
-
 @runtime_checkable
 class Learner(Protocol):
     """An algorithm: a model of the weights, and a policy.
@@ -463,8 +481,8 @@ def require_learner(learner: Any) -> None:
     """Refuse all but a learner whose model is a `Model`, and say what to write instead."""
     if isinstance(learner, type) or not isinstance(learner, Learner):
         raise ParameterError(
-            "a learner is needed, as CombLinTS(): an object with an attribute model and a method "
-            f"scores(belief, problem, rng), got {learner!r:.100}"
+            "a learner is needed, such as CombLinTS(): an object with an attribute model and a "
+            f"method scores(belief, problem, rng), got {learner!r:.100}"
         )
     if not isinstance(learner.model, Model):
         name = type(learner.model).__name__

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from superarm import learners
 from superarm.arrays import (
     Array,
     Features,
@@ -70,10 +69,7 @@ def decide(
     if scores_in_chunks(learner, problem):
         with lock:
             row_scores = as_learner(learner).row_scores(belief, rng)
-            A = as_oracle(problem.oracle).solve_by_parts(row_scores, problem.Phi)
-        if A is not None:
-            return A
-
+            return as_oracle(problem.oracle).solve_by_parts(row_scores, problem.Phi)
     with lock:
         scores = learner.scores(belief, problem, rng)
     return problem.oracle(scores)
@@ -83,7 +79,9 @@ def scores_in_chunks(learner: Learner, problem: Problem) -> bool:
     """True if there are so many items that their scores are never held all at once."""
     if problem.L <= LARGE or problem.batch or not as_learner(learner).scores_rows:
         return False
-    return not (is_tensor(problem.Phi) or is_sparse(problem.Phi))  # whose chunks are copies
+    if is_tensor(problem.Phi) or is_sparse(problem.Phi):  # whose chunks would be copies
+        return False
+    return as_oracle(problem.oracle).solves_by_parts
 
 
 def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
@@ -136,16 +134,17 @@ def _decide_chunk(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> 
 
 
 def random_numbers(learner: Learner, seeds: int | Sequence[int] | Array) -> Rng:
-    """Randomness for a decision with a seed, or for one with each of many seeds: a `Stream`, which
-    draws for all at once; for learners that are not superarm's own NumPy's generators, of which
-    they may use any method.
+    """Random numbers for one decision with a seed, or for one with each of many seeds.
+
+    A `Stream` samples for all decisions at once. Learners that do not declare `takes_streams` get
+    NumPy's generators, of which they may use any method.
 
     >>> from superarm import CombLinTS
     >>> from superarm.decide import random_numbers
     >>> type(random_numbers(CombLinTS(), [7, 8])).__name__
     'Stream'
     """
-    if type(learner).__module__ == learners.__name__:
+    if as_learner(learner).takes_streams:
         return Stream(seeds)
     if isinstance(seeds, int):
         return np.random.default_rng(seeds)

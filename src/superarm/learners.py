@@ -1,8 +1,16 @@
 """Learners: CombLinTS and CombLinUCB of the paper, learners with item effects, and baselines.
 
-A learner is a model of the weights and a policy. The model holds hyperparameters and turns feedback
-into a belief; the policy turns a belief into one score per item, of which the oracle maximizes the
-sum over the feasible sets. All state is in the belief.
+The paper is Wen, Kveton & Ashkan, Efficient Learning in Large-Scale Combinatorial Semi-Bandits
+(ICML 2015). A learner is a model of the weights and a policy. The model holds hyperparameters and
+turns feedback into a belief; the policy turns a belief into one score per item. All state is in the
+belief. The loop of Algorithms 2 and 3 is in `simulation.episodes`, and in each episode it calls
+
+    w_hat = learner.scores(belief, problem, rng)
+    A = problem.oracle(w_hat)
+    belief = learner.model.learn(belief, problem, feedback)
+
+A policy whose score of an item depends on its feature row alone defines `row_scores`, which returns
+a function of feature rows; `scores` then applies it to all rows (`base_learner`).
 
     paper       code
     λ, σ, c     lam, sigma, c
@@ -115,6 +123,7 @@ class CombLinTS(LinearLearner):
     """
 
     noise: ClassVar[float | None] = 1.0
+    takes_streams: ClassVar[bool] = True
 
     def row_scores(self, belief: Any, rng: Rng) -> RowScores:
         """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
@@ -125,6 +134,9 @@ class CombLinTS(LinearLearner):
 @dataclass(frozen=True, kw_only=True)
 class CombLinUCB(LinearLearner):
     """Combinatorial linear UCB, Algorithm 3, with the options of `CombLinTS`.
+
+    With numbers for `lam` and `sigma` it is Algorithm 3. Where one of them is "auto", the width of
+    the bounds grows slowly with time, as the first estimates may be far too small.
 
     Args:
         lam: prior std of each coefficient, or "auto".
@@ -144,6 +156,7 @@ class CombLinUCB(LinearLearner):
 
     c: float
     scores_subsets: ClassVar[bool] = True
+    takes_streams: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,7 +164,7 @@ class CombLinUCB(LinearLearner):
 
     @cached_property
     def model(self) -> Model:
-        """As of every linear learner; stds are kept where Σ changes by feedback alone."""
+        """The linear model, with the stds of the catalogue cached if only feedback changes them."""
         model = super().model
         if model.fits_hyperparameters or self.link == "logit" or self.forgetting < 1:
             return model
@@ -217,6 +230,7 @@ class Greedy(LinearLearner):
     """
 
     noise: ClassVar[float | None] = 0.0
+    takes_streams: ClassVar[bool] = True
 
     def row_scores(self, belief: Any, rng: Rng) -> RowScores:
         """Φθ̄_t."""
@@ -335,6 +349,7 @@ class CombMixTS(MixedLearner):
     """
 
     scores_subsets: ClassVar[bool] = True
+    takes_streams: ClassVar[bool] = True
 
     def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  E[w̄(e) | θ_t] and a bonus for the variance of δ_e."""
@@ -370,6 +385,7 @@ class CombMixUCB(MixedLearner):
 
     c: float
     scores_subsets: ClassVar[bool] = True
+    takes_streams: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -409,7 +425,9 @@ def _check_options(forgetting: Any, link: Any) -> None:
 
 def _refuse_sigma(fixed: dict[str, float]) -> None:
     if "sigma" in fixed:
-        raise ParameterError("the logit link has no sigma: a coin brings its own noise")
+        raise ParameterError(
+            "the logit link has no sigma: the variance of a click follows from its probability"
+        )
 
 
 # --- independent items ----------------------------------------------------------------------------
@@ -437,6 +455,7 @@ class CombTS(BaseLearner):
     alpha: float | Sequence[float] | Array = 1.0
     beta: float | Sequence[float] | Array = 1.0
     scores_subsets: ClassVar[bool] = True
+    takes_streams: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         alpha = positive_each("alpha", self.alpha)
@@ -497,6 +516,7 @@ class CombGaussianTS(BaseLearner):
     lam: float
     sigma: float
     scores_subsets: ClassVar[bool] = True
+    takes_streams: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(lam=self.lam, sigma=self.sigma)
@@ -530,6 +550,7 @@ class CombUCB1(BaseLearner):
     scale: float = 1.0
     model: ClassVar[CountsModel] = CountsModel()
     scores_subsets: ClassVar[bool] = True
+    takes_streams: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(scale=self.scale)
@@ -561,6 +582,7 @@ class RandomChoice(BaseLearner):
 
     model: ClassVar[CountsModel] = CountsModel()
     scores_subsets: ClassVar[bool] = True
+    takes_streams: ClassVar[bool] = True
 
     def scores(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """Independent N(0, 1)."""

@@ -540,7 +540,7 @@ def test_repr():
 
 def test_what_is_no_learner_no_seed_or_no_memory():
     for learner in (CombLinTS, None, "CombLinTS"):
-        with pytest.raises(ParameterError, match=r"a learner is needed, as CombLinTS\(\)"):
+        with pytest.raises(ParameterError, match=r"a learner is needed, such as CombLinTS\(\)"):
             Agent(learner, features=FEATURES, oracle=TopK(K))
     for seed in (-1, "x", 1.5):
         with pytest.raises(ParameterError, match="seed must be a whole number"):

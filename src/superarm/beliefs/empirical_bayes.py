@@ -40,7 +40,7 @@ from superarm.beliefs.exploration_bonus import log_growth
 from superarm.beliefs.hyperparameters import map_entries, optimal_lam_sigma, require_squares
 from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.beliefs.marginal_likelihood import pool_statistics, statistics_of_rows
-from superarm.contracts import Feedback, Model, Problem, last_rows
+from superarm.contracts import Feedback, Model, Problem
 from superarm.gaussian import LOG_ROOT_2PI, RowFactor
 
 INTERCEPT_STD = 10.0
@@ -418,7 +418,7 @@ class EmpiricalBayesModel(Model):
         n = to.L - problem.L
         if not n:
             return belief
-        return self._extend_columns(belief, last_rows(to, n))
+        return self._extend_columns(belief, to.last_rows(n))
 
     def _extend_columns(self, belief: Any, rows: Array) -> Any:
         """The belief rebuilt with a prior that follows the columns of new rows too."""

@@ -15,7 +15,7 @@ import numpy as np
 from superarm import gaussian
 from superarm.arrays import Array, Rng, add_at, as_like, beta, full, item_normal, where
 from superarm.checks import require_unit
-from superarm.contracts import Feedback, Model, Problem, last_rows
+from superarm.contracts import Feedback, Model, Problem
 from superarm.errors import ParameterError, WeightsError
 
 Belief = TypeVar("Belief", bound=tuple[Any, ...])
@@ -85,7 +85,7 @@ class CountsModel(Model):
 
     def extend(self, belief: Counts, problem: Problem, to: Problem) -> Counts:
         """Counts of 0 for the new items."""
-        rows = last_rows(to, to.L - problem.L)
+        rows = to.last_rows(to.L - problem.L)
         start = self.prior(Problem(rows, to.oracle))
         extended: Counts = self.append_items(belief, start)
         return extended

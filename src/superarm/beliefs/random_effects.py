@@ -69,7 +69,7 @@ from superarm.beliefs.shrinkage import (
     residual_rows,
     shrinkage,
 )
-from superarm.contracts import Feedback, Model, Moments, Problem, last_rows
+from superarm.contracts import Feedback, Model, Moments, Problem
 from superarm.gaussian import RowFactor
 
 FORGET_STEP = 0.05
@@ -438,7 +438,7 @@ class RandomEffectsModel(Model):
         n = to.L - problem.L
         if not n:
             return belief
-        rows = last_rows(to, n)
+        rows = to.last_rows(n)
         start = self.prior(Problem(rows, to.oracle))
         return self._extend_columns(self.append_items(belief, start), to.Phi, rows)
 

@@ -128,6 +128,11 @@ class BaseOracle:
         """The best set (K,) of all items, from the candidates among each part of them."""
         raise OracleError(f"{self} cannot be solved by parts")
 
+    @property
+    def solves_by_parts(self) -> bool:
+        """True if the candidates of each part of the items are enough to find the best set."""
+        return self.part(slice(0, 1)) is not None
+
     def of_user(self, i: int | slice) -> "BaseOracle":
         """The oracle of one of several users, or of some, by their number; the same by default."""
         return self
@@ -138,17 +143,15 @@ class BaseOracle:
 
     def solve_by_parts(
         self, row_scores: RowScores, Phi: Features, available: Array | None = None
-    ) -> Array | None:
-        """The best set (K,) of many items in one pass that never holds all scores; None if this
-        oracle must see them together.
+    ) -> Array:
+        """The best set (K,) of many items, in one pass that never holds all scores; only where
+        `solves_by_parts`.
 
         Args:
             row_scores: scores of feature rows.
             Phi: feature rows of all items, (L, d).
             available: the items that may be chosen, (L,) bool; all if None.
         """
-        if self.part(slice(0, 1)) is None:
-            return None
         return self.merged(self._candidates_of_chunks(row_scores, Phi, available))
 
     def _candidates_of_chunks(
@@ -419,9 +422,14 @@ class Masked(Around):
         """The available items, (L,) bool."""
         return self.available & self.oracle.allowed(L)
 
+    @property
+    def solves_by_parts(self) -> bool:
+        """True if the oracle itself can be solved by parts."""
+        return self.oracle.solves_by_parts
+
     def solve_by_parts(
         self, row_scores: RowScores, Phi: Features, available: Array | None = None
-    ) -> Array | None:
+    ) -> Array:
         """As of the oracle itself, among the available items."""
         both = self.available if available is None else self.available & available
         return self.oracle.solve_by_parts(row_scores, Phi, both)

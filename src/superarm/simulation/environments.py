@@ -301,7 +301,9 @@ class ContextualEnvironment:
         if self.link == "identity":
             _require_noise(self.sigma)
         elif self.sigma is not None:
-            raise ParameterError("the logit link needs no sigma: a coin brings its own noise")
+            raise ParameterError(
+                "the logit link needs no sigma: the variance of a click follows from its mean"
+            )
 
     def at(self, t: int, choose: Choose | None = None) -> InContext:
         """The environment of episode t."""
