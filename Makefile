@@ -78,7 +78,7 @@ endurance: .venv/cluster
 	SUPERARM_STEPS=1000000 $(BIN)/pytest tests/test_gaussian.py -k "many_forgetting or thousands"
 	SUPERARM_LOGS=3000 $(BIN)/pytest tests/offline/test_estimates.py
 	SUPERARM_PEOPLE=32561 SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_beyond.py
-	SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_artists.py tests/studies/test_drift.py tests/beliefs/test_logit.py \
+	SUPERARM_TIMES=3 $(BIN)/pytest tests/studies/test_artists.py tests/studies/test_drift.py tests/beliefs/test_logit.py tests/beliefs/test_likelihoods.py \
 		tests/beliefs/test_empirical_bayes.py tests/service/dashboard/test_posterior.py tests/simulation/test_episodes.py \
 		tests/test_gaussian.py
 	SUPERARM_KILLS=200 $(BIN)/pytest tests/files/test_atomic.py -k kills

@@ -20,6 +20,7 @@ LONGEST = (
     "cli/test_cli.py",
     "test_learners.py",
     "beliefs/test_logit.py",
+    "beliefs/test_likelihoods.py",
     "simulation/test_episodes.py",
     "test_decide.py",
     "beliefs/test_empirical_bayes.py",

@@ -244,10 +244,12 @@ def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
     (array([0.]), array([2.]))
     """
     require_keep(keep)
-    evidence = math.sqrt(keep) * belief.factor
-    prior_part = math.sqrt(1 - keep) * start.factor
-    factor = qr_stack(evidence, prior_part)
-    log_scale = keep * belief.log_scale + (1 - keep) * start.log_scale
+    restored = 1 - keep
+    factor = qr_stack(
+        math.sqrt(keep) * belief.factor,
+        math.sqrt(restored) * start.factor,
+    )
+    log_scale = keep * belief.log_scale + restored * start.log_scale
     return Gaussian(factor, log_scale)
 
 
@@ -305,8 +307,9 @@ def log_evidence(belief: HasFactor) -> Array:
     factor = belief.factor
     R = factor[..., :-1, :-1]
     r = factor[..., -1, -1]
-    fit = r**2 / 2
-    return belief.log_scale - log_det(R) - fit
+    half_residual_ss = r**2 / 2
+    complexity = log_det(R)
+    return belief.log_scale - complexity - half_residual_ss
 
 
 # --- many rows as one factor ----------------------------------------------------------------------

@@ -23,7 +23,6 @@ from superarm.arrays import (
     Rng,
     add_rows,
     broadcast,
-    column_scales,
     full,
     is_product,
     log,
@@ -36,83 +35,17 @@ from superarm.arrays import (
     unbroadcast,
     where,
 )
+from superarm.beliefs.coefficient_prior import (
+    INTERCEPT_STD,
+    CoefficientPrior,
+    merge_with_catalogue,
+)
 from superarm.beliefs.exploration_bonus import log_growth
 from superarm.beliefs.hyperparameters import map_entries, optimal_lam_sigma, require_squares
 from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.beliefs.marginal_likelihood import pool_statistics, statistics_of_rows
 from superarm.contracts import Feedback, Model, Problem
 from superarm.gaussian import LOG_ROOT_2PI, RowFactor
-
-INTERCEPT_STD = 10.0
-"""Prior std of the level of the weights, relative to their root mean square; and of log-odds."""
-
-
-class CoefficientPrior(NamedTuple):
-    """Prior stds of the coefficients, given λ.
-
-    A column of seconds and a column of 0 and 1 have coefficients of different size. So the prior
-    std of a coefficient is λ over the root mean square of the nonzero entries of its column. The
-    first constant column is the intercept: the level of all weights, which may be far from what
-    they vary by, has a wide prior of its own.
-
-    >>> import numpy as np
-    >>> from superarm.arrays import summarize_columns
-    >>> from superarm.beliefs.empirical_bayes import CoefficientPrior
-    >>> seconds = np.array([0.0, 3e8, 4e8])
-    >>> columns = summarize_columns(np.column_stack([np.ones(3), seconds]))
-    >>> prior = CoefficientPrior.from_columns(columns)
-    >>> prior.std(lam=np.array(2.0), intercept_std=np.array(10.0))
-    array([1.00000000e+01, 5.65685425e-09])
-    """
-
-    column_scale: Array  # (*B, d) root mean square of the nonzero entries of each column
-    intercept: Array  # (*B, d) bool, True for the first constant column
-
-    @classmethod
-    def from_columns(
-        cls, column_statistics: Array, *, isotropic: bool = False
-    ) -> "CoefficientPrior":
-        """The prior for columns with these statistics, (*B, 4, d).
-
-        Args:
-            column_statistics: as of `summarize_columns`.
-            isotropic: True where λ is the prior std of every coefficient.
-        """
-        if isotropic:
-            ones = 0 * column_statistics[..., 0, :] + 1
-            return cls(ones, ones < 0)
-        return cls(*column_scales(column_statistics))
-
-    def std(self, lam: Array, intercept_std: Array) -> Array:
-        """Prior std of each coefficient: (*B,), (*B,) -> (*B, d)."""
-        effect = where(
-            self.intercept,
-            intercept_std[..., None],
-            lam[..., None],
-        )
-        std: Array = effect / self.column_scale
-        return std
-
-    @property
-    def intercept_column(self) -> int | None:
-        """Number of the intercept of a single belief; None without one."""
-        if not self.intercept.any():
-            return None
-        return int(self.intercept.argmax())
-
-
-def merge_with_catalogue(columns: Array, other: Array, catalogue: Array) -> Array:
-    """Column statistics of the rows behind two beliefs about one catalogue: (*B, 4, d) each.
-
-    Both have counted the catalogue; here it counts once.
-    """
-    n_and_squares = np.s_[..., :2, :]
-    new = other[n_and_squares] - catalogue[n_and_squares]
-    has_rows = new[..., :1, :] > 0
-    new = where(has_rows, new, 0.0)
-    both = merge_column_statistics(columns, other)
-    both[n_and_squares] = columns[n_and_squares] + new
-    return both
 
 
 def crossed_power_of_two(before: Array, after: Array) -> Array:
@@ -146,7 +79,7 @@ class EmpiricalBayes(NamedTuple):
 class EmpiricalBayesModel(Model):
     """Algorithm 1 with λ and σ of the largest marginal likelihood, but for those in `fixed`.
 
-    The prior std of each coefficient follows its column, see `CoefficientPrior`; a fixed λ is that
+    The prior std of each coefficient follows its column, see `coefficient_prior`; a fixed λ is that
     of every coefficient.
 
     >>> import numpy as np
@@ -366,15 +299,16 @@ class EmpiricalBayesModel(Model):
     def _prior_std(self, belief: Any, lam: Array) -> Array:
         """Prior std of each coefficient of a single belief, at this λ."""
         coefficients = self.coefficient_prior(belief.column_statistics)
-        intercept_std = self._intercept_std(belief, coefficients.intercept_column)
+        intercept = coefficients.intercept_column
+        intercept_std = self._intercept_std(belief, intercept)
         return coefficients.std(lam, intercept_std)
 
     def _intercept_std(self, belief: Any, intercept: int | None) -> Array:
         """Prior std of the level: relative to √(Σ w²/Σ 1), or to the expected size."""
         size = self.likelihood.expected_size
-        if size is None:
-            size = 1.0 if intercept is None else _rms_weight(belief, intercept)
-        return np.asarray(INTERCEPT_STD * size)
+        if size is None and intercept is not None:
+            size = _rms_weight(belief, intercept)
+        return np.asarray(INTERCEPT_STD * (size or 1.0))
 
     # --- beliefs that change without feedback -------------------------------------------------
 
@@ -422,8 +356,12 @@ class EmpiricalBayesModel(Model):
 
     def _extend_columns(self, belief: Any, rows: Array) -> Any:
         """The belief rebuilt with a prior that follows the columns of new rows too."""
-        columns = merge_column_statistics(belief.column_statistics, summarize_columns(rows))
-        return self.rebuild(belief._replace(column_statistics=columns), belief.lam, belief.sigma)
+        columns = merge_column_statistics(
+            belief.column_statistics,
+            summarize_columns(rows),
+        )
+        extended = belief._replace(column_statistics=columns)
+        return self.rebuild(extended, belief.lam, belief.sigma)
 
 
 def _rms_weight(belief: Any, intercept: int) -> float:
@@ -439,12 +377,14 @@ def _rms_weight(belief: Any, intercept: int) -> float:
 
 def _log_noise(belief: Any) -> Array:
     """Σ log(σ √2π) over the rows of a belief."""
-    log_noise: Array = belief.n_rows * (log(belief.sigma) + LOG_ROOT_2PI)
+    log_noise_of_row = log(belief.sigma) + LOG_ROOT_2PI
+    log_noise: Array = belief.n_rows * log_noise_of_row
     return log_noise
 
 
 def _half_log_importance(belief: Any) -> Array:
     """½ Σ log v over the rows of a belief."""
     log_prior = -log(belief.prior_std).sum(-1)
-    half_log_v: Array = belief.log_scale - log_prior + _log_noise(belief)
+    log_noise = _log_noise(belief)
+    half_log_v: Array = belief.log_scale - log_prior + log_noise
     return half_log_v

@@ -152,10 +152,17 @@ def match_site(
     """Target and precision of the site with which the cavity N(mean, variance) has the moments of
     the tilted distribution; and the log mass of the latter less that of the former.
     """
-    shift, tilted_variance, log_mass = tilted_moments(mean, variance, w, v, log_density)
-    least = MIN_PRECISION / variance
-    precision = max(1 / tilted_variance - 1 / variance, least)
-    y = mean + shift * (1 + 1 / (precision * variance))
+    shift, tilted_variance, log_mass = tilted_moments(
+        mean,
+        variance,
+        w,
+        v,
+        log_density,
+    )
+    more = 1 / tilted_variance - 1 / variance
+    precision = max(more, MIN_PRECISION / variance)
+    noise_ratio = 1 / (precision * variance)
+    y = mean + shift * (1 + noise_ratio)
     spread = variance + 1 / precision
     z2 = (y - mean) ** 2 / spread
     log_target = -(math.log(2 * math.pi * spread) + z2) / 2

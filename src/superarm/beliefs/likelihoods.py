@@ -123,7 +123,8 @@ class Bernoulli:
     def blocks(self, feedback: Feedback) -> list[Feedback]:
         """Blocks of rows whose targets are found together, each with its share of the episodes."""
         has_item = feedback.A >= 0
-        require_clicks(feedback, nonzero_rows(feedback.rows) | has_item)
+        has_features = nonzero_rows(feedback.rows)
+        require_clicks(feedback, has_item | has_features)
         return [block for _, block in _split(feedback)]
 
     def inverse_link(self, linear_predictor: Array) -> Array:
@@ -178,7 +179,12 @@ def require_clicks(feedback: Feedback, present: Array) -> None:
         raise WeightsError(
             f"the logit link needs weights in [0, 1], got {w[outside][0]}: rescale them"
         )
-    require_unit(w, feedback.n_observations, feedback.residual_ss, present)
+    require_unit(
+        w,
+        feedback.n_observations,
+        feedback.residual_ss,
+        present,
+    )
     v = full(w.shape, feedback.importance, as_float64(feedback.rows))
     bad = present & ~((v > 0) & (v < math.inf))
     if bad.any():

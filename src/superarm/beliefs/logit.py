@@ -14,11 +14,8 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import Array, as_float64, full, nonzero_rows, where
-from superarm.beliefs.empirical_bayes import (
-    INTERCEPT_STD,
-    CoefficientPrior,
-    EmpiricalBayesModel,
-)
+from superarm.beliefs.coefficient_prior import INTERCEPT_STD, CoefficientPrior
+from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
 from superarm.beliefs.likelihoods import Bernoulli
 from superarm.contracts import Feedback, Problem
 
@@ -176,10 +173,11 @@ def _recentre(belief: EmpiricalBayesLogit) -> EmpiricalBayesLogit:
 
 def _target_coefficients(belief: EmpiricalBayesLogit) -> Array:
     """Least squares coefficients of the targets, without a prior."""
-    R = belief.row_factor[:-1, :-1]
-    z = belief.row_factor[:-1, -1]
-    theta, *_ = np.linalg.lstsq(R, z, rcond=1e-12)
-    return theta
+    factor = belief.row_factor
+    R = factor[:-1, :-1]
+    z = factor[:-1, -1]
+    solution = np.linalg.lstsq(R, z, rcond=1e-12)
+    return solution[0]
 
 
 def _poisson_intercept(belief: EmpiricalBayesLogit, intercept: int) -> float:

@@ -36,12 +36,12 @@ from superarm.arrays import (
     where,
     with_column,
 )
-from superarm.beliefs.empirical_bayes import (
+from superarm.beliefs.coefficient_prior import (
     INTERCEPT_STD,
     CoefficientPrior,
-    crossed_power_of_two,
     merge_with_catalogue,
 )
+from superarm.beliefs.empirical_bayes import crossed_power_of_two
 from superarm.beliefs.expectation_propagation import expectation_propagation
 from superarm.beliefs.hyperparameters import map_entries, optimal_hyperparameters, require_squares
 from superarm.beliefs.item_statistics import (

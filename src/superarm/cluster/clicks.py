@@ -9,7 +9,7 @@ import numpy as np
 
 from superarm import gaussian
 from superarm.arrays import Array, full, log_det, merge_column_statistics, qr_stack
-from superarm.beliefs.empirical_bayes import INTERCEPT_STD, CoefficientPrior
+from superarm.beliefs.coefficient_prior import INTERCEPT_STD, CoefficientPrior
 from superarm.beliefs.logit import MIN_OUTCOMES, EmpiricalBayesLogit
 from superarm.cluster import pieces
 from superarm.cluster.pieces import Views
