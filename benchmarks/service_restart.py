@@ -73,7 +73,7 @@ def _one(tail: Tail, agent: int, rows: Matrix, rng: Any) -> None:
     """A decision and its feedback."""
     chosen = rng.choice(L, K, replace=False).tolist()
     event = Decided(commits.tokens(1)[0], chosen, rows, seed=7, believed=tail.position)
-    made = commits.decide(agent, event)(tail)
+    made = commits.record_decision(agent, event)(tail)
     given = Seen(decision=made.id, weights=rng.random(K).tolist())
     feedback.feedback(agent, [given], correct=False)(tail)
 

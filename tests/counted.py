@@ -83,7 +83,7 @@ class Book:
             believed=0,
             explored=explored,
         )
-        found = self.write(commits.decide(self.agents[name], event))
+        found = self.write(commits.record_decision(self.agents[name], event))
         self.made[name].append(found)
         return found
 

@@ -165,7 +165,7 @@ def _shows_bad_features(model: Model) -> bool:
 
 
 def _users_per_chunk(learner: Learner, Phi: Features) -> int:
-    """How many users to decide for at a time: where they share features, by their scores."""
+    """Number of users whose decisions fit into memory at a time."""
     L, d = Phi.shape[-2:]
     numbers = L * d
     if is_product(Phi) or unbroadcast(Phi) is not None:

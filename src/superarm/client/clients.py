@@ -136,7 +136,7 @@ class _Client(Words):
         Returns:
             how many decisions and weights were erased, as an `Erased`.
         """
-        return self._do(words.forget(user))
+        return self._do(words.erase(user))
 
 
 class Client(_Client):

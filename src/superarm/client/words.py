@@ -57,7 +57,7 @@ def create(
     yield Request("POST", "/v1/agents", body, repeatable=False)
 
 
-def forget(user: str) -> Work[Erased]:
+def erase(user: str) -> Work[Erased]:
     """Erase what is known of a user."""
     reply = yield Request("POST", "/v1/forget", {"user": user})
     return replies.read(Erased, reply)
@@ -116,7 +116,7 @@ def remove_items(name: str, items: Any, oracle: Any) -> Work[ItemsRemoved]:
     return replies.read(ItemsRemoved, reply)
 
 
-def decide(
+def make_decision(
     name: str,
     context: Any,
     available: Any,

@@ -39,7 +39,7 @@ class Clicks(NamedTuple):
     lam: float
 
 
-def newton(model: Any, log: Log) -> Clicks:
+def fit_clicks(model: Any, log: Log) -> Clicks:
     """θ of the largest posterior density, at the λ that is given or that the clicks ask for."""
     nothing = np.zeros(len(log.columns.features))
     views = log.read(pieces.read_views, pieces.merged_views, nothing)

@@ -17,7 +17,7 @@ from superarm.agent.state import require_scores
 from superarm.arrays import Array, qr_stack, take_rows
 from superarm.checks.tables import Names, align_columns
 from superarm.cluster import pieces
-from superarm.cluster.clicks import Clicks, newton, with_clicks
+from superarm.cluster.clicks import Clicks, fit_clicks, with_clicks
 from superarm.cluster.parquet import files_of, parts_of, require_names
 from superarm.cluster.pieces import Items, Rows
 from superarm.cluster.reading import Log
@@ -239,7 +239,7 @@ def _read(model: Any, log: Log) -> Rows | Clicks | Items:
     if model.per_item:
         return log.read(pieces.read_items, pieces.merged_items)
     if model.unit_weights:
-        return newton(model, log)
+        return fit_clicks(model, log)
     return log.read(pieces.read_rows, pieces.merged_rows)
 
 

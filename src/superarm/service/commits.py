@@ -118,7 +118,7 @@ def _require_agent(tail: Tail, name: str, agent: int) -> None:
 # --- decisions and feedback -----------------------------------------------------------------------
 
 
-def decide(agent: int, event: Decided) -> Work:
+def record_decision(agent: int, event: Decided) -> Work:
     """A decision that was made."""
 
     def work(tail: Tail) -> Made:
@@ -177,7 +177,7 @@ def find_decision(connection: Connection, agent: int, key: str) -> log.Entry:
 # --- the right to be forgotten --------------------------------------------------------------------
 
 
-def forget(user: str) -> Work:
+def erase_from_log(user: str) -> Work:
     """Erase the decisions of a user, and what was observed of them."""
 
     def work(tail: Tail) -> tuple[int, int]:

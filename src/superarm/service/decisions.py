@@ -188,7 +188,7 @@ def _work(
         oracle=body.oracle,
         explored=explored,
     )
-    work = commits.decide(folded.created_at, event)
+    work = commits.record_decision(folded.created_at, event)
     if wanted.key is None:
         return work
     return commits.once(wanted.key, digest_of(wanted.name, body), work)
@@ -291,7 +291,7 @@ def told(
 
 async def forget(service: Service, user: str) -> Erased:
     """Erase the decisions of a user, and unlearn what was learned from them."""
-    decisions, observed = await service.written(commits.forget(user))
+    decisions, observed = await service.written(commits.erase_from_log(user))
     clean = getattr(service.database, "clean", None)
     if clean is not None:
         await asyncio.to_thread(clean)

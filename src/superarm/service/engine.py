@@ -19,7 +19,7 @@ from superarm.service.dashboard.exploring import Looks
 from superarm.service.dashboard.following import Follower
 from superarm.service.database import Database
 from superarm.service.fold import Folded
-from superarm.service.learning import Learner
+from superarm.service.learning import BeliefUpdater
 from superarm.service.log import Tail
 from superarm.service.problems import Busy, NotFound, Refused, TooLarge, Unavailable, Unfit
 from superarm.service.screens import Screens
@@ -103,7 +103,7 @@ class Service:
         self.stopping = threading.Event()
         """Set once it is known that the service will end: who only looks on is sent away."""
         self.writer = Worker("superarm-writer", self._commit)
-        self.learner = Learner(database, self.writer, snapshot_every=snapshot_every)
+        self.learner = BeliefUpdater(database, self.writer, snapshot_every=snapshot_every)
         self.learner.start()
         self.tallies = Follower(
             database,

@@ -51,7 +51,7 @@ class Kept(NamedTuple):
     catalogue: int  # the position of the last event before it that changed items or settings
 
 
-class Learner:
+class BeliefUpdater:
     """Keeps what every agent believes up to date with the log.
 
     Args:

@@ -164,7 +164,7 @@ def test_what_was_counted_of_a_user_who_is_forgotten_stays(book):
     book.observe("one", (made, {"a": 1.0}))
     book.count()
     before = counted(book.database.read(), book.agents["one"], 60)
-    book.write(commits.forget("ada"))
+    book.write(commits.erase_from_log("ada"))
     book.count()
     assert counted(book.database.read(), book.agents["one"], 60) == before
 

@@ -188,7 +188,7 @@ class Desk:
         await asyncio.to_thread(sessions.close_session, self._database, str(token))
         self._door.forget(str(token))
         response = Response(status_code=204, headers=HEADERS)
-        sessions.take(request, response)
+        sessions.delete_session_cookie(request, response)
         return response
 
 

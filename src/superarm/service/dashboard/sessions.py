@@ -125,7 +125,7 @@ def give(request: Request, response: Response, token: str) -> None:
     )
 
 
-def take(request: Request, response: Response) -> None:
+def delete_session_cookie(request: Request, response: Response) -> None:
     """Let the browser forget its token."""
     response.delete_cookie(
         _cookie(request),
