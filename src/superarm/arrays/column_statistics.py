@@ -1,7 +1,7 @@
-"""What the columns of features hold, read a part of the rows at a time.
+"""Statistics of the columns of features, read a chunk of the rows at a time.
 
 Phi     (*B, L, d)      one row per item
-stats   (*B, 4, d)      per column: how many entries are not zero, the sum of their squares,
+stats   (*B, 4, d)      per column: number of entries that are not zero, sum of their squares,
                         and the least and the largest of all entries
 """
 
@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from superarm.arrays.compiled import compiled, for_kernels
-from superarm.arrays.namespace import backend, rows_per_chunk, torch_arrays
+from superarm.arrays.namespace import backend, rows_per_chunk
 from superarm.arrays.types import (
     Array,
     ColumnSelection,
@@ -23,14 +23,12 @@ from superarm.arrays.types import (
     unbroadcast,
 )
 
-SIDE = 16
-"""Rows that a kernel counts side by side."""
-FOLD = 512
+REDUCE_WIDTH = 512
 """Numbers to a row from which NumPy takes the extremes of columns at full speed."""
 
 
 def summarize_columns(Phi: Features) -> Array:
-    """Per column: how many entries are not zero, the sum of their squares, and the least and the
+    """Per column: number of entries that are not zero, sum of their squares, and the least and the
     largest of all entries, in float64: (*B, L, d) -> (*B, 4, d).
 
     Example:
@@ -45,15 +43,15 @@ def summarize_columns(Phi: Features) -> Array:
         return backend(Phi).summarize_columns(Phi)
     if is_product(Phi) and is_selection(Phi.right):
         return _of_selection(summarize_columns(Phi.left), Phi.right)
-    one = None if is_product(Phi) or 0 in Phi.shape else unbroadcast(Phi)
-    if one is not None:
+    shared = None if is_product(Phi) or 0 in Phi.shape else unbroadcast(Phi)
+    if shared is not None:
         shape = (*Phi.shape[:-2], 4, Phi.shape[-1])
-        return np.full(shape, summarize_columns(one))
+        return np.full(shape, summarize_columns(shared))
     L = Phi.shape[-2]
     step = rows_per_chunk(Phi)
     stats = []
     for start in range(0, L, step):
-        rows = _formed(Phi, start, start + step)
+        rows = _dense_rows(Phi, start, start + step)
         stats.append(stats_of_rows(rows))
     return functools.reduce(merge_column_statistics, stats)
 
@@ -71,8 +69,8 @@ def _of_selection(stats: Array, B: ColumnSelection) -> Array:
     return np.stack(of_product, axis=-2)
 
 
-def _formed(Phi: Features, start: int, stop: int) -> Array:
-    """Some of the rows, multiplied out."""
+def _dense_rows(Phi: Features, start: int, stop: int) -> Array:
+    """The rows from `start` to `stop`, multiplied out."""
     if not is_product(Phi):
         return Phi[..., start:stop, :]
     left = Phi.left[..., start:stop, :]
@@ -100,8 +98,8 @@ def merge_column_statistics(stats: Array, more: Array) -> Array:
     )
 
 
-def add_rows(stats: Array, rows: Array, times: Array) -> Array:
-    """The statistics with a few more rows, each of which was there so many times; 0 is padding:
+def add_rows(stats: Array, rows: Array, n_times: Array) -> Array:
+    """The statistics with a few more rows, each of which counts so many times; 0 is padding:
     (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
 
     Example:
@@ -112,72 +110,44 @@ def add_rows(stats: Array, rows: Array, times: Array) -> Array:
         array([ 3., 14., -2.,  3.])
     """
     if is_tensor(stats):
-        return backend(stats).add_rows(stats, rows, times)
+        return backend(stats).add_rows(stats, rows, n_times)
     out = stats.copy()
     *batch, K, d = rows.shape
     n = math.prod(batch)  # with -1 in its place, no rows at all could not be reshaped
     _count_rows(
         out.reshape(n, 4, d),
         for_kernels(rows).reshape(n, K, d),
-        times.reshape(n, K),
+        n_times.reshape(n, K),
     )
     return out
 
 
 @compiled
-def _count_rows(stats: Array, rows: Array, times: Array) -> None:
-    # compiled, as in NumPy's many passes this would take as long as the update of a belief
-    for b in range(len(rows)):
-        done = 0
-        if (times[b] == 1).all():
-            done = _count_single(stats[b], rows[b])
-        for k in range(done, rows.shape[1]):
-            v = times[b, k]
+def _count_rows(stats: Array, rows: Array, n_times: Array) -> None:
+    """Add rows, each of which counts so many times, to the statistics of each entry of a batch: 4
+    to 10 times as fast as NumPy's many passes, which would take as long as the update of a belief.
+    """
+    n, K, d = rows.shape
+    for b in range(n):
+        count = stats[b, 0]
+        squares = stats[b, 1]
+        least = stats[b, 2]
+        most = stats[b, 3]
+        for k in range(K):
+            v = n_times[b, k]
             if v == 0:
                 continue
-            for j in range(rows.shape[2]):
+            for j in range(d):
                 x = rows[b, k, j]
-                stats[b, 0, j] += v * (x != 0)
-                stats[b, 1, j] += v * (x * x)
-                stats[b, 2, j] = min(stats[b, 2, j], x)
-                stats[b, 3, j] = max(stats[b, 3, j], x)
-
-
-@compiled
-def _count_single(stats: Array, rows: Array) -> int:
-    """Count rows that were there once each, and return how many were counted: some at the end are
-    left. SIDE rows are laid side by side, as vector registers are long and rows are short.
-    """
-    K, d = rows.shape
-    wide = SIDE * d
-    parts = K // SIDE
-    sums = np.zeros((2, wide))
-    ends = np.empty((2, wide))
-    for i in range(wide):
-        ends[0, i] = np.inf
-        ends[1, i] = -np.inf
-    flat = rows.reshape(K * d)
-    for part in range(parts):
-        some = flat[part * wide : (part + 1) * wide]
-        for i in range(wide):
-            x = some[i]
-            sums[0, i] += x != 0
-            sums[1, i] += x * x
-            ends[0, i] = min(ends[0, i], x)
-            ends[1, i] = max(ends[1, i], x)
-    for i in range(wide):
-        j = i % d
-        stats[0, j] += sums[0, i]
-        stats[1, j] += sums[1, i]
-        stats[2, j] = min(stats[2, j], ends[0, i])
-        stats[3, j] = max(stats[3, j], ends[1, i])
-    counted: int = parts * SIDE
-    return counted
+                count[j] += v if x != 0 else 0.0
+                squares[j] += v * (x * x)
+                least[j] = x if x < least[j] else least[j]
+                most[j] = x if x > most[j] else most[j]
 
 
 def column_scales(stats: Array) -> tuple[Array, Array]:
-    """The size of a typical entry of each column, and whether it is the first that is constant and
-    not zero: (*B, 4, d) -> (*B, d) twice.
+    """The size of a typical entry of each column, and True for the first column that is constant
+    and not zero: (*B, 4, d) -> (*B, d) twice.
 
     That size is the root mean square of the entries that are not zero; 1 if there are none.
 
@@ -186,37 +156,16 @@ def column_scales(stats: Array) -> tuple[Array, Array]:
         >>> sizes, is_first
         (array([3., 1.]), array([False,  True]))
     """
-    if is_tensor(stats):
-        scales: tuple[Array, Array] = torch_arrays().column_scales(stats)
-        return scales
-    *batch, _, d = stats.shape
-    sizes = np.empty((*batch, d))
-    is_first = np.empty((*batch, d), np.bool_)
-    n = math.prod(batch)
-    _size_up(
-        for_kernels(stats).reshape(n, 4, d),
-        sizes.reshape(n, d),
-        is_first.reshape(n, d),
-    )
+    xp = backend(stats)
+    count = stats[..., 0, :]
+    squares = stats[..., 1, :]
+    least = stats[..., 2, :]
+    is_constant = (least == stats[..., 3, :]) & (least != 0)
+    is_first = is_constant & (is_constant.cumsum(-1) == 1)
+    has_entries = count > 0
+    mean_square = xp.where(has_entries, squares, 1.0) / xp.where(has_entries, count, 1.0)
+    sizes = xp.where(is_first, abs(least), xp.sqrt(mean_square))
     return sizes, is_first
-
-
-@compiled
-def _size_up(stats: Array, sizes: Array, is_first: Array) -> None:
-    # compiled, as NumPy's many passes would take a tenth of the time in which scales are found
-    for b in range(len(stats)):
-        found = False
-        for j in range(stats.shape[2]):
-            least = stats[b, 2, j]
-            constant = least == stats[b, 3, j] and least != 0
-            is_first[b, j] = constant and not found
-            found = found or constant
-            size = 1.0
-            if is_first[b, j]:
-                size = abs(least)
-            elif stats[b, 0, j] > 0:
-                size = math.sqrt(stats[b, 1, j] / stats[b, 0, j])
-            sizes[b, j] = size
 
 
 def stats_of_rows(rows: Array) -> Array:
@@ -242,19 +191,19 @@ def _extreme(ufunc: np.ufunc, rows: Array) -> Array:
     Several rows are laid side by side, as NumPy is slow where rows are short.
     """
     *batch, n, d = rows.shape
-    side = FOLD // max(d, 1)
-    if side > 1 and n >= 2 * side:
-        rest = n % side
-        few = rows[..., :rest, :]
-        many = rows[..., rest:, :]
-        wide = many.reshape(
+    n_side = REDUCE_WIDTH // max(d, 1)
+    if n_side > 1 and n >= 2 * n_side:
+        n_rest = n % n_side
+        rest = rows[..., :n_rest, :]
+        stripes = rows[..., n_rest:, :]
+        wide = stripes.reshape(
             *batch,
-            n // side,
-            side * d,
+            n // n_side,
+            n_side * d,
         )
-        of_many = ufunc.reduce(wide, axis=-2)
+        extremes = ufunc.reduce(wide, axis=-2)
         rows = np.concatenate(
-            [few, of_many.reshape(*batch, side, d)],
+            [rest, extremes.reshape(*batch, n_side, d)],
             axis=-2,
         )
     return np.asarray(

@@ -139,30 +139,13 @@ def stats_of_rows(rows: Tensor) -> Tensor:
     return torch.stack([as_float64(row) for row in stats], dim=-2)
 
 
-def column_scales(stats: Tensor) -> tuple[Tensor, Tensor]:
-    """The size of a typical entry of each column, and whether it is the first that is constant and
-    not zero: (*B, 4, d) -> (*B, d) twice.
-    """
-    entries, squares, least, most = stats.unbind(-2)
-    seen = entries > 0
-    square = torch.where(seen, squares, 1.0) / torch.where(seen, entries, 1.0)
-    constant = (least == most) & (least != 0)
-    is_first = constant & (constant.cumsum(-1) == 1)
-    sizes = torch.where(
-        is_first,
-        least.abs(),
-        square.sqrt(),
-    )
-    return sizes, is_first
-
-
-def add_rows(stats: Tensor, rows: Tensor, times: Tensor) -> Tensor:
-    """The statistics of `stats_of_rows` with a few more rows, each of which was there so many
-    times; 0 is padding: (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
+def add_rows(stats: Tensor, rows: Tensor, n_times: Tensor) -> Tensor:
+    """The statistics of `stats_of_rows` with a few more rows, each of which counts so many times;
+    0 is padding: (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
     """
     if rows.shape[-2] == 0:
         return stats
-    v = as_float64(times)[..., None]
+    v = as_float64(n_times)[..., None]
     inside = v != 0
     filled = torch.where(inside, as_float64(rows), 0.0)
     count = (v * (filled != 0)).sum(-2)
