@@ -292,13 +292,13 @@ def _reflect_columns(F: Array, block: Array, lanes: int, j: int, pair: Reflector
 def _coefficients(
     F: Array, j: int, k: int, p: float, q: float, pair: ReflectorPair
 ) -> tuple[float, float]:
-    """How much of the columns j and j+1 is taken from column k, whose products with them are p and
+    """Multiples of the columns j and j+1 to take from column k, whose products with them are p and
     q.
     """
     c = pair.b * (pair.u * F[k, j] + p)
     F[k, j] -= c * pair.u
-    left = q - c * pair.dot  # of q, after the first reflection
-    e = pair.next_b * (pair.next_u * F[k, j + 1] + left)
+    q_reflected = q - c * pair.dot
+    e = pair.next_b * (pair.next_u * F[k, j + 1] + q_reflected)
     F[k, j + 1] -= e * pair.next_u
     return c, e
 

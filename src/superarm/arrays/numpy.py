@@ -1,4 +1,4 @@
-"""What the array-API standard leaves out, for NumPy arrays: LAPACK, gather and scatter.
+"""Functions that the array-API standard leaves out, for NumPy arrays: LAPACK, gather and scatter.
 
 `arrays.namespace` says what each function does.
 """

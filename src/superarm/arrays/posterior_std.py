@@ -1,5 +1,5 @@
-"""Norms of the rows of Φ R⁻¹, as wide as a belief is about each item: of one user, or of many who
-share R and what is known of the items.
+"""Posterior standard deviation of the score of each item, as norms of the rows of Φ R⁻¹: of one
+user, or of many who share R and the items.
 
 R       (*B, D, D)      an upper triangle, as the leading block of `factor`
 Phi     (*B, L, d)      one row per item
@@ -21,10 +21,10 @@ from superarm.arrays.types import (
     unbroadcast,
 )
 
-MOST = 64
-"""Features of users of which all pairs may be looked at."""
-STEEPEST = 1e3
-"""The largest ratio on the diagonal of R for which its square says enough."""
+MAX_GROUPS = 64
+"""Groups of columns of which all pairs may be looked at."""
+MAX_DIAGONAL_RATIO = 1e3
+"""Ratio on the diagonal of R up to which its square is exact enough."""
 
 
 def map_row_chunks(
@@ -32,8 +32,9 @@ def map_row_chunks(
     function: Callable[[Array], Array],
     like: Array | None = None,
 ) -> Array:
-    """What a function gives for the feature rows, one number per row, a part of the rows at a
-    time: (*B, L). On its way are rows as long as those of `like`; None: as those of Phi.
+    """A function of the feature rows, one number per row, a chunk of the rows at a time: (*B, L).
+
+    On its way are rows as long as those of `like`; None: as those of Phi.
     """
     step = rows_per_chunk(Phi if like is None else like)
     starts = range(0, Phi.shape[-2], step)
@@ -50,16 +51,16 @@ def posterior_row_norms(factor: Array, Phi: Features) -> Array:
     rows Φ they are those of Φ R⁻¹.
     """
     if is_product(Phi):
-        if _is_of_many_users(factor, Phi):
-            return _norms_of_users(factor[0], Phi)
+        if _share_items(factor, Phi):
+            return _std_of_shared_items(factor[0], Phi)
         X = solve_rows(factor, np.asarray(Phi.right))
         return product_row_norms(Phi.left, triangle(X.mT))
     if is_sparse(Phi):
         inverse = _inverse(factor, Phi.shape[-1])
         return product_row_norms(Phi, inverse.mT)
-    one = unbroadcast(factor)
-    if one is not None:
-        return _norms_by_inverse(one, Phi)
+    shared = unbroadcast(factor)
+    if shared is not None:
+        return _norms_by_inverse(shared, Phi)
     return map_row_chunks(
         Phi,
         lambda rows: row_norms(solve_rows(factor, rows)),
@@ -79,9 +80,9 @@ def _norms_by_inverse(factor: Array, Phi: Array) -> Array:
     return norms.reshape(Phi.shape[:-1])
 
 
-def _is_of_many_users(factor: Array, Phi: Product) -> bool:
-    """Whether the norms of the rows are those of users who share R and the items, and who are so
-    many that it pays to look at each item first. R must not be steep, as its square is looked at.
+def _share_items(factor: Array, Phi: Product) -> bool:
+    """True if users share R and the items, and are so many that it pays to look at each item first.
+    R must not be ill-conditioned, as its square is looked at.
     """
     B = Phi.right
     if unbroadcast(factor) is None or not is_selection(B) or B.ndim != 3:
@@ -89,36 +90,39 @@ def _is_of_many_users(factor: Array, Phi: Product) -> bool:
     if unbroadcast(Phi.left) is None and not is_sparse(Phi.left):
         return False
     n, k, d = B.shape
-    distinct = len(np.unique(B.scale[:2], axis=-1).T)
-    few = distinct <= MOST and n * k**2 >= d**2
-    return few and not is_ill_conditioned(factor[0, :d, :d], STEEPEST)
+    n_groups = len(np.unique(B.scale[:2], axis=-1).T)
+    pays = n_groups <= MAX_GROUPS and n * k**2 >= d**2
+    return pays and not is_ill_conditioned(factor[0, :d, :d], MAX_DIAGONAL_RATIO)
 
 
-def _norms_of_users(factor: Array, Phi: Product) -> Array:
+def _std_of_shared_items(factor: Array, Phi: Product) -> Array:
     """√(φ_{x,e}ᵀ Σ φ_{x,e}) for many users x: (n, L).
 
-    Columns with the same factor x_p for every user are put together: with v_{p,e} what item e has
-    in them, the square is Σ_pq x_p x_q (v_{p,e}ᵀ Σ_pq v_{q,e}): one product for all of them.
+    Columns with the same factor x_p for every user are one group p. With v_{p,e} what item e has in
+    its columns, the square is Σ_{p≤q} c_pq (v_{p,e}ᵀ Σ_pq v_{q,e}) with c_pq = x_p x_q, twice that
+    for p < q: one product for all users.
     """
     B = Phi.right
     assert is_selection(B)
-    x, column = np.unique(B.scale, axis=-1, return_inverse=True)
-    groups = [np.flatnonzero(column.reshape(-1) == g) for g in range(x.shape[-1])]
-    p, q = np.triu_indices(len(groups))
-    users = np.where(p == q, 1.0, 2.0) * x[:, p] * x[:, q]
+    x, group_of_column = np.unique(B.scale, axis=-1, return_inverse=True)
+    n_groups = x.shape[-1]
+    groups = [np.flatnonzero(group_of_column.reshape(-1) == p) for p in range(n_groups)]
+    sources = [B.source[group] for group in groups]
+    p, q = np.triu_indices(n_groups)
+    coefficients = np.where(p == q, 1.0, 2.0) * x[:, p] * x[:, q]
     inverse = _inverse(factor, B.shape[-1])
     blocks = [inverse[groups[a]] @ inverse[groups[b]].T for a, b in zip(p, q, strict=True)]
 
-    def squares(rows: Any) -> Array:
+    def variance(rows: Any) -> Array:
         Y = rows.toarray() if is_sparse(rows) else rows
-        v = [Y[:, B.source[group]] for group in groups]
-        terms = zip(p, q, blocks, strict=True)
-        items = [np.einsum("ld,ld->l", v[a] @ block, v[b]) for a, b, block in terms]
-        found: Array = users @ np.stack(items)
-        return found
+        v = [Y[:, source] for source in sources]
+        pairs = zip(p, q, blocks, strict=True)
+        quadratic = [np.einsum("ld,ld->l", v[a] @ block, v[b]) for a, b, block in pairs]
+        users_by_items: Array = coefficients @ np.stack(quadratic)
+        return users_by_items
 
-    every = Phi.left if is_sparse(Phi.left) else Phi.left[0]
-    return np.sqrt(np.maximum(map_row_chunks(every, squares, inverse), 0.0))
+    items = Phi.left if is_sparse(Phi.left) else Phi.left[0]
+    return np.sqrt(np.maximum(map_row_chunks(items, variance, inverse), 0.0))
 
 
 def product_row_norms(Phi: Array, U: Array) -> Array:
@@ -136,7 +140,7 @@ def product_row_norms(Phi: Array, U: Array) -> Array:
 
 
 def is_ill_conditioned(R: Array, ratio: float) -> Array:
-    """Whether the largest entry on the diagonal exceeds the least by more than the ratio:
+    """True where the largest entry on the diagonal exceeds the least by more than the ratio:
     (*B, d, d) -> (*B,) bool.
     """
     xp = backend(R)

@@ -97,7 +97,7 @@ def qr_stack(factor: Array, rows: Array) -> Array:
 
 
 def _noise_per_row(noise: Array | float, w: Array) -> Array:
-    """What rows are divided by, for each of the weights (*B, K) or for each entry (*B, 1)."""
+    """Noise, by which rows are divided: of each row (*B, K) or of each entry (*B, 1)."""
     *batch, _ = w.shape
     noises = np.array(noise, dtype=FLOAT64, ndmin=1)
     if batch:

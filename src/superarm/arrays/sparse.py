@@ -15,7 +15,7 @@ from superarm.arrays.numpy import BACKEND as NUMPY
 from superarm.arrays.types import Array
 
 FIELDS = ("data", "indices", "indptr", "shape")
-"""What CSR rows are made of."""
+"""Arrays that CSR rows consist of."""
 
 
 def as_rows(x: Any) -> Array:
@@ -31,13 +31,13 @@ def as_rows(x: Any) -> Array:
     if hasattr(x, "check_format"):  # a wrong index would be a wrong address
         x.check_format(full_check=True)
     # before duplicates are summed, as small integers would overflow
-    kept = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
-    rows = scipy.sparse.csr_array(kept)
+    floats = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
+    rows = scipy.sparse.csr_array(floats)
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    found: Array = rows
-    return found
+    canonical: Array = rows
+    return canonical
 
 
 def from_entries(
@@ -84,7 +84,7 @@ def take_rows(Phi: Any, A: Array) -> Array:
 
 
 def summarize_columns(Phi: Any) -> Array:
-    """What `arrays.summarize_columns` says of CSR rows: (L, d) -> (4, d)."""
+    """The statistics of `arrays.summarize_columns`, of CSR rows: (L, d) -> (4, d)."""
     L, d = Phi.shape
     x = Phi.data.astype(np.float64, copy=False)
     column = Phi.indices.astype(np.intp)  # once, not in each call below

@@ -1,5 +1,5 @@
-"""What the array-API standard leaves out, for Torch tensors: batches in lock-step on a GPU. Each
-function does what its namesake in `arrays.numpy` or `arrays.random` does.
+"""Functions that the array-API standard leaves out, for Torch tensors: batches in lock-step on a
+GPU. Each function does what its namesake in `arrays.numpy` or `arrays.random` does.
 """
 
 import functools
@@ -34,12 +34,12 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 def check_device(device: str) -> Tensor:
     """The torch.device of this name, if there is one."""
     try:
-        found = torch.device(device)
-        torch.zeros(1, device=found).item()
+        torch_device = torch.device(device)
+        torch.zeros(1, device=torch_device).item()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise ParameterError(f"device {device!r} is not to be had here: {reason}") from error
-    return found
+    return torch_device
 
 
 def free_bytes(device: Tensor) -> int:
@@ -55,7 +55,7 @@ def free_bytes(device: Tensor) -> int:
 
 
 def fused(x: Tensor) -> bool:
-    """Whether there are kernels for what is on this device: on a GPU, if Triton is installed."""
+    """True if there are kernels for the device of x: a GPU, if Triton is installed."""
     return HAS_TRITON and x.is_cuda
 
 
@@ -121,7 +121,7 @@ qr_stack = cholesky_stack
 
 
 def rows_per_chunk(Phi: Tensor) -> int:
-    """How many rows of the features to work on at a time."""
+    """Number of feature rows to work on at a time."""
     rows: int = CHUNK_NUMBERS * Phi.shape[-2] // max(1, Phi.numel())
     return max(1, rows)
 

@@ -14,14 +14,13 @@ Tensor: TypeAlias = Any
 """torch.Tensor, which is not typed where Torch is not installed."""
 
 ROUNDING = 2.0**-53
-FAMILIAR = 1e3
-"""The size of ‖V‖², and the ratio on the diagonal of R, below which an update by V loses at most
-three digits of 16."""
-STEEPEST = 1e5
-"""The ratio on the diagonal of R above which what cancels in a solve is computed to twice the
-digits."""
-LARGEST = 1e300
-"""What can be added up without leaving the range of float64."""
+MAX_UPDATE_SIZE = 1e3
+"""Size of ‖V‖², and ratio on the diagonal of R, below which an update by V loses at most three
+digits of 16."""
+MAX_DIAGONAL_RATIO = 1e5
+"""Ratio on the diagonal of R above which what cancels in a solve gets twice the digits."""
+MAX_MAGNITUDE = 1e300
+"""Largest numbers that can be added up within the range of float64."""
 
 
 def solve_rows(factor: Tensor, Phi: Tensor, transposed: bool = False) -> Tensor:
@@ -66,16 +65,16 @@ def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
     With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. That loses ‖V‖² roundings, and as many as R is
     steep: few, once rows X tell little that is new. Else [R; X] is made triangular anew.
     """
-    kept = torch.where(present[..., None], rows, 0)
-    V = divided(kept, factor)
+    new_rows = torch.where(present[..., None], rows, 0)
+    V = divided(new_rows, factor)
     size = (V**2).sum((-1, -2))
-    little = (size < FAMILIAR).all()
-    steep = is_ill_conditioned(factor, FAMILIAR).any()
+    little = (size < MAX_UPDATE_SIZE).all()
+    steep = is_ill_conditioned(factor, MAX_UPDATE_SIZE).any()
     if little & ~steep:
         C = cholesky(identity_like(factor) + V.mT @ V)
         updated = C @ factor
     else:
-        stacked = torch.cat([factor, kept], -2)
+        stacked = torch.cat([factor, new_rows], -2)
         updated = triangle(stacked)
     return torch.where(
         present.any(-1)[..., None, None],
@@ -106,9 +105,9 @@ def triangle(A: Tensor) -> Tensor:
     for _ in range(2):
         gram = Q.mT @ Q
         off = torch.linalg.matrix_norm(gram - identity)
-        is_near = (off <= 0.5).all() & (scale < LARGEST).all()
+        is_near = (off <= 0.5).all() & (scale < MAX_MAGNITUDE).all()
         near, steep = torch.stack(
-            [is_near, is_ill_conditioned(R, STEEPEST).any()],
+            [is_near, is_ill_conditioned(R, MAX_DIAGONAL_RATIO).any()],
         ).tolist()  # one wait for the device
         if near and steep:
             Q = _divided_twice(scaled, R)

@@ -55,7 +55,7 @@ class ColumnSelection:
 
     @property
     def ndim(self) -> int:
-        """How many axes B has."""
+        """Number of axes of B."""
         return self.scale.ndim + 1
 
     def __getitem__(self, key: Any) -> "ColumnSelection":
@@ -142,17 +142,17 @@ Features: TypeAlias = Array | Product
 
 
 def is_product(x: object) -> "TypeIs[Product]":
-    """Whether these are features that were never multiplied out."""
+    """True for features that are kept as a product."""
     return isinstance(x, Product)
 
 
 def is_selection(x: object) -> "TypeIs[ColumnSelection]":
-    """Whether this is a matrix with one entry per column, never formed."""
+    """True for a matrix with one entry per column, never formed."""
     return isinstance(x, ColumnSelection)
 
 
 def is_tensor(x: object) -> bool:
-    """Whether this is a Torch tensor."""
+    """True for a Torch tensor."""
     if type(x) is np.ndarray:  # first, as this is on the way of every small decision
         return False
     torch = sys.modules.get("torch")
@@ -161,7 +161,7 @@ def is_tensor(x: object) -> bool:
 
 
 def is_sparse(x: object) -> bool:
-    """Whether these are rows in one of SciPy's sparse formats."""
+    """True for rows in one of SciPy's sparse formats."""
     if type(x) is np.ndarray:
         return False
     sparse = sys.modules.get("scipy.sparse")
