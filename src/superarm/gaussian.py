@@ -32,7 +32,7 @@ from superarm.arrays import (
     qr_downdate,
     qr_stack,
     refuse_rows,
-    solve,
+    solve_factor,
     where,
 )
 from superarm.checks import is_real, require_scale
@@ -133,7 +133,7 @@ def mean(belief: HasFactor) -> Array:
     """
     factor = belief.factor
     z = factor[..., :-1, -1]
-    return solve(factor, z)
+    return solve_factor(factor, z)
 
 
 def std(belief: HasFactor, Phi: Features) -> Array:
@@ -167,7 +167,7 @@ def sample(belief: HasFactor, rng: Rng) -> Array:
     factor = belief.factor
     z = factor[..., :-1, -1]
     noise = normal(rng, z)
-    return solve(factor, z + noise)
+    return solve_factor(factor, z + noise)
 
 
 def condition(

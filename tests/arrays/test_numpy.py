@@ -55,7 +55,7 @@ def test_solves_against_dense_algebra(batch):
     factor = np.triu(rng.standard_normal((*batch, d + 1, d + 1))) + 3 * np.eye(d + 1)
     R = factor[..., :d, :d]
     b, Phi = rng.standard_normal((*batch, d)), rng.standard_normal((*batch, 6, d))
-    np.testing.assert_allclose(arrays.matvec(R, arrays.solve(factor, b)), b, atol=1e-12)
+    np.testing.assert_allclose(arrays.matvec(R, arrays.solve_factor(factor, b)), b, atol=1e-12)
     np.testing.assert_allclose(arrays.solve_rows(factor, Phi) @ R, Phi, atol=1e-12)
     np.testing.assert_allclose(arrays.row_norms(Phi), np.linalg.norm(Phi, axis=-1))
     np.testing.assert_allclose(arrays.log_det(factor), np.linalg.slogdet(factor)[1])

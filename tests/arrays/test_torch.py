@@ -41,7 +41,7 @@ def test_solves_and_norms_are_numpys(batch):
     )
     assert_alike(U.mT @ U, V.swapaxes(-1, -2) @ V)
     for function, arguments in (
-        (arrays.solve, (factor, b)),
+        (arrays.solve_factor, (factor, b)),
         (arrays.solve_rows, (factor, Phi)),
         (arrays.posterior_row_norms, (factor, Phi)),
         (arrays.matvec, (Phi, b)),

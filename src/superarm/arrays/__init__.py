@@ -45,7 +45,7 @@ from superarm.arrays.qr_update import (
     qr_downdate as qr_downdate,
     qr_stack as qr_stack,
     refuse_rows as refuse_rows,
-    solve as solve,
+    solve_factor as solve_factor,
 )
 from superarm.arrays.random import (
     Stream as Stream,

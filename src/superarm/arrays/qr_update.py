@@ -244,7 +244,7 @@ def qr_downdate(factor: Array, rows: Array) -> Array:
     return out
 
 
-def solve(factor: Array, b: Array) -> Array:
+def solve_factor(factor: Array, b: Array) -> Array:
     """X with R x = b, where R is the leading block of `factor` of b's length:
     (*B, D, D), (*B, d) -> (*B, d).
     """

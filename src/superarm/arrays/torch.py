@@ -15,10 +15,10 @@ from superarm.arrays.namespace import as_float64
 from superarm.arrays.random import GOLDEN, MANY_POSITIONS, Stream
 from superarm.arrays.torch_qr import (
     Tensor,
+    cholesky_qr,
     cholesky_stack,
     cholesky_update,
-    solve_rows as solve_rows,
-    triangle as triangle,
+    triangular_solve,
 )
 from superarm.arrays.types import Array
 from superarm.errors import ParameterError
@@ -118,6 +118,8 @@ log_sigmoid = torch.nn.functional.logsigmoid
 row_norms = functools.partial(torch.linalg.vector_norm, dim=-1)
 qr_append = cholesky_update
 qr_stack = cholesky_stack
+solve_rows = triangular_solve
+triangle = cholesky_qr
 
 
 def rows_per_chunk(Phi: Tensor) -> int:
@@ -280,6 +282,8 @@ def _mix(h: Tensor) -> Tensor:
 
 qr_append = cholesky_update
 qr_stack = cholesky_stack
+solve_rows = triangular_solve
+triangle = cholesky_qr
 
 
 # --- the array-API standard -----------------------------------------------------------------------

@@ -23,7 +23,7 @@ MAX_MAGNITUDE = 1e300
 """Largest numbers that can be added up within the range of float64."""
 
 
-def solve_rows(factor: Tensor, Phi: Tensor, transposed: bool = False) -> Tensor:
+def triangular_solve(factor: Tensor, Phi: Tensor, transposed: bool = False) -> Tensor:
     """X with X R = Phi, or X Rᵀ = Phi, one row per item: (*B, D, D), (*B, L, d) -> (*B, L, d)."""
     d = Phi.shape[-1]
     R = factor[..., :d, :d]
@@ -75,7 +75,7 @@ def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
         updated = C @ factor
     else:
         stacked = torch.cat([factor, new_rows], -2)
-        updated = triangle(stacked)
+        updated = cholesky_qr(stacked)
     return torch.where(
         present.any(-1)[..., None, None],
         updated,
@@ -83,7 +83,7 @@ def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
     )
 
 
-def triangle(A: Tensor) -> Tensor:
+def cholesky_qr(A: Tensor) -> Tensor:
     """R with RᵀR = AᵀA, upper triangular with positive diagonal: (*B, M, N) -> (*B, N, N).
 
     AᵀA + sI = CᵀC can always be factored, and Q = A C⁻¹ has a condition number far below that of A:
