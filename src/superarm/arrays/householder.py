@@ -61,21 +61,27 @@ def update_factors(F: Array, rows: Array, w: Array, noise: Array, sums: Array, f
     K = len(rows) // n
     n_w = len(w) // n
     n_noise = len(noise) // n
-    block = _new_block(D, min(K, ROWS))
-    index = np.empty(min(K, ROWS), np.intp)
+    block_rows = K if K < ROWS else ROWS  # NumPy's and Python's functions take longer to compile
+    block = _new_block(D, block_rows)
+    index = np.empty(block_rows, np.intp)
     for b in range(first, n):
-        counts = _update_factor(
-            F[b * D : (b + 1) * D],
-            rows[b * K : (b + 1) * K],
-            w[b * n_w : (b + 1) * n_w],
-            noise[b * n_noise : (b + 1) * n_noise],
-            block,
-            index,
-        )
-        if counts[0] < 0:
-            return b
-        sums[b] = counts[0]
-        sums[n + b] = counts[1]
+        factor = F[b * D : (b + 1) * D]
+        phi = rows[b * K : (b + 1) * K]
+        weights = w[b * n_w : (b + 1) * n_w]
+        noises = noise[b * n_noise : (b + 1) * n_noise]
+        n_rows = 0
+        log_noise = 0.0
+        for start in range(0, K, ROWS):
+            stop = start + ROWS if start + ROWS < K else K
+            m, log_sum = _load_rows(block, index, phi, weights, noises, start, stop)
+            if not _reflect_block(factor, block, m):
+                return b
+            n_rows += m
+            log_noise += log_sum
+        if n_rows > 0:
+            _make_diagonal_positive(factor)
+        sums[b] = n_rows
+        sums[n + b] = log_noise
     return n
 
 
@@ -86,27 +92,6 @@ def _new_block(D: int, rows: int) -> Array:
     memory = np.empty(D * width + LANES)
     start = -(memory.ctypes.data // 8) % LANES
     return memory[start : start + D * width].reshape(D, width)
-
-
-@compiled
-def _update_factor(
-    F: Array, rows: Array, w: Array, noise: Array, block: Array, index: Array
-) -> tuple[int, float]:
-    """Rank-k update of one transposed factor: the number of its rows, negative if squares leave the
-    range of float64, and the sum of the logarithms of their noise.
-    """
-    K = len(rows)
-    n_rows = 0
-    log_noise = 0.0
-    for start in range(0, K, ROWS):
-        m, log_sum = _load_rows(block, index, rows, w, noise, start, min(start + ROWS, K))
-        if not _reflect_block(F, block, m):
-            return -1, log_noise
-        n_rows += m
-        log_noise += log_sum
-    if n_rows > 0:
-        _make_diagonal_positive(F)
-    return n_rows, log_noise
 
 
 @compiled
@@ -229,10 +214,10 @@ def _reflection(F: Array, x: Array, m: int, j: int, squares: float) -> tuple[flo
     length already, and negative if its square leaves the range of float64.
     """
     if squares == 0.0:
-        largest = 0.0
         for i in range(m):
-            largest = max(largest, abs(x[i]))
-        return 0.0, (-1.0 if largest > 0 else 0.0)
+            if x[i] != 0.0:
+                return 0.0, -1.0
+        return 0.0, 0.0
     f = F[j, j]
     total = f * f + squares
     if not (squares > SAFE_SQUARE_MIN and total < SAFE_SQUARE_MAX):
