@@ -52,7 +52,7 @@ class _Agent(Words):
         Returns:
             a record with the chosen items and their propensities, as a `RemoteDecision`.
         """
-        return self._do(words.make_decision(self.name, context, available, oracle, draws, user))
+        return self._do(words.new_decision(self.name, context, available, oracle, draws, user))
 
     def observe(self, decision: Any, weights: Any, *, importance: Any = None) -> Any:
         """Feedback on decisions: any part of it, at any time, each item once. The same value again

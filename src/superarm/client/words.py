@@ -116,7 +116,7 @@ def remove_items(name: str, items: Any, oracle: Any) -> Work[ItemsRemoved]:
     return replies.read(ItemsRemoved, reply)
 
 
-def make_decision(
+def new_decision(
     name: str,
     context: Any,
     available: Any,
