@@ -99,6 +99,8 @@ def qr_stack(factor: Array, rows: Array) -> Array:
 def _noise_per_row(noise: Array | float, w: Array) -> Array:
     """Noise, by which rows are divided: of each row (*B, K) or of each entry (*B, 1)."""
     *batch, _ = w.shape
+    if type(noise) is float and not batch:  # as in every small update
+        return np.array([noise])
     noises = np.array(noise, dtype=FLOAT64, ndmin=1)
     if batch:
         noises = np.broadcast_to(noises, (*batch, noises.shape[-1]))
