@@ -133,8 +133,8 @@ def measure(
     phases = Clock(wait)
     _episodes(problem, environment, rng, episodes, phases)
     floors = {phase: episodes * size / speed for phase, size in least_bytes(problem).items()}
-    earned = dict(zip(ARRAYS, result.earned[:, 0], strict=True))
-    regret = np.sum(earned["oracle_expected"] - earned["expected"], axis=-1)
+    returns = dict(zip(ARRAYS, result.returns[:, 0], strict=True))
+    regret = np.sum(returns["oracle_expected"] - returns["expected"], axis=-1)
     return Case(
         m, replicates, clock.seconds["set-up"], runs, phases.seconds, floors, estimate(regret)
     )

@@ -159,9 +159,11 @@ def broadcast_belief(belief: Any, n: int) -> Any:
 
 
 def _shows_bad_features(model: Model) -> bool:
-    """True if features that are not finite make scores that are not: with an identity link."""
-    has_identity_link = type(model).inverse_link is Model.inverse_link
-    return model.uses_features and has_identity_link
+    """True if features that are not finite make scores that are not: unless the link is bounded."""
+    if not model.uses_features:
+        return False
+    limit = model.inverse_link(np.array([np.inf]))
+    return not all_finite(limit)
 
 
 def _users_per_chunk(learner: Learner, Phi: Features) -> int:
