@@ -165,7 +165,7 @@ def test_what_is_no_learner_is_refused():
 
 
 DEFAULTS = (
-    *("mean", "std", "sample", "coefficients", "prior_std", "from_factor", "absorb"),
+    *("mean", "std", "sample", "coefficients", "prior_std", "from_factor", "learn_factor"),
     *("forget", "merge"),
 )
 
@@ -227,4 +227,4 @@ def test_feedback_is_of_means_wherever_there_are_several_observations():
         for n in (5.0, np.array([5.0]))
     )
     np.testing.assert_array_equal(number.factor, array.factor)
-    np.testing.assert_array_equal(number.log_scale, array.log_scale)
+    np.testing.assert_array_equal(number.log_normalizer, array.log_normalizer)

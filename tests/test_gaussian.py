@@ -74,7 +74,7 @@ def test_many_rows_at_once_are_rows_one_after_the_other(batch):
         )
     many = gaussian.condition(start, phi, w, sigma, importance)
     np.testing.assert_allclose(many.factor, few.factor, rtol=1e-13, atol=1e-13)
-    np.testing.assert_allclose(many.log_scale, few.log_scale, rtol=1e-13)
+    np.testing.assert_allclose(many.log_normalizer, few.log_normalizer, rtol=1e-13)
 
 
 def test_evidence_with_noise_a_row():
@@ -99,14 +99,14 @@ def test_importance_is_the_precision_of_a_mean():
     assert gaussian.log_evidence(once) == pytest.approx(density, rel=1e-12)
 
 
-def test_absorbing_a_factor_is_conditioning_on_its_rows():
+def test_conditioning_on_a_factor_is_conditioning_on_its_rows():
     phi, w = feedback(seed=14, n=1, K=9, d=4)
     rows = np.linalg.qr(np.column_stack([phi[0], w[0]]), mode="r")
     start = gaussian.prior(4, 1.5)
-    at_once = gaussian.absorb(start, RowFactor(rows, np.asarray(9)), 0.7)
+    at_once = gaussian.condition_on_factor(start, RowFactor(rows, np.asarray(9)), 0.7)
     one_by_one = gaussian.condition(start, phi[0], w[0], 0.7)
     np.testing.assert_allclose(at_once.factor, one_by_one.factor, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(at_once.log_scale, one_by_one.log_scale, rtol=1e-12)
+    np.testing.assert_allclose(at_once.log_normalizer, one_by_one.log_normalizer, rtol=1e-12)
 
 
 STEPS = int(os.environ.get("SUPERARM_STEPS", "20_000"))
@@ -135,7 +135,7 @@ def test_many_forgetting_updates_then_as_many_idle_ones():
         belief = gaussian.forget(belief, start, keep)
     np.testing.assert_allclose(gaussian.mean(belief), np.zeros(d), atol=1e-9)
     np.testing.assert_allclose(covariance(belief), 25.0 * np.eye(d), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(belief.log_scale, start.log_scale, rtol=1e-9)
+    np.testing.assert_allclose(belief.log_normalizer, start.log_normalizer, rtol=1e-9)
 
 
 @settings(max_examples=30)
@@ -234,7 +234,7 @@ def test_padded_rows_are_exact_no_ops():
     plain = gaussian.condition(belief, phi[0], w[0], 0.5)
     for actual, expected in ((nothing, belief), (padded, plain)):
         np.testing.assert_array_equal(actual.factor, expected.factor)
-        np.testing.assert_allclose(actual.log_scale, expected.log_scale, rtol=1e-15)
+        np.testing.assert_allclose(actual.log_normalizer, expected.log_normalizer, rtol=1e-15)
 
 
 def test_condition_leaves_its_input_alone():

@@ -362,7 +362,9 @@ class Model(ABC):
         """
         raise self._unsupported("from_factor")
 
-    def absorb(self, belief: Any, problem: Problem, rows: Any, column_statistics: Array) -> Any:
+    def learn_factor(
+        self, belief: Any, problem: Problem, rows: Any, column_statistics: Array
+    ) -> Any:
         """The belief after all rows of a `gaussian.RowFactor`, for models with `fits_row_factors`.
 
         Args:
@@ -374,7 +376,7 @@ class Model(ABC):
         Returns:
             a belief of the same class.
         """
-        raise self._unsupported("absorb")
+        raise self._unsupported("learn_factor")
 
     # --- beliefs that change without feedback -------------------------------------------------
 

@@ -54,7 +54,7 @@ class HasFactor(Protocol):
         """[R z; 0 r], where r² is the residual sum of squares: (*B, d+1, d+1)."""
 
     @property
-    def log_scale(self) -> Array:
+    def log_normalizer(self) -> Array:
         """Log det R of the prior less Σ log(σ √2π) over the rows observed: (*B,)."""
 
 
@@ -63,11 +63,11 @@ class Gaussian(NamedTuple):
 
     Attributes:
         factor: [R z; 0 r], triangular, (*B, d+1, d+1).
-        log_scale: log det R of the prior less Σ log(σ √2π) over the rows observed, (*B,).
+        log_normalizer: log det R of the prior less Σ log(σ √2π) over the rows observed, (*B,).
     """
 
     factor: Array  # (*B, d+1, d+1)
-    log_scale: Array  # (*B,)
+    log_normalizer: Array  # (*B,)
 
     @property
     def R(self) -> Array:
@@ -110,8 +110,8 @@ def prior(
     transposed = empty_factor(d, batch, like)  # factors are transposes of arrays in C order
     entries = transposed.reshape(*batch, (d + 1) ** 2)
     entries[..., : -1 : d + 2] = 1 / std  # the diagonal but for its last entry
-    log_scale = -log(std).sum(-1)
-    return Gaussian(transposed.mT, log_scale)
+    log_normalizer = -log(std).sum(-1)
+    return Gaussian(transposed.mT, log_normalizer)
 
 
 def prior_like(belief: HasFactor, lam: Array | float) -> Gaussian:
@@ -218,8 +218,8 @@ def condition(
         noise,
     )
     log_noise = updated.log_noise + updated.n_rows * LOG_ROOT_2PI
-    log_scale = belief.log_scale - log_noise
-    return Gaussian(updated.factor, log_scale)
+    log_normalizer = belief.log_normalizer - log_noise
+    return Gaussian(updated.factor, log_normalizer)
 
 
 def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
@@ -249,8 +249,8 @@ def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
         math.sqrt(keep) * belief.factor,
         math.sqrt(restored) * start.factor,
     )
-    log_scale = keep * belief.log_scale + restored * start.log_scale
-    return Gaussian(factor, log_scale)
+    log_normalizer = keep * belief.log_normalizer + restored * start.log_normalizer
+    return Gaussian(factor, log_normalizer)
 
 
 def require_keep(keep: Any) -> None:
@@ -285,8 +285,8 @@ def merge(belief: HasFactor, other: HasFactor, start: HasFactor) -> Gaussian:
     """
     both = qr_stack(belief.factor, other.factor)
     factor = qr_downdate(both, start.factor)
-    log_scale = belief.log_scale + other.log_scale - start.log_scale
-    return Gaussian(factor, log_scale)
+    log_normalizer = belief.log_normalizer + other.log_normalizer - start.log_normalizer
+    return Gaussian(factor, log_normalizer)
 
 
 def log_evidence(belief: HasFactor) -> Array:
@@ -309,7 +309,7 @@ def log_evidence(belief: HasFactor) -> Array:
     r = factor[..., -1, -1]
     half_residual_ss = r**2 / 2
     complexity = log_det(R)
-    return belief.log_scale - complexity - half_residual_ss
+    return belief.log_normalizer - complexity - half_residual_ss
 
 
 # --- many rows as one factor ----------------------------------------------------------------------
@@ -335,15 +335,15 @@ def empty_factor(d: int, batch: tuple[int, ...] = (), like: Features | None = No
     return full(shape, 0.0, like)
 
 
-def row_factor(phi: Array, w: Array, importance: Array | float = 1.0) -> RowFactor:
+def factor_rows(phi: Array, w: Array, importance: Array | float = 1.0) -> RowFactor:
     """Triangular factor of rows phi (*B, K, d) with weights w (*B, K); zero rows are padding.
 
     >>> import numpy as np
     >>> from superarm import gaussian
     >>> rows = np.random.default_rng(0).standard_normal((1000, 3))
     >>> prior = gaussian.prior(2, lam=1.0)
-    >>> factor = gaussian.row_factor(rows[:, :2], rows[:, 2])
-    >>> at_once = gaussian.absorb(prior, factor, sigma=0.5)
+    >>> factor = gaussian.factor_rows(rows[:, :2], rows[:, 2])
+    >>> at_once = gaussian.condition_on_factor(prior, factor, sigma=0.5)
     >>> one_by_one = gaussian.condition(prior, rows[:, :2], rows[:, 2], sigma=0.5)
     >>> bool(np.allclose(at_once.factor, one_by_one.factor, rtol=1e-14))
     True
@@ -380,7 +380,7 @@ def feedback_factor(feedback: Feedback) -> RowFactor:
     To a linear belief, n observations of one row are their mean w̄ of importance n, and rows [0 w]
     that sum to Σ (w - w̄)².
     """
-    means = row_factor(feedback.rows, feedback.w, feedback.importance)
+    means = factor_rows(feedback.rows, feedback.w, feedback.importance)
     if not feedback.is_summed:
         return means
     present = nonzero_rows(feedback.rows)
@@ -401,9 +401,9 @@ def add_residual(factor: Array, residual_ss: Array) -> Array:
     return total
 
 
-def absorb(belief: HasFactor, rows: RowFactor, sigma: Array | float) -> Gaussian:
+def condition_on_factor(belief: HasFactor, rows: RowFactor, sigma: Array | float) -> Gaussian:
     """Condition on all rows of a factor at once, with noise of std σ, a number or (*B,)."""
-    batch = belief.log_scale.shape
+    batch = belief.log_normalizer.shape
     require_scale("sigma", sigma, batch)
     noise = sigma
     if not is_real(sigma):
@@ -411,14 +411,14 @@ def absorb(belief: HasFactor, rows: RowFactor, sigma: Array | float) -> Gaussian
     scaled = rows.factor / noise
     factor = qr_stack(belief.factor, scaled)
     log_noise = rows.n * (log(sigma) + LOG_ROOT_2PI)
-    log_scale = belief.log_scale - log_noise + rows.half_log_v
-    return Gaussian(factor, log_scale)
+    log_normalizer = belief.log_normalizer - log_noise + rows.half_log_v
+    return Gaussian(factor, log_normalizer)
 
 
 def condition_on_feedback(belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
     """Condition on feedback, also on means of several observations."""
     if feedback.is_summed:
-        return absorb(belief, feedback_factor(feedback), sigma)
+        return condition_on_factor(belief, feedback_factor(feedback), sigma)
     return condition(
         belief,
         feedback.rows,
@@ -444,4 +444,4 @@ def condition_and_append(
         rows.n + new.n,
         rows.half_log_v + new.half_log_v,
     )
-    return absorb(belief, new, sigma), both
+    return condition_on_factor(belief, new, sigma), both

@@ -366,7 +366,10 @@ def test_importance_brings_one_residual_to_the_choice_of_scales():
     once.observe([3, 1], [0.5, 1.0], importance=[2.0, 1.0])
     twice.observe([3, 1], [0.5, 1.0])
     twice.observe([3], [0.5])
-    grams = [agent.belief.row_factor.T @ agent.belief.row_factor for agent in (once, twice)]
+    grams = [
+        agent.belief.observation_factor.T @ agent.belief.observation_factor
+        for agent in (once, twice)
+    ]
     np.testing.assert_allclose(*grams, rtol=1e-12)
     assert (once.belief.n_rows, twice.belief.n_rows) == (2, 3)
 

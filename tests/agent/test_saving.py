@@ -212,7 +212,7 @@ def test_files_of_a_newer_version(tmp_path, monkeypatch):
         ({"learner": "_Linear"}, {}, "needs the learner _Linear"),
         ({}, {"belief.factor": np.eye(3)}, "the factor of its belief does not fit its features"),
         ({}, {"belief.factor": np.full((D + 1, D + 1), np.nan)}, "is not finite"),
-        ({}, {"belief.log_scale": np.array("x")}, "does not fit its features"),
+        ({}, {"belief.log_normalizer": np.array("x")}, "does not fit its features"),
         ({}, {"belief.factor": None}, "damaged"),
         ({}, {"features": None}, "damaged"),
     ],

@@ -63,7 +63,7 @@ def assert_alike(belief, other, rtol=1e-9):
     else:
         belief, other = belief._asdict(), other._asdict()
     for name in belief.keys() - {
-        "log_scale",
+        "log_normalizer",
         "variance",
         "last_exact",
         "fingerprint",
@@ -134,7 +134,7 @@ def test_batches_merge_as_singles_do():
     both = gaussian.merge(a, b, prior)
     for i in range(4):
         one = gaussian.merge(
-            *(gaussian.Gaussian(x.factor[i], x.log_scale[i]) for x in (a, b, prior))
+            *(gaussian.Gaussian(x.factor[i], x.log_normalizer[i]) for x in (a, b, prior))
         )
         np.testing.assert_allclose(both.factor[i], one.factor, rtol=1e-12)
         np.testing.assert_allclose(gaussian.log_evidence(both)[i], gaussian.log_evidence(one))

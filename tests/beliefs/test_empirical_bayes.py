@@ -81,11 +81,12 @@ def test_what_is_forgotten_is_forgotten_in_the_data_too():
     problem, steps = run(CombLinTS(forgetting=0.9), 8)
     belief = steps[-1].belief
     assert float(belief.n_rows) == pytest.approx(6 * (1 - 0.9**8) / (1 - 0.9))
-    rows = RowFactor(belief.row_factor, belief.n_rows)
-    again = gaussian.absorb(gaussian.prior(4, belief.prior_std), rows, float(belief.sigma))
+    rows = RowFactor(belief.observation_factor, belief.n_rows)
+    prior = gaussian.prior(4, belief.prior_std)
+    again = gaussian.condition_on_factor(prior, rows, float(belief.sigma))
     np.testing.assert_allclose(belief.factor, again.factor, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(
-        belief.row_factor[:4, :4].T @ belief.row_factor[:4, :4],
+        belief.observation_factor[:4, :4].T @ belief.observation_factor[:4, :4],
         sum(0.9 ** (8 - s.t) * problem.Phi[s.A].T @ problem.Phi[s.A] for s in steps),
         rtol=1e-9,
     )

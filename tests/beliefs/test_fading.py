@@ -67,7 +67,7 @@ def assert_alike(belief, other, rtol=1e-12, but=CACHE):
     for name in set(belief._fields) - set(but):
         a, b = np.asarray(getattr(belief, name)), np.asarray(getattr(other, name))
         # signs and rounding of factors are their own
-        if name in ("factor", "row_factor", "residual_factor", "unknown_item_factor"):
+        if name in ("factor", "observation_factor", "residual_factor", "unknown_item_factor"):
             a, b = a.T @ a, b.T @ b
         size = np.abs(b).max(initial=0.0)
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * size, err_msg=name)
@@ -101,7 +101,7 @@ def test_faded_feedback_is_feedback_of_less_importance(learner, keep):
     less = model.learn(prior, PROBLEM, feedback._replace(importance=keep))
     if isinstance(learner, CombLinTS) and learner.lam == "auto":  # at scales that are its own
         less = model.rebuild(less, faded.lam, faded.sigma)
-    counts = {"log_scale", "n_residuals", "n_unknown_rows", "n_rows", "t", "prior_std", "lam"}
+    counts = {"log_normalizer", "n_residuals", "n_unknown_rows", "n_rows", "t", "prior_std", "lam"}
     assert_alike(faded, less, but=CACHE | counts)
 
 

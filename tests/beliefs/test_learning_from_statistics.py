@@ -47,7 +47,7 @@ def assert_same(learner, problem, one, other):
         if name in (
             "residual_factor",
             "unknown_item_factor",
-            "row_factor",
+            "observation_factor",
         ):  # which need not have full rank
             a, b = a.mT @ a, b.mT @ b
         size = np.abs(a).max(initial=1e-3)

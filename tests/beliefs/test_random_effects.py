@@ -58,7 +58,7 @@ def our_joint(belief, Phi):
     effect = shrinkage(belief, belief.n, belief.weight_sums)
     Rinv = np.linalg.inv(belief.factor[:-1, :-1])
     theta, Sigma = gaussian.mean(belief), Rinv @ Rinv.T
-    slope = -(1 - effect.factor)[:, None] * Phi
+    slope = -(1 - effect.share)[:, None] * Phi
     mean = np.concatenate([theta, effect.offset + slope @ theta])
     cross = slope @ Sigma
     effects = slope @ Sigma @ slope.T + np.diag(effect.variance)
@@ -123,7 +123,7 @@ def test_explore_scales_the_deviations_draw(explore):
     rng = np.random.default_rng(3)
     theta = gaussian.sample(belief, rng)
     effect = shrinkage(belief, belief.n, belief.weight_sums)
-    expected = effect.factor * (problem.Phi @ theta) + effect.offset
+    expected = effect.share * (problem.Phi @ theta) + effect.offset
     if explore:
         expected = expected + explore * np.sqrt(effect.variance) * drawn(rng, len(expected))
     np.testing.assert_allclose(

@@ -57,7 +57,7 @@ def one_by_one(model, belief, problem, feedback):
 def assert_alike(belief, other, rtol=1e-10):
     for name in set(belief._fields) - {"variance", "last_exact", "fingerprint", "probe", "updates"}:
         a, b = np.asarray(getattr(belief, name)), np.asarray(getattr(other, name))
-        if name in ("factor", "row_factor", "residual_factor", "unknown_item_factor"):
+        if name in ("factor", "observation_factor", "residual_factor", "unknown_item_factor"):
             a, b = a.mT @ a, b.mT @ b
         size = np.abs(b).max(initial=0.0)
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * size, err_msg=name)

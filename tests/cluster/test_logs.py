@@ -71,7 +71,7 @@ def assert_same(one, other, rtol=1e-12):
         if name in ("variance", "last_exact", "updates"):  # a cache, computed when it is due
             continue
         a, b = np.asarray(a), np.asarray(b)
-        if name in ("data", "row_factor"):
+        if name in ("data", "observation_factor"):
             a, b = a.mT @ a, b.mT @ b
         scale = np.abs(a).max(initial=1e-300)
         assert np.abs(a - b).max(initial=0.0) <= rtol * scale, name

@@ -318,7 +318,7 @@ def describe_agent(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> st
         parts.append(f"{len(items)} items: {shown}{more}")
     observed = archive.unpack_texts(arrays["observed.decision"])
     parts.append(f"{len(observed)} observed decisions remembered")
-    if {"belief.factor", "belief.log_scale"} <= arrays.keys():
+    if {"belief.factor", "belief.log_normalizer"} <= arrays.keys():
         d = len(arrays["belief.factor"]) - 1
         names = _names(meta["names"], d)
         parts.append(_coefficients(names, arrays))
@@ -333,7 +333,7 @@ def _in_words(learner: str, parameters: Mapping[str, Any]) -> str:
 
 def _coefficients(names: Names, arrays: Mapping[str, Array]) -> str:
     """The clearest coefficients of a belief."""
-    belief = Gaussian(arrays["belief.factor"], arrays["belief.log_scale"])
+    belief = Gaussian(arrays["belief.factor"], arrays["belief.log_normalizer"])
     theta = mean(belief)
     width = std(belief, np.eye(len(theta)))
     shown = names or [f"[{j}]" for j in range(len(theta))]

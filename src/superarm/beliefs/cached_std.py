@@ -52,7 +52,7 @@ class CachedStd(NamedTuple):
     """Gaussian belief and the variances of a catalogue under it."""
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian
-    log_scale: Array  # (*B,)
+    log_normalizer: Array  # (*B,)
     variance: Array  # (*B, L) φ_eᵀ Σ φ_e
     last_exact: Array  # (*B, L) the variance when it was last computed from Σ
     fingerprint: Array  # (*B, L) Φ probe, which tells whether features have changed
@@ -72,23 +72,23 @@ def _with_variance(belief: HasFactor, Phi: Array, variance: Array) -> CachedStd:
     probe = choose_probe(Phi)
     return CachedStd(
         belief.factor,
-        belief.log_scale,
+        belief.log_normalizer,
         variance,
         variance,
         project_rows(Phi, probe),
         probe,
-        full(belief.log_scale.shape, 0.0, Phi),
+        full(belief.log_normalizer.shape, 0.0, Phi),
     )
 
 
 def without_std(belief: HasFactor, Phi: Features) -> CachedStd:
     """The belief with an empty cache: stds are computed when a decision needs them."""
-    batch = belief.log_scale.shape
+    batch = belief.log_normalizer.shape
     zero = full((), 0.0, belief.factor)
     zeros = backend(zero).broadcast_to(zero, (*batch, Phi.shape[-2]))
     return CachedStd(
         belief.factor,
-        belief.log_scale,
+        belief.log_normalizer,
         zeros,
         zeros,
         zeros,
@@ -244,11 +244,11 @@ class CachedStdModel(LinearModel):
             updates=where(is_due, 0.0, updates),
         )
 
-    def absorb(
+    def learn_factor(
         self, belief: CachedStd, problem: Problem, rows: RowFactor, columns: Array
     ) -> CachedStd:
         """The belief after all rows of a factor; the statistics of columns do not matter."""
-        after = gaussian.absorb(belief, rows, self.sigma)
+        after = gaussian.condition_on_factor(belief, rows, self.sigma)
         return with_exact_std(after, problem.Phi)
 
     def forget(self, belief: CachedStd, problem: Problem, keep: float) -> CachedStd:
@@ -274,4 +274,6 @@ class CachedStdModel(LinearModel):
 def _out_of_date(belief: CachedStd, after: HasFactor) -> CachedStd:
     """The belief with another factor, for which its variances do not hold."""
     updates = full(belief.updates.shape, -1.0, belief.updates)
-    return belief._replace(factor=after.factor, log_scale=after.log_scale, updates=updates)
+    return belief._replace(
+        factor=after.factor, log_normalizer=after.log_normalizer, updates=updates
+    )

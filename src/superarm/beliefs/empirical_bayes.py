@@ -5,7 +5,7 @@ triangular factor of [φ w] without prior and noise. So it can be rebuilt at oth
 lost. It is refitted after 1, 2, 4, 8, ... episodes.
 
     field               shape
-    row_factor          (*B, d+1, d+1)   factor of all rows √v [φ w]
+    observation_factor          (*B, d+1, d+1)   factor of all rows √v [φ w]
     column_statistics   (*B, 4, d)       of the rows and the catalogue, by `summarize_columns`
     prior_std           (*B, d)          prior std of each coefficient
 """
@@ -65,8 +65,8 @@ class EmpiricalBayes(NamedTuple):
     """Gaussian posterior of θ, its hyperparameters, and what it is rebuilt from."""
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian, at the hyperparameters below
-    log_scale: Array  # (*B,)
-    row_factor: Array  # (*B, d+1, d+1)
+    log_normalizer: Array  # (*B,)
+    observation_factor: Array  # (*B, d+1, d+1)
     n_rows: Array  # (*B,)
     column_statistics: Array  # (*B, 4, d)
     prior_std: Array  # (*B, d)
@@ -127,7 +127,7 @@ class EmpiricalBayesModel(Model):
         prior_std = coefficients.std(lam, full(batch, INTERCEPT_STD, like))
         return EmpiricalBayes(
             *gaussian.prior(problem.d, prior_std, batch, like),
-            row_factor=gaussian.empty_factor(problem.d, batch, like),
+            observation_factor=gaussian.empty_factor(problem.d, batch, like),
             n_rows=full(batch, 0.0, like),
             column_statistics=column_statistics,
             prior_std=prior_std,
@@ -149,7 +149,7 @@ class EmpiricalBayesModel(Model):
             start = type(alone)(*(broadcast(np.asarray(x), batch[0]) for x in alone))
         return start._replace(
             factor=factor,
-            log_scale=full(batch, 0.0, factor),
+            log_normalizer=full(batch, 0.0, factor),
             lam=full(batch, hyperparameters["lam"], factor),
             sigma=full(batch, hyperparameters["sigma"], factor),
             t=t,
@@ -202,11 +202,11 @@ class EmpiricalBayesModel(Model):
             feedback.episodes,
         )
         past = self.forget(belief, problem, keep)
-        return self._observe(past, feedback)
+        return self._learn_rows(past, feedback)
 
-    def _observe(self, past: Any, feedback: Feedback) -> Any:
+    def _learn_rows(self, past: Any, feedback: Feedback) -> Any:
         """Condition on feedback; refit when the number of episodes crosses a power of two."""
-        rows = RowFactor(past.row_factor, past.n_rows)
+        rows = RowFactor(past.observation_factor, past.n_rows)
         posterior, rows = gaussian.condition_and_append(
             past,
             rows,
@@ -219,7 +219,7 @@ class EmpiricalBayesModel(Model):
         t = past.t + feedback.episodes * present.any(-1)
         observed = past._replace(
             **posterior._asdict(),
-            row_factor=rows.factor,
+            observation_factor=rows.factor,
             n_rows=rows.n,
             column_statistics=add_rows(past.column_statistics, feedback.rows, n),
             t=t,
@@ -227,7 +227,7 @@ class EmpiricalBayesModel(Model):
         due = crossed_power_of_two(past.t, t)
         return map_entries(due, observed, lambda entry, _: self._refit(entry))
 
-    def absorb(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
+    def learn_factor(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
         """Condition on all rows of a factor as one episode, and refit.
 
         Args:
@@ -236,10 +236,10 @@ class EmpiricalBayesModel(Model):
             rows: the factor of the rows.
             columns: their column statistics, (4, d).
         """
-        posterior = gaussian.absorb(belief, rows, belief.sigma)
+        posterior = gaussian.condition_on_factor(belief, rows, belief.sigma)
         observed = belief._replace(
             **posterior._asdict(),
-            row_factor=qr_stack(belief.row_factor, rows.factor),
+            observation_factor=qr_stack(belief.observation_factor, rows.factor),
             n_rows=belief.n_rows + rows.n,
             column_statistics=merge_column_statistics(belief.column_statistics, columns),
             t=belief.t + 1,
@@ -248,7 +248,7 @@ class EmpiricalBayesModel(Model):
 
     def _refit(self, belief: Any) -> Any:
         """Single belief rebuilt at the hyperparameters of the largest marginal likelihood."""
-        rows = RowFactor(belief.row_factor, belief.n_rows)
+        rows = RowFactor(belief.observation_factor, belief.n_rows)
         return self.refit_to_groups(belief, [rows])
 
     def refit_to_groups(self, belief: Any, groups: Sequence[RowFactor]) -> Any:
@@ -284,11 +284,11 @@ class EmpiricalBayesModel(Model):
         prior_std = self._prior_std(belief, lam)
         prior = gaussian.prior(len(prior_std), prior_std)
         rows = RowFactor(
-            belief.row_factor,
+            belief.observation_factor,
             belief.n_rows,
             _half_log_importance(belief),
         )
-        posterior = gaussian.absorb(prior, rows, float(sigma))
+        posterior = gaussian.condition_on_factor(prior, rows, float(sigma))
         return belief._replace(
             **posterior._asdict(),
             prior_std=prior_std,
@@ -319,7 +319,7 @@ class EmpiricalBayesModel(Model):
         prior = gaussian.prior_like(belief, belief.prior_std)
         return belief._replace(
             **gaussian.forget(belief, prior, keep)._asdict(),
-            row_factor=keep**0.5 * belief.row_factor,
+            observation_factor=keep**0.5 * belief.observation_factor,
             n_rows=keep * belief.n_rows,
         )
 
@@ -328,14 +328,14 @@ class EmpiricalBayesModel(Model):
         n_rows = belief.n_rows + other.n_rows
         other_noise = _log_noise(other._replace(sigma=belief.sigma))
         both = belief._replace(
-            row_factor=qr_stack(belief.row_factor, other.row_factor),
+            observation_factor=qr_stack(belief.observation_factor, other.observation_factor),
             n_rows=n_rows,
             column_statistics=merge_with_catalogue(
                 belief.column_statistics,
                 other.column_statistics,
                 summarize_columns(problem.Phi),
             ),
-            log_scale=belief.log_scale - other_noise + _half_log_importance(other),
+            log_normalizer=belief.log_normalizer - other_noise + _half_log_importance(other),
             t=belief.t + other.t,
         )
         return map_entries(n_rows >= 0, both, lambda entry, _: self._refit(entry))
@@ -366,7 +366,7 @@ class EmpiricalBayesModel(Model):
 
 def _rms_weight(belief: Any, intercept: int) -> float:
     """Root mean square √(Σ v w²/Σ v) of the weights of a single belief; 1 if all are 0."""
-    squares = (belief.row_factor**2).sum(-2)
+    squares = (belief.observation_factor**2).sum(-2)
     if squares[-1] == 0:
         return 1.0
     constant = belief.column_statistics[2, intercept]
@@ -386,5 +386,5 @@ def _half_log_importance(belief: Any) -> Array:
     """½ Σ log v over the rows of a belief."""
     log_prior = -log(belief.prior_std).sum(-1)
     log_noise = _log_noise(belief)
-    half_log_v: Array = belief.log_scale - log_prior + log_noise
+    half_log_v: Array = belief.log_normalizer - log_prior + log_noise
     return half_log_v

@@ -31,7 +31,7 @@ class RandomEffects(NamedTuple):
     """
 
     factor: Array  # (*B, d+1, d+1) as in Gaussian, with the item effects integrated out
-    log_scale: Array  # (*B,) as in Gaussian, less ½ Σ log v
+    log_normalizer: Array  # (*B,) as in Gaussian, less ½ Σ log v
     n: Array  # (*B, L) Σ v
     weight_sums: Array  # (*B, L) Σ v w
     feature_sums: Array  # (*B, d, L) Σ v φ in contexts, else (*B, 0, L)
@@ -127,7 +127,7 @@ def learn_unknown_items(belief: RandomEffects, feedback: Feedback) -> RandomEffe
     after, rows = gaussian.condition_and_append(belief, past, weighted, std)
     return belief._replace(
         factor=after.factor,
-        log_scale=after.log_scale - rows.half_log_v,
+        log_normalizer=after.log_normalizer - rows.half_log_v,
         unknown_item_factor=rows.factor,
         n_unknown_rows=rows.n,
     )

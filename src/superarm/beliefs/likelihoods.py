@@ -90,8 +90,8 @@ class Bernoulli:
         """Condition on clicks, which bring noise of their own: σ does not matter."""
         targets, log_correction = self.as_gaussian(belief, feedback)
         posterior = gaussian.condition_on_feedback(belief, targets, sigma=1.0)
-        log_scale = posterior.log_scale + log_correction
-        return Gaussian(posterior.factor, log_scale)
+        log_normalizer = posterior.log_normalizer + log_correction
+        return Gaussian(posterior.factor, log_normalizer)
 
     def as_gaussian(self, belief: HasFactor, feedback: Feedback) -> GaussianTargets:
         """Targets that stand for clicks under a belief about θ, found block by block."""

@@ -80,8 +80,8 @@ class LinearModel(Model):
     ) -> Any:
         """The Gaussian with this factor."""
         batch = factor.shape[:-2]
-        log_scale = full(batch, 0.0, factor)
-        return Gaussian(factor, log_scale)
+        log_normalizer = full(batch, 0.0, factor)
+        return Gaussian(factor, log_normalizer)
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
         """Algorithm 1 on the rows of the feedback."""
@@ -95,9 +95,9 @@ class LinearModel(Model):
             self.sigma,
         )
 
-    def absorb(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
+    def learn_factor(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
         """Condition on all rows of a factor; their column statistics do not matter."""
-        return gaussian.absorb(belief, rows, self.sigma)
+        return gaussian.condition_on_factor(belief, rows, self.sigma)
 
     def coefficients(self, belief: HasFactor) -> Array:
         """θ̄_t: (*B, d)."""

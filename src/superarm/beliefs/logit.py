@@ -32,8 +32,8 @@ class EmpiricalBayesLogit(NamedTuple):
     """`EmpiricalBayes` on Gaussian targets, and the sums of the clicks that they stand for."""
 
     factor: Array  # (*B, d+1, d+1)
-    log_scale: Array  # (*B,)
-    row_factor: Array  # (*B, d+1, d+1) of the targets √a [φ y]
+    log_normalizer: Array  # (*B,)
+    observation_factor: Array  # (*B, d+1, d+1) of the targets √a [φ y]
     n_rows: Array  # (*B,)
     column_statistics: Array  # (*B, 4, d)
     prior_std: Array  # (*B, d)
@@ -104,7 +104,7 @@ class EmpiricalBayesLogitModel(EmpiricalBayesModel):
             gram=past.gram + phi.mT @ weighted,
             target_precision=past.target_precision + precision.sum(-1),
         )
-        return self._observe(counted, targets)
+        return self._learn_rows(counted, targets)
 
     def _refit(self, belief: EmpiricalBayesLogit) -> Any:
         recentred = _recentre(belief)
@@ -173,7 +173,7 @@ def _recentre(belief: EmpiricalBayesLogit) -> EmpiricalBayesLogit:
 
 def _target_coefficients(belief: EmpiricalBayesLogit) -> Array:
     """Least squares coefficients of the targets, without a prior."""
-    factor = belief.row_factor
+    factor = belief.observation_factor
     R = factor[:-1, :-1]
     z = factor[:-1, -1]
     solution = np.linalg.lstsq(R, z, rcond=1e-12)
@@ -206,11 +206,11 @@ def _rescaled_targets(
     """Single belief with targets Φθ, whose precisions add up to no more than this."""
     total = float(belief.target_precision)
     share = min(1.0, precision / total)
-    R = math.sqrt(share) * belief.row_factor[:-1, :-1]
-    factor = np.zeros_like(belief.row_factor)
+    R = math.sqrt(share) * belief.observation_factor[:-1, :-1]
+    factor = np.zeros_like(belief.observation_factor)
     factor[:-1, :-1] = R
     factor[:-1, -1] = R @ theta
     return belief._replace(
-        row_factor=factor,
+        observation_factor=factor,
         target_precision=np.asarray(share * total),
     )

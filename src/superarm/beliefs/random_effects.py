@@ -58,13 +58,13 @@ from superarm.beliefs.item_statistics import (
 from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.beliefs.marginal_likelihood import statistics_of_items
 from superarm.beliefs.shrinkage import (
-    absorb_residuals,
-    absorb_within_items,
     effect_covariance,
     fill_moments,
     group_by_item,
     has_repeats,
     item_updates,
+    learn_residuals,
+    learn_within_items,
     residual_features,
     residual_rows,
     shrinkage,
@@ -153,7 +153,7 @@ class RandomEffectsModel(Model):
         if is_tensor(linear):
             n = where(belief.n > 0, belief.n, 1.0) if self.contexts else 1.0
             effect = shrinkage(belief, belief.n, belief.weight_sums)
-            explained = (1 - effect.factor) * predicted / n
+            explained = (1 - effect.share) * predicted / n
             return Moments(linear + effect.offset - explained, effect.variance)
         L = linear.shape[-1]
         moments = Moments(np.empty(linear.shape), np.empty(linear.shape))
@@ -189,7 +189,7 @@ class RandomEffectsModel(Model):
             residuals = residual_rows(belief, items, take_rows(problem.Phi, items))
             linear_std = gaussian.std(belief, residuals.rows)
         else:
-            linear_std = effect.factor * gaussian.std(belief, problem.Phi)
+            linear_std = effect.share * gaussian.std(belief, problem.Phi)
         variance = linear_std**2 + explore**2 * effect.variance
         std: Array = variance**0.5
         return std
@@ -230,7 +230,7 @@ class RandomEffectsModel(Model):
         t = belief.t + feedback.episodes * is_row.any(-1)
         past = self._forget_until(belief, problem, t)
         targets = self._as_gaussian(past, feedback)
-        after = self._observe(past, targets)._replace(t=t)
+        after = self._learn_targets(past, targets)._replace(t=t)
         is_due = crossed_power_of_two(belief.t, t) & (len(self.fixed) < 3)
         return map_entries(is_due, after, lambda entry, i: self._refit(entry, problem.Phi[i]))
 
@@ -250,7 +250,7 @@ class RandomEffectsModel(Model):
         )
         return feedback._replace(w=sites.y, importance=sites.precision)
 
-    def _observe(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
+    def _learn_targets(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """Condition on feedback at the present hyperparameters."""
         has_item = feedback.A >= 0
         is_nonzero = nonzero_rows(feedback.rows)
@@ -260,7 +260,7 @@ class RandomEffectsModel(Model):
         n = full(feedback.w.shape, feedback.n_observations, belief.sigma)
         weighted = feedback._replace(importance=importance)
         if has_item.any():
-            belief = self._observe_items(belief, weighted)
+            belief = self._learn_items(belief, weighted)
         if is_unknown.any():
             rows = where(is_unknown[..., None], feedback.rows, 0.0)
             belief = learn_unknown_items(belief, weighted._replace(rows=rows))
@@ -268,7 +268,7 @@ class RandomEffectsModel(Model):
         column_statistics = add_rows(belief.column_statistics, feedback.rows, counts)
         return belief._replace(column_statistics=column_statistics)
 
-    def _observe_items(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
+    def _learn_items(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """Condition on observations of items of the catalogue, which may repeat.
 
         Where features stay the same, repeated observations are counted one after the other.
@@ -279,8 +279,8 @@ class RandomEffectsModel(Model):
         else:
             grouped = group_by_item(feedback)
             after = self._condition_on_items(belief, grouped.means)
-            after = absorb_within_items(after, grouped)
-        return absorb_residuals(after, feedback) if feedback.is_summed else after
+            after = learn_within_items(after, grouped)
+        return learn_residuals(after, feedback) if feedback.is_summed else after
 
     def _condition_on_items(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """Observations of an item, given its earlier ones, are rows for `gaussian.condition`.
@@ -297,7 +297,7 @@ class RandomEffectsModel(Model):
         posterior = gaussian.condition(belief, residual, w - update.offset, update.noise_std)
         after = belief._replace(
             factor=posterior.factor,
-            log_scale=posterior.log_scale - update.log_importance.sum(-1) / 2,
+            log_normalizer=posterior.log_normalizer - update.log_importance.sum(-1) / 2,
             n=update.n,
             weight_sums=update.weight_sums,
             n_residuals=belief.n_residuals + has_item.sum(-1),
@@ -353,14 +353,16 @@ class RandomEffectsModel(Model):
         noise = (tau**2 + sigma**2 / items.n) ** 0.5
         posterior = gaussian.condition(posterior, items.rows[:, :-1], items.rows[:, -1], noise)
         residuals = RowFactor(belief.residual_factor, belief.n_residuals - len(items.n))
-        posterior = gaussian.absorb(posterior, residuals, float(sigma))
+        posterior = gaussian.condition_on_factor(posterior, residuals, float(sigma))
         unknown = RowFactor(belief.unknown_item_factor, belief.n_unknown_rows)
-        posterior = gaussian.absorb(posterior, unknown, float((sigma**2 + tau**2) ** 0.5))
+        posterior = gaussian.condition_on_factor(
+            posterior, unknown, float((sigma**2 + tau**2) ** 0.5)
+        )
         # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²), of
         # which Π √v is left out
         return belief._replace(
             factor=posterior.factor,
-            log_scale=posterior.log_scale - log(items.n).sum() / 2,
+            log_normalizer=posterior.log_normalizer - log(items.n).sum() / 2,
             prior_std=prior_std,
             lam=lam,
             sigma=sigma,

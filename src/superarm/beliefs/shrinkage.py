@@ -52,9 +52,9 @@ from superarm.gaussian import RowFactor
 
 
 class Shrinkage(NamedTuple):
-    """Shrinkage of item effects: the share of features that θ keeps, the offset, the variance."""
+    """Shrinkage of item effects: the shrinkage factor k, the offset and the variance."""
 
-    factor: Array  # (*B, K) k
+    share: Array  # (*B, K) k
     offset: Array  # (*B, K)
     variance: Array  # (*B, K) of δ_e given θ
 
@@ -63,10 +63,10 @@ def shrinkage(belief: RandomEffects, n: Array, weight_sums: Array) -> Shrinkage:
     """Shrinkage of the effects of items with these counts and sums."""
     sigma2 = belief.sigma[..., None] ** 2
     tau2 = belief.tau[..., None] ** 2
-    factor = sigma2 / (sigma2 + n * tau2)
+    share = sigma2 / (sigma2 + n * tau2)
     ratio = tau2 / sigma2
-    offset = weight_sums * (factor * ratio)
-    return Shrinkage(factor, offset, tau2 * factor)
+    offset = weight_sums * (share * ratio)
+    return Shrinkage(share, offset, tau2 * share)
 
 
 @compiled
@@ -94,12 +94,12 @@ def fill_moments(
                 mean[b, e] = linear[b, e]
                 variance[b, e] = tau2
                 continue
-            factor = 1 / (1 + n[b, e] * ratio)
-            offset = weight_sums[b, e] * factor * ratio
+            share = 1 / (1 + n[b, e] * ratio)
+            offset = weight_sums[b, e] * share * ratio
             mean_prediction = predicted[b, e] / n[b, e] if is_sum else predicted[b, e]
-            explained = (1 - factor) * mean_prediction
+            explained = (1 - share) * mean_prediction
             mean[b, e] = linear[b, e] + offset - explained
-            variance[b, e] = tau2 * factor
+            variance[b, e] = tau2 * share
 
 
 def effect_covariance(variance: Array, A: Array) -> Array:
@@ -127,15 +127,15 @@ def residual_rows(belief: RandomEffects, A: Array, rows: Array) -> ResidualRows:
     n = take(belief.n, A)
     weight_sums = take(belief.weight_sums, A)
     effect = shrinkage(belief, n, weight_sums)
-    residual = residual_features(belief, A, rows, effect.factor)
+    residual = residual_features(belief, A, rows, effect.share)
     return ResidualRows(residual, effect.offset, effect.variance)
 
 
-def residual_features(belief: RandomEffects, A: Array, rows: Array, factor: Array) -> Array:
+def residual_features(belief: RandomEffects, A: Array, rows: Array, share: Array) -> Array:
     """φ - (1 - k) φ̄, where k is the shrinkage factor: (*B, K, d)."""
     if not belief.feature_sums.shape[-2]:
-        return factor[..., None] * rows
-    weight = (1 - factor)[..., None]
+        return share[..., None] * rows
+    weight = (1 - share)[..., None]
     residual: Array = rows - weight * mean_features_of(belief, A)
     return residual
 
@@ -206,10 +206,10 @@ def _update_items(
             n_e = n[b, e]
             sum_e = weight_sums[b, e]
             v_k = v[b, k]
-            factor = sigma2 / (sigma2 + n_e * tau2)
-            out[0, b, k] = factor
-            out[1, b, k] = sum_e * factor * (tau2 / sigma2)
-            out[2, b, k] = math.sqrt(sigma2 / v_k + tau2 * factor)
+            share = sigma2 / (sigma2 + n_e * tau2)
+            out[0, b, k] = share
+            out[1, b, k] = sum_e * share * (tau2 / sigma2)
+            out[2, b, k] = math.sqrt(sigma2 / v_k + tau2 * share)
             if n_e > 0:
                 out[3, b, k] = n_e * v_k / (n_e + v_k)
                 out[4, b, k] = w[b, k] - sum_e / n_e
@@ -232,7 +232,7 @@ def _item_updates_of_tensors(belief: RandomEffects, A: Array, w: Array, v: Array
     return ItemUpdates(
         n=add_at(belief.n, A, v),
         weight_sums=add_at(belief.weight_sums, A, v * w),
-        shrinkage=where(has_item, effect.factor, 0.0),
+        shrinkage=where(has_item, effect.share, 0.0),
         offset=effect.offset,
         noise_std=noise_variance**0.5,
         between_weight=n * v / where(has_item, n + v, 1.0),
@@ -314,23 +314,23 @@ def _group_sums(rows: Array, group: Array) -> Array:
     return add_at(sums, index, columns)
 
 
-def absorb_within_items(belief: RandomEffects, grouped: GroupedFeedback) -> RandomEffects:
+def learn_within_items(belief: RandomEffects, grouped: GroupedFeedback) -> RandomEffects:
     """Learn from the rows around the means of items, once the means are learned."""
     rows = grouped.rows
     if not belief.feature_sums.shape[-2]:  # features stay the same: what differs is rounding
         rows = 0 * rows
-    residuals = with_column(rows, grouped.w, 1.0)
-    row_factor = RowFactor(residuals, grouped.n_residuals)
-    after = gaussian.absorb(belief, row_factor, belief.sigma)
+    joined = with_column(rows, grouped.w, 1.0)
+    residuals = RowFactor(joined, grouped.n_residuals)
+    after = gaussian.condition_on_factor(belief, residuals, belief.sigma)
     return belief._replace(
         factor=after.factor,
-        log_scale=after.log_scale,
-        residual_factor=qr_stack(belief.residual_factor, residuals),
+        log_normalizer=after.log_normalizer,
+        residual_factor=qr_stack(belief.residual_factor, joined),
         n_residuals=belief.n_residuals + grouped.n_residuals,
     )
 
 
-def absorb_residuals(belief: RandomEffects, feedback: Feedback) -> RandomEffects:
+def learn_residuals(belief: RandomEffects, feedback: Feedback) -> RandomEffects:
     """Learn from residual sums of squares, once the means of n observations are learned.
 
     They have n - 1 degrees of freedom, and tell of the noise alone.
@@ -340,10 +340,10 @@ def absorb_residuals(belief: RandomEffects, feedback: Feedback) -> RandomEffects
     residual_ss = where(has_item, feedback.residual_ss, 0.0).sum(-1)
     empty = 0 * belief.residual_factor
     residuals = RowFactor(gaussian.add_residual(empty, residual_ss), n_residuals)
-    after = gaussian.absorb(belief, residuals, belief.sigma)
+    after = gaussian.condition_on_factor(belief, residuals, belief.sigma)
     return belief._replace(
         factor=after.factor,
-        log_scale=after.log_scale,
+        log_normalizer=after.log_normalizer,
         residual_factor=gaussian.add_residual(belief.residual_factor, residual_ss),
         n_residuals=belief.n_residuals + n_residuals,
     )

@@ -83,7 +83,7 @@ def _wanted(model: Any, of: Clicks) -> float:
     """The λ of the largest marginal likelihood of the views."""
     start, _ = pieces.without_catalogue(model, len(of.theta))
     belief = with_clicks(model, start, of)
-    rows = RowFactor(belief.row_factor, belief.n_rows)
+    rows = RowFactor(belief.observation_factor, belief.n_rows)
     return float(model.refit_to_groups(belief, [rows]).lam)
 
 
@@ -92,7 +92,7 @@ def _log_evidence(model: Any, of: Clicks) -> float:
     stds = _stds(model, of.views.columns, of.lam)
     prior = gaussian.prior(len(stds), stds)
     factor = qr_stack(prior.factor, of.views.data)
-    widths = prior.log_scale - log_det(factor[:-1, :-1])
+    widths = prior.log_normalizer - log_det(factor[:-1, :-1])
     return _height(stds, of.theta, of.views) + float(widths)
 
 
@@ -115,7 +115,7 @@ def _climbed(model: Any, log: Log, of: Clicks, lam: float) -> Clicks:
     stds = _stds(model, views.columns, lam)
     prior = gaussian.prior(len(stds), stds)
     for _ in range(STEPS):
-        after = Gaussian(qr_stack(prior.factor, views.data), prior.log_scale)
+        after = Gaussian(qr_stack(prior.factor, views.data), prior.log_normalizer)
         step = gaussian.mean(after) - theta
         size = float(np.linalg.norm(after.R @ step))
         if size < CLOSE:
@@ -150,14 +150,14 @@ def with_clicks(model: Any, start: Any, of: Clicks) -> Any:
         start_det = log_det(start.factor[:-1, :-1])
         return Gaussian(factor, start_det + height + factor[-1, -1] ** 2 / 2)
     belief = start._replace(
-        row_factor=views.data,
+        observation_factor=views.data,
         n_rows=np.asarray(views.rows),
         column_statistics=views.columns,  # θ was found without a catalogue
         n_views=np.asarray(views.rows),
         n_clicks=np.asarray(views.clicked),
         gram=of.gram,
         target_precision=np.asarray(views.formed),
-        log_scale=start.log_scale - views.rows * math.log(math.sqrt(2 * math.pi)),
+        log_normalizer=start.log_normalizer - views.rows * math.log(math.sqrt(2 * math.pi)),
         t=start.t + 1,
     )
     rebuilt = model.rebuild(belief, full((), of.lam), start.sigma)

@@ -135,7 +135,7 @@ class Learned:
             return with_clicks(model, start, _ordered_clicks(self.of, order))
         of = _ordered(self.of, order)
         rows = RowFactor(of.data, np.asarray(of.rows))
-        return model.absorb(start, problem, rows, of.columns)
+        return model.learn_factor(start, problem, rows, of.columns)
 
     def _of_items(self, agent: Agent, order: Any) -> Any:
         """The belief after what the items of the log showed."""

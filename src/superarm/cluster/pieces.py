@@ -66,7 +66,7 @@ def read_rows(part: Part, columns: Columns) -> Rows:
     for batch in batches(part, columns):
         _require_range(batch, part)
         present = nonzero_rows(batch.Phi)
-        factor = gaussian.row_factor(batch.Phi, batch.w)
+        factor = gaussian.factor_rows(batch.Phi, batch.w)
         rows = Rows(factor.factor, _columns(batch.Phi, present), float(factor.n))
         whole = merged_rows(whole, rows)
     return whole
@@ -93,7 +93,7 @@ def read_views(part: Part, columns: Columns, theta: Array) -> Views:
         y = eta + (w - p) / a
         log_likelihood = log_sigmoid(eta) - (1 - w) * eta
         views = Views(
-            gaussian.row_factor(batch.Phi, y, a).factor,
+            gaussian.factor_rows(batch.Phi, y, a).factor,
             _columns(batch.Phi, present),
             float(present.sum()),
             float(w[present].sum()),

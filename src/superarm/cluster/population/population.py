@@ -348,7 +348,7 @@ class Population:
         keys, data, rows = map(np.concatenate, zip(*samples, strict=True))
         lowest = np.argsort(keys, kind="stable")[:FITTED]  # the same users in any shards
         start = model.prior(self.problem)
-        pool = start._replace(row_factor=self._all.data, n_rows=np.asarray(self._all.rows))
+        pool = start._replace(observation_factor=self._all.data, n_rows=np.asarray(self._all.rows))
         before = self._scales
         pool = pool._replace(lam=np.asarray(before.lam), sigma=np.asarray(before.sigma))
         users = [RowFactor(*each) for each in zip(data[lowest], rows[lowest], strict=True)]
@@ -371,7 +371,7 @@ class Population:
             if self.worth and of.rows:
                 share = math.sqrt(self.discount) * of.data
                 rows = RowFactor(share, np.asarray(self.discount * of.rows))
-                start = gaussian.absorb(start, rows, self.spread)
+                start = gaussian.condition_on_factor(start, rows, self.spread)
             self._started = np.ascontiguousarray(start.factor)
         return Everybody(self._started, self.lam, self.sigma)
 
