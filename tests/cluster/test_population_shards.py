@@ -235,7 +235,7 @@ def test_what_was_closed_keeps_nothing_in_the_cluster(ray, monkeypatch):
     monkeypatch.setattr(population_module, "LOGGED", 0)
     population = make(shards=2, cluster="ray")
     population.observe(["ann"], [[1]], [[1.0]])
-    kept = population._shards._engine.kept
+    kept = population._shards._engine.actor_arguments
     one, other = kept
     assert one[1:] == other[1:]  # what both are made from is there once
     population.close()

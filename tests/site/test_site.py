@@ -118,7 +118,7 @@ SEARCHES = {
     "multi-armed bandit": {"concepts"},
     "recommendation": {"concepts", "cite", "slates"},
     "vehicle routes": {"oracles", "api/superarm.VehicleRoutes"},
-    "A/B test": {"faq"},
+    "A/B test": {"concepts", "faq"},
     "glossary": {"concepts"},
     "command line": {"command-line"},
 }
