@@ -21,8 +21,10 @@ from superarm.errors import ParameterError
 def _width_sum(n: int, K: int, d: int, lam: float, sigma: float) -> float:
     """Upper bound of Σ_t Σ_{e∈A^t} √(φ_eᵀ Σ_t φ_e), by the paper's key lemma."""
     ratio = (lam / sigma) ** 2
-    information = math.log1p(n * K * ratio / d) / math.log1p(ratio)
-    return K * lam * math.sqrt(d * n * information)
+    most = math.log1p(n * K * ratio / d)
+    least = math.log1p(ratio)
+    n_directions = d * n * (most / least)
+    return K * lam * math.sqrt(n_directions)
 
 
 def comblints_bound(
@@ -50,8 +52,8 @@ def comblints_bound(
     scale = lam * n / math.sqrt(2 * math.pi)
     by_items = math.log(L * scale)
     by_features = d * math.log(2 * d * K * scale)
-    smaller = max(0.0, min(by_items, by_features))
-    c = math.sqrt(2 * smaller)
+    smaller = min(by_items, by_features)
+    c = math.sqrt(2 * max(0.0, smaller))
     width_sum = _width_sum(n, K, d, lam, sigma)
     return 1 + c * width_sum
 
@@ -89,7 +91,8 @@ def comblinucb_c(
         raise ParameterError(f"theta_norm must be finite and not negative, got {theta_norm!r}")
     ratio = (lam * max_norm / sigma) ** 2
     log_det = d * math.log1p(n * K * ratio / d)
-    noise_term = math.sqrt(log_det + 2 * math.log(1 / delta)) / sigma
+    log_confidence = 2 * math.log(1 / delta)
+    noise_term = math.sqrt(log_det + log_confidence) / sigma
     prior_term = theta_norm / lam
     return noise_term + prior_term
 

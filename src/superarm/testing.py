@@ -15,7 +15,7 @@ import numpy as np
 
 from superarm.agent import Agent
 from superarm.arrays import Array, take
-from superarm.checks import set_fault
+from superarm.checks import fault_of_set
 from superarm.contracts import Feedback, Learner, Model, Oracle, Problem, require_learner
 from superarm.errors import InfeasibleError, ParameterError, SuperarmError
 from superarm.offline import Log, replay
@@ -125,7 +125,7 @@ def _check_answer(oracle: Oracle, w: Array, randomized: bool) -> Array | None:
     assert oracle.K is None or len(A) <= oracle.K, f"at most K={oracle.K} items, got {A}"
     items = A[A >= 0]
     assert (A[: len(items)] >= 0).all() and (A >= -1).all(), f"-1 pads at the end, got {A}"
-    assert (fault := set_fault(items, len(w))) is None, f"{fault}: got {A}"
+    assert (fault := fault_of_set(items, len(w))) is None, f"{fault}: got {A}"
     assert (w[items] > -np.inf).all(), f"chose an item that is not available: {A} for {w}"
     if not randomized:
         np.testing.assert_array_equal(

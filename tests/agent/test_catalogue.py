@@ -324,7 +324,7 @@ def test_a_series_is_put_in_order_by_its_index():
     )
     before = state(by_series)
     for bad, message in (
-        ("nobody", "for each, and for no other; a pandas object goes by its index"),
+        ("nobody", "exactly these items as labels; a pandas object goes by its index"),
         ("artist 1", "as its index, each once"),
     ):
         with pytest.raises(WeightsError, match=message):
@@ -405,7 +405,7 @@ def test_a_series_goes_by_its_index_always():
     with pytest.raises(WeightsError, match=r"if it is in the right order, give .to_numpy\(\)"):
         align_by_item(pd.Series([1.0, 2.0]), items)
     assert align_by_item({"a": 1.0, "b": 2.0}, items) == [2.0, 1.0]
-    with pytest.raises(WeightsError, match="for each, and for no other"):
+    with pytest.raises(WeightsError, match="exactly these items as labels"):
         align_by_item(pd.Series([1.0], index=["a"]), items)
     with pytest.raises(WeightsError, match="each once"):
         as_mapping(pd.Series([1.0, 2.0], index=["a", "a"]))

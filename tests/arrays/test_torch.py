@@ -142,9 +142,9 @@ def test_large_draws_come_in_parts(monkeypatch):
 
 
 def test_a_device_that_is_not_there_is_named():
-    with pytest.raises(ParameterError, match="device 'nowhere' is not to be had here"):
+    with pytest.raises(ParameterError, match="device 'nowhere' is not available"):
         torch_arrays.check_device("nowhere")
     if not torch.cuda.is_available():
-        with pytest.raises(ParameterError, match="device 'cuda' is not to be had here"):
+        with pytest.raises(ParameterError, match="device 'cuda' is not available"):
             torch_arrays.check_device("cuda")
     assert torch_arrays.free_bytes(torch_arrays.check_device("cpu")) > 0

@@ -39,4 +39,4 @@ def test_the_command_writes_a_table(tmp_path, monkeypatch, capsys):
     assert [case["m"] for case in content["cases"]] == [2, 3]
     with pytest.raises(SystemExit):
         main(["--device", "nowhere", "--out", str(tmp_path)])
-    assert "device 'nowhere' is not to be had here" in capsys.readouterr().err
+    assert "device 'nowhere' is not available" in capsys.readouterr().err

@@ -6,10 +6,10 @@ from superarm.checks import (
     check_feedback,
     check_importance,
     check_weights,
+    fault_of_set,
     positive_each,
     require_count,
     require_positive,
-    set_fault,
 )
 from superarm.errors import ParameterError, WeightsError
 
@@ -94,5 +94,5 @@ def test_bad_weights(weights, message):
         ([[0]], r"items must be a flat list, got shape (1, 1)"),
     ],
 )
-def test_set_fault(items, fault):
-    assert set_fault(np.array(items), 3) == fault
+def test_fault_of_set(items, fault):
+    assert fault_of_set(np.array(items), 3) == fault

@@ -153,12 +153,12 @@ REFUSED = {
     "weights": (
         lambda: observe(mapping(NUMBERS, ORDERS[0], "abce")),
         WeightsError,
-        "what is given by item must be given for these items: for each, and for no other",
+        "values by item must have exactly these items as labels",
     ),
     "series of weights": (
         lambda: observe(pd.Series(NUMBERS)),
         WeightsError,
-        "for no other; a pandas object goes by its index; if it is in the right order, give",
+        "labels; a pandas object goes by its index; if it is in the right order, give",
     ),
     "repeated labels": (
         lambda: observe(pd.Series(NUMBERS, index=list("aabc"))),

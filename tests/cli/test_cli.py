@@ -249,7 +249,7 @@ def test_reproduce_on_a_device(tmp_path, capsys):
         main(["reproduce", "longest-path", *TINY, "--device", "nowhere", "--out", str(tmp_path)])
         == 2
     )
-    assert "device 'nowhere' is not to be had here" in capsys.readouterr().err
+    assert "device 'nowhere' is not available" in capsys.readouterr().err
 
 
 def test_reproduce_refuses_an_unwritable_folder(tmp_path, capsys):

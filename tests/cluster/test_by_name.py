@@ -112,7 +112,7 @@ def test_weights_by_item_are_aligned():
     for user in ("ann", "bob"):
         np.testing.assert_array_equal(plain.belief(user).factor, by_id.belief(user).factor)
     for wrong in (pd.Series([0.2, 0.5]), {1: 0.2}, {1: 0.2, 5: 0.5}):
-        with pytest.raises(WeightsError, match=r"^what is given by item must be given for these"):
+        with pytest.raises(WeightsError, match=r"^values by item must have exactly these"):
             plain.observe(["ann"], [[4, 1]], [wrong])
 
 

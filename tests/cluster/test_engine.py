@@ -299,7 +299,7 @@ with create_engine("ray") as third:
     try:
         third.call([place], "count", [(1,)])
     except ClusterError as error:
-        assert "connection to Ray was ended" in str(error)
+        assert "Ray connection was closed" in str(error)
     else:
         raise AssertionError
     assert not ray.is_initialized()  # and none was started in its place

@@ -12,7 +12,7 @@ import numpy as np
 from superarm.agent.growing import Growing
 from superarm.agent.ids import as_ids, as_list, kind
 from superarm.arrays import Array
-from superarm.checks import first_repeated, is_whole, set_fault
+from superarm.checks import fault_of_set, first_repeated, is_whole
 from superarm.checks.tables import Names, Table, align_columns, as_mask, pandas_index, permutation
 from superarm.contexts import rows_taken
 from superarm.errors import FeaturesError, ItemsError, MaskError, SuperarmError
@@ -173,7 +173,7 @@ class Catalogue:
             raise ItemsError(f"items must be a flat list ({error})") from error
         if np.ma.is_masked(items):
             raise ItemsError("items must be known: some are masked")
-        if fault := set_fault(A, self.L):
+        if fault := fault_of_set(A, self.L):
             raise ItemsError(fault)
         return A.astype(np.int64)
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superarm.arrays import Array, Rng, as_float64, take_rows
-from superarm.checks import require_count, set_fault
+from superarm.checks import fault_of_set, require_count
 from superarm.checks.tables import Names
 from superarm.contracts import Learner, Problem
 from superarm.decide import decide
@@ -121,7 +121,7 @@ def propensities(
     """
     require_count(draws=draws)
     items = np.asarray(A, dtype=None if len(A) else np.int64)
-    if fault := set_fault(items[items != -1], problem.L):
+    if fault := fault_of_set(items[items != -1], problem.L):
         raise ItemsError(fault)
     times = times_chosen(learner, belief, problem, draws=draws, rng=rng, seconds=seconds)
     p = (times + 1) / (draws + 1)

@@ -47,13 +47,15 @@ log_sigmoid = log_expit
 def row_norms(M: Array) -> Array:
     """The Euclidean norm of each row."""
     squares = np.einsum("...ld,...ld->...l", M, M)
-    return np.asarray(np.sqrt(squares))
+    norms: Array = np.sqrt(squares)
+    return norms
 
 
 def rows_per_chunk(Phi: Features) -> int:
     """Number of feature rows to work on at a time."""
-    d: int = Phi.shape[-1]
-    return max(1, CHUNK_NUMBERS // max(1, d))
+    d = Phi.shape[-1]
+    fitting: int = CHUNK_NUMBERS // max(1, d)
+    return max(1, fitting)
 
 
 # --- gather and scatter ---------------------------------------------------------------------------
@@ -62,7 +64,8 @@ def rows_per_chunk(Phi: Features) -> int:
 def _flat_indices(A: Array, L: int) -> Array:
     """Indices of the items in a batch laid end to end: (*B, K)."""
     batch = A.shape[:-1]
-    first = L * np.arange(math.prod(batch))
+    n = math.prod(batch)
+    first = L * np.arange(n)
     return A + first.reshape(*batch, 1)
 
 
@@ -73,7 +76,8 @@ def take_rows(Phi: Array, A: Array) -> Array:
     if shared is not None:  # as one array it would be copied for each entry of the batch
         rows: Array = shared[A]
     else:
-        all_rows = Phi.reshape(L * math.prod(batch), d)
+        n = math.prod(batch)
+        all_rows = Phi.reshape(L * n, d)
         rows = all_rows[_flat_indices(A, L)]
     rows[A < 0] = 0
     return rows
@@ -93,14 +97,15 @@ def add_at(v: Array, A: Array, x: Array) -> Array:
 
 
 # --- triangular factors ---------------------------------------------------------------------------
-# LAPACK wants Fortran order, so each D x D slice is kept as the transpose of a C-ordered one: no
-# copies on the way in.
+# LAPACK needs Fortran order, so each D x D slice is stored as the transpose of a C-ordered one,
+# which is passed without a copy.
 
 
 def _transposed_factors(factor: Array) -> Array:
     """The transposed factors of a batch laid end to end: (n, D, D), in C order."""
     D = factor.shape[-1]
-    return factor.mT.reshape(-1, D, D)
+    transposed = factor.mT
+    return transposed.reshape(-1, D, D)
 
 
 def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
@@ -108,7 +113,8 @@ def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
     L, d = Phi.shape[-2:]
     shared = unbroadcast(factor)
     if shared is not None:
-        return solve_rows(shared, Phi.reshape(-1, d), transposed).reshape(Phi.shape)
+        rows = Phi.reshape(-1, d)
+        return solve_rows(shared, rows, transposed).reshape(Phi.shape)
     triangles = _transposed_factors(factor)[:, :d].mT
     columns = Phi.reshape(-1, L, d).mT
     lower = 0
@@ -123,15 +129,16 @@ def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
 
 def triangle(A: Array) -> Array:
     """R with RᵀR = AᵀA."""
-    return np.asarray(np.linalg.qr(A, mode="r"))
+    R: Any = np.linalg.qr(A, mode="r")
+    return np.asarray(R)
 
 
 # --- the array-API standard -----------------------------------------------------------------------
 
 
 BACKEND: Any = SimpleNamespace(**vars(np) | globals())
-"""NumPy's functions and those above, with reductions straight from the ufuncs behind them: np.max
-and its like take a microsecond more, on the way of every small decision."""
+"""NumPy's functions and those above. Reductions are the ufuncs' own, as np.max and its like take a
+microsecond more in every small decision."""
 BACKEND.astype = np.ndarray.astype
 BACKEND.all = functools.partial(np.logical_and.reduce, axis=None)
 BACKEND.any = functools.partial(np.logical_or.reduce, axis=None)

@@ -1,5 +1,4 @@
-"""Posterior standard deviation of the score of each item, as norms of the rows of Φ R⁻¹: of one
-user, or of many who share R and the items.
+"""Posterior std of every item, ‖R⁻ᵀφ_e‖, for one user or for many users with a common R.
 
 R       (*B, D, D)      an upper triangle, as the leading block of `factor`
 Phi     (*B, L, d)      one row per item
@@ -22,9 +21,9 @@ from superarm.arrays.types import (
 )
 
 MAX_GROUPS = 64
-"""Groups of columns of which all pairs may be looked at."""
+"""Largest number of groups of columns, as all pairs of groups are multiplied."""
 MAX_DIAGONAL_RATIO = 1e3
-"""Ratio on the diagonal of R up to which its square is exact enough."""
+"""Ratio of the entries on the diagonal of R up to which R⁻¹R⁻ᵀ is exact enough."""
 
 
 def map_row_chunks(
@@ -34,10 +33,11 @@ def map_row_chunks(
 ) -> Array:
     """A function of the feature rows, one number per row, a chunk of the rows at a time: (*B, L).
 
-    On its way are rows as long as those of `like`; None: as those of Phi.
+    Chunks are sized for temporary rows as long as the rows of `like`, by default of Phi.
     """
     step = rows_per_chunk(Phi if like is None else like)
-    starts = range(0, Phi.shape[-2], step)
+    n_rows = Phi.shape[-2]
+    starts = range(0, n_rows, step)
     parts = [function(Phi[..., start : start + step, :]) for start in starts]
     if len(parts) == 1:
         return parts[0]
@@ -45,10 +45,10 @@ def map_row_chunks(
 
 
 def posterior_row_norms(factor: Array, Phi: Features) -> Array:
-    """The norms of the rows of `solve_rows`, without keeping these: (*B, L).
+    """The norms of the rows of Φ R⁻¹, without storing these rows: (*B, L).
 
-    Of a product Y B they are those of Y X with X R = B, and with Xᵀ = QT those of Y Tᵀ. Of sparse
-    rows Φ they are those of Φ R⁻¹.
+    For a product Φ = Y B, the rows of Y X with X R = B have the same norms, and with Xᵀ = QT also
+    the shorter rows of Y Tᵀ.
     """
     if is_product(Phi):
         if _share_items(factor, Phi):
@@ -76,13 +76,15 @@ def _norms_by_inverse(factor: Array, Phi: Array) -> Array:
     """The norms of the rows of Φ R⁻¹ for many users, who share R: (D, D), (*B, L, d) -> (*B, L)."""
     d = Phi.shape[-1]
     inverse = _inverse(factor, d)
-    norms = product_row_norms(Phi.reshape(-1, d), inverse.mT)
-    return norms.reshape(Phi.shape[:-1])
+    rows = Phi.reshape(-1, d)
+    norms = product_row_norms(rows, inverse.mT)
+    shape = Phi.shape[:-1]
+    return norms.reshape(shape)
 
 
 def _share_items(factor: Array, Phi: Product) -> bool:
-    """True if users share R and the items, and are so many that it pays to look at each item first.
-    R must not be ill-conditioned, as its square is looked at.
+    """True if users share R and the items, and are so many that it pays to compute the quadratic
+    forms of each item first. R must not be ill-conditioned, as these contain its square.
     """
     B = Phi.right
     if unbroadcast(factor) is None or not is_selection(B) or B.ndim != 3:
@@ -90,17 +92,19 @@ def _share_items(factor: Array, Phi: Product) -> bool:
     if unbroadcast(Phi.left) is None and not is_sparse(Phi.left):
         return False
     n, k, d = B.shape
-    n_groups = len(np.unique(B.scale[:2], axis=-1).T)
-    pays = n_groups <= MAX_GROUPS and n * k**2 >= d**2
-    return pays and not is_ill_conditioned(factor[0, :d, :d], MAX_DIAGONAL_RATIO)
+    groups = np.unique(B.scale[:2], axis=-1)
+    if groups.shape[-1] > MAX_GROUPS or n * k**2 < d**2:
+        return False
+    R = factor[0, :d, :d]
+    return not is_ill_conditioned(R, MAX_DIAGONAL_RATIO)
 
 
 def _std_of_shared_items(factor: Array, Phi: Product) -> Array:
     """√(φ_{x,e}ᵀ Σ φ_{x,e}) for many users x: (n, L).
 
-    Columns with the same factor x_p for every user are one group p. With v_{p,e} what item e has in
-    its columns, the square is Σ_{p≤q} c_pq (v_{p,e}ᵀ Σ_pq v_{q,e}) with c_pq = x_p x_q, twice that
-    for p < q: one product for all users.
+    Columns with the same factor x_p for every user are one group p. With v_{p,e} the entries of
+    item e in these columns, the variance is Σ_{p≤q} c_pq (v_{p,e}ᵀ Σ_pq v_{q,e}), where c_pq is
+    x_p x_q, doubled for p < q: one product for all users.
     """
     B = Phi.right
     assert is_selection(B)
@@ -109,7 +113,8 @@ def _std_of_shared_items(factor: Array, Phi: Product) -> Array:
     groups = [np.flatnonzero(group_of_column.reshape(-1) == p) for p in range(n_groups)]
     sources = [B.source[group] for group in groups]
     p, q = np.triu_indices(n_groups)
-    coefficients = np.where(p == q, 1.0, 2.0) * x[:, p] * x[:, q]
+    multiplicity = np.where(p == q, 1.0, 2.0)
+    coefficients = multiplicity * x[:, p] * x[:, q]
     inverse = _inverse(factor, B.shape[-1])
     blocks = [inverse[groups[a]] @ inverse[groups[b]].T for a, b in zip(p, q, strict=True)]
 
@@ -117,16 +122,18 @@ def _std_of_shared_items(factor: Array, Phi: Product) -> Array:
         Y = rows.toarray() if is_sparse(rows) else rows
         v = [Y[:, source] for source in sources]
         pairs = zip(p, q, blocks, strict=True)
-        quadratic = [np.einsum("ld,ld->l", v[a] @ block, v[b]) for a, b, block in pairs]
-        users_by_items: Array = coefficients @ np.stack(quadratic)
+        forms = [np.einsum("ld,ld->l", v[a] @ block, v[b]) for a, b, block in pairs]
+        users_by_items: Array = coefficients @ np.stack(forms)
         return users_by_items
 
     items = Phi.left if is_sparse(Phi.left) else Phi.left[0]
-    return np.sqrt(np.maximum(map_row_chunks(items, variance, inverse), 0.0))
+    variances = map_row_chunks(items, variance, inverse)
+    std: Array = np.sqrt(variances.clip(0.0))
+    return std
 
 
 def product_row_norms(Phi: Array, U: Array) -> Array:
-    """The norms of the rows of ΦUᵀ, without keeping these: (*B, L, d), (*B, K, d) -> (*B, L)."""
+    """The norms of the rows of ΦUᵀ, without storing these: (*B, L, d), (*B, K, d) -> (*B, L)."""
     if is_sparse(Phi):
         if U.ndim > 2:  # of many users
             return np.stack([product_row_norms(Phi, u) for u in U])
@@ -140,7 +147,7 @@ def product_row_norms(Phi: Array, U: Array) -> Array:
 
 
 def is_ill_conditioned(R: Array, ratio: float) -> Array:
-    """True where the largest entry on the diagonal exceeds the least by more than the ratio:
+    """True where the largest entry on the diagonal is more than `ratio` times the least:
     (*B, d, d) -> (*B,) bool.
     """
     xp = backend(R)

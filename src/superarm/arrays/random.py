@@ -33,7 +33,7 @@ from superarm.errors import ParameterError
 GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ divided by the golden ratio: the increment of SplitMix64."""
 MANY_POSITIONS = 2**63
-"""No draw has as many positions: those from here on are for the keys of spawned streams."""
+"""More positions than any draw has: from here on, positions give the keys of spawned streams."""
 UNIT = 2.0**-53
 
 # --- streams --------------------------------------------------------------------------------------
@@ -62,7 +62,9 @@ class Stream:
     """
 
     def __init__(self, keys: Any, first: int | Array = 0) -> None:
-        self.keys = keys if is_tensor(keys) else np.asarray(keys, np.uint64)
+        if not is_tensor(keys):
+            keys = np.asarray(keys, np.uint64)
+        self.keys = keys
         self.first = first
         self._draws = 0
 
@@ -71,17 +73,20 @@ class Stream:
 
     def __getitem__(self, part: Any) -> "Stream":
         """The stream of some of the keys, which starts with the next draw."""
-        stream = Stream(self.keys[part], self.first)
+        keys = self.keys[part]
+        stream = Stream(keys, self.first)
         stream._draws = self._draws
         return stream
 
     def uniform(self, shape: tuple[int, ...]) -> Array:
         """Uniforms on (0, 1): (*B, *shape)."""
-        return self._draw(self._library.draw_uniform, shape)
+        draw = self._library.draw_uniform
+        return self._draw(draw, shape)
 
     def normal(self, shape: tuple[int, ...]) -> Array:
         """Draws from N(0, 1): (*B, *shape)."""
-        return self._draw(self._library.draw_normal, shape)
+        draw = self._library.draw_normal
+        return self._draw(draw, shape)
 
     def item_normal(self, shape: tuple[int, ...]) -> Array:
         """Draws from N(0, 1) that depend on the number of each item: (*B, L)."""
@@ -93,16 +98,20 @@ class Stream:
 
     def beta(self, a: Array, b: Array) -> Array:
         """Draws from Beta(a, b) that depend on the number of each item: (*B, L)."""
-        draws: Array = self._library.draw_beta(a, b, self)
+        library = self._library
+        draws: Array = library.draw_beta(a, b, self)
         return draws
 
     def spawn(self, n: int) -> list["Stream"]:
         """Independent streams of the same items, each with a key per key of this one."""
-        keys = self._library.spawned_keys(self.keys.reshape(-1), self.next_salt(), n)
-        return [Stream(keys[:, i].reshape(self.keys.shape), self.first) for i in range(n)]
+        salt = self.next_salt()
+        keys = self.keys.reshape(-1)
+        children = self._library.spawned_keys(keys, salt, n)
+        shape = self.keys.shape
+        return [Stream(column.reshape(shape), self.first) for column in children.T]
 
     def entry_shape(self, like: Array) -> tuple[int, ...]:
-        """The shape of an entry of `like`, whose batch must be that of the keys."""
+        """The shape of an entry of `like`, whose batch must have the shape of the keys."""
         batch = self.keys.ndim
         if like.shape[:batch] != self.keys.shape:
             raise ParameterError(
@@ -119,13 +128,18 @@ class Stream:
     def _draw(
         self, draw: Callable[..., Array], shape: tuple[int, ...], first: int | Array = 0
     ) -> Array:
-        numbers = draw(self.keys.reshape(-1), self.next_salt(), math.prod(shape), first)
-        return numbers.reshape(*self.keys.shape, *shape)
+        keys = self.keys.reshape(-1)
+        salt = self.next_salt()
+        n = math.prod(shape)
+        numbers = draw(keys, salt, n, first)
+        batch = self.keys.shape
+        return numbers.reshape(*batch, *shape)
 
     def next_salt(self) -> int:
         """The number of the next draw, spread over 64 bits."""
         self._draws += 1
-        return self._draws * GOLDEN % 2**64
+        spread = self._draws * GOLDEN
+        return spread % 2**64
 
 
 def _mix(h: Any) -> Any:
@@ -156,8 +170,9 @@ def draw_uniform(keys: Array, salt: int, n: int, first: int | Array) -> Array:
 
 def draw_normal(keys: Array, salt: int, n: int, first: int | Array) -> Array:
     """Draws from N(0, 1) by position: (B,) -> (B, n)."""
+    items = _checked_items(first, n)
     out = np.empty((len(keys), n))
-    _fill_normal(out, keys, np.uint64(salt), _checked_items(first, n))
+    _fill_normal(out, keys, np.uint64(salt), items)
     return out
 
 
@@ -181,7 +196,7 @@ def spawned_keys(keys: Array, salt: int, n: int) -> Array:
 
 
 def _checked_items(first: int | Array, n: int) -> Array:
-    """The numbers of n items, or that of the first of a run, as an array of int64."""
+    """The numbers of n items, or the number of the first of a run, as an array of int64."""
     items = np.atleast_1d(np.asarray(first, np.int64))
     if len(items) not in (1, n):
         raise ParameterError(f"a stream of {len(items)} items cannot draw for {n}")
@@ -197,13 +212,16 @@ AREA = 0.00492867323397465524
 
 
 def _edges() -> list[float]:
-    """x_0 > x_1 > ... > x_256 = 0: the bottom layer, with the tail beyond x_1, is as wide as its
-    area asks for.
+    """x_0 > x_1 > ... > x_256 = 0; a rectangle of width x_0 has the area of the bottom layer with
+    its tail.
     """
-    edges = [AREA / math.exp(-(TAIL**2) / 2), TAIL]
+    x = TAIL
+    bottom = AREA / math.exp(-(x**2) / 2)
+    edges = [bottom, x]
     while len(edges) < 256:
-        height = AREA / edges[-1] + math.exp(-(edges[-1] ** 2) / 2)
-        edges.append(math.sqrt(-2 * math.log(height)))
+        height = AREA / x + math.exp(-(x**2) / 2)
+        x = math.sqrt(-2 * math.log(height))
+        edges.append(x)
     return [*edges, 0.0]
 
 
@@ -214,8 +232,8 @@ HEIGHT = np.exp(-(X**2) / 2)
 
 @compiled
 def _fill_normal(out: Array, keys: Array, salt: np.uint64, items: Array) -> None:
-    """Fill rows with draws from N(0, 1) of the items with these numbers, or of those from one on:
-    (B, n), (B,), and (n,) or (1,).
+    """Fill rows with draws from N(0, 1), by the numbers of the items, or by the number of the first
+    if they are a run: (B, n), (B,), and (n,) or (1,).
     """
     is_run = len(items) == 1
     for b in range(len(out)):
@@ -243,7 +261,9 @@ def _normal(bits: np.uint64) -> Any:
         bits = mix(bits)
         low = HEIGHT[layer]
         high = HEIGHT[layer + 1]
-        if low + _unit(bits) * (high - low) < math.exp(-(x**2) / 2):
+        y = low + _unit(bits) * (high - low)
+        density = math.exp(-(x**2) / 2)
+        if y < density:
             return x
         bits = mix(bits)
         layer = int(bits & np.uint64(255))
@@ -255,9 +275,11 @@ def _beyond_tail(bits: np.uint64) -> Any:
     """A draw from N(0, 1) on condition that it is larger than TAIL."""
     while True:
         bits = mix(bits)
-        excess = -math.log(_unit(bits)) / TAIL
+        u = _unit(bits)
+        excess = -math.log(u) / TAIL
         bits = mix(bits)
-        bound = -2 * math.log(_unit(bits))
+        v = _unit(bits)
+        bound = -2 * math.log(v)
         if bound >= excess**2:
             return TAIL + excess
 
@@ -279,13 +301,15 @@ def _fill_beta(out: Array, a: Array, b: Array, keys: Array, salt: np.uint64, ite
 @compiled
 def _beta(a: float, b: float, state: np.uint64) -> Any:
     """A draw from Beta(a, b), as X/(X + Y) of Gamma(a) and Gamma(b)."""
-    y_over_x = _gamma(b, state, np.uint64(2**32)) / _gamma(a, state, np.uint64(2))
+    x = _gamma(a, state, np.uint64(2))
+    y = _gamma(b, state, np.uint64(2**32))
     log_power = 0.0  # powers of uniforms by their logarithms, as they may underflow
     if a < 1:
         log_power -= math.log(_unit(mix(state))) / a
     if b < 1:
         log_power += math.log(_unit(mix(state ^ np.uint64(1)))) / b
-    return 1 / (1 + y_over_x * math.exp(log_power))
+    ratio = y / x * math.exp(log_power)
+    return 1 / (1 + ratio)
 
 
 @compiled
@@ -297,8 +321,9 @@ def _gamma(a: float, state: np.uint64, position: np.uint64) -> Any:
     c = 1 / math.sqrt(9 * d)
     while True:
         z = _normal(mix(state ^ position))
-        u = _unit(mix(state ^ (position + np.uint64(1))))
-        position += np.uint64(2)
+        position += np.uint64(1)
+        u = _unit(mix(state ^ position))
+        position += np.uint64(1)
         v = (1 + c * z) ** 3
         if u < 1 - 0.0331 * z**4:  # nearly all, without logarithms
             return d * v
@@ -354,19 +379,24 @@ def _draw(
 ) -> Array:
     """Draws in the shape of `like`, of one generator or stream, or of one per entry."""
     if isinstance(rng, Stream):
-        return as_like(like, of_stream(rng, rng.entry_shape(like)))
-    if isinstance(rng, np.random.Generator):
-        return as_like(like, of_generator(rng, like.shape))
-    _require_one_per_entry(rng, like)
-    entry = np.empty(like.shape[1:])
-    draws = [_draw(entry_rng, entry, of_generator, of_stream) for entry_rng in rng]
-    return as_like(like, np.stack(draws))
+        shape = rng.entry_shape(like)
+        draws = of_stream(rng, shape)
+    elif isinstance(rng, np.random.Generator):
+        draws = of_generator(rng, like.shape)
+    else:
+        _require_one_per_entry(rng, like)
+        entry_shape = like.shape[1:]
+        entry = np.empty(entry_shape)
+        rows = [_draw(entry_rng, entry, of_generator, of_stream) for entry_rng in rng]
+        draws = np.stack(rows)
+    return as_like(like, draws)
 
 
 def _require_one_per_entry(rng: Sequence[Any], like: Array) -> None:
     n = len(like)
-    if len(rng) != n:
-        raise ParameterError(f"a batch of {n} needs one generator per entry, got {len(rng)}")
+    n_generators = len(rng)
+    if n_generators != n:
+        raise ParameterError(f"a batch of {n} needs one generator per entry, got {n_generators}")
 
 
 def as_stream(rng: Rng, batch: Array) -> Rng:

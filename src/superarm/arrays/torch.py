@@ -37,8 +37,9 @@ def check_device(device: str) -> Tensor:
         torch_device = torch.device(device)
         torch.zeros(1, device=torch_device).item()
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0][:200]
-        raise ParameterError(f"device {device!r} is not to be had here: {reason}") from error
+        lines = str(error).strip().splitlines()
+        reason = lines[0][:200]
+        raise ParameterError(f"device {device!r} is not available: {reason}") from error
     return torch_device
 
 
@@ -70,7 +71,8 @@ def to_numpy(x: Tensor) -> Array:
 
 def as_like(like: Tensor, x: Any) -> Tensor:
     """The numbers of x in a tensor on the device of `like`."""
-    return torch.as_tensor(x, device=like.device)
+    device = like.device
+    return torch.as_tensor(x, device=device)
 
 
 def full(shape: Sequence[int], value: Any, like: Tensor | None = None) -> Tensor:
@@ -98,9 +100,9 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
 
 
 def _floats(x: Any, like: Tensor) -> Tensor:
-    """A number, array or tensor as a tensor of float64 that goes with `like`.
+    """A number, array or tensor as a tensor of float64 on the device of `like`.
 
-    A single number stays on the host: to move it there would be to wait for the device.
+    A single number stays on the host, as moving it would wait for the device.
     """
     device = like.device if np.ndim(x) else None
     return torch.as_tensor(
@@ -116,25 +118,24 @@ def _floats(x: Any, like: Tensor) -> Tensor:
 sigmoid = torch.sigmoid
 log_sigmoid = torch.nn.functional.logsigmoid
 row_norms = functools.partial(torch.linalg.vector_norm, dim=-1)
-qr_append = cholesky_update
-qr_stack = cholesky_stack
-solve_rows = triangular_solve
-triangle = cholesky_qr
 
 
 def rows_per_chunk(Phi: Tensor) -> int:
     """Number of feature rows to work on at a time."""
-    rows: int = CHUNK_NUMBERS * Phi.shape[-2] // max(1, Phi.numel())
-    return max(1, rows)
+    L = Phi.shape[-2]
+    n_numbers = max(1, Phi.numel())
+    fitting: int = CHUNK_NUMBERS * L // n_numbers
+    return max(1, fitting)
 
 
 def stats_of_rows(rows: Tensor) -> Tensor:
     """Per column, how many entries are not zero, the sum of their squares, and the least and the
     largest entry: (*B, n, d) -> (*B, 4, d).
     """
+    norms = torch.linalg.vector_norm(rows, dim=-2, dtype=torch.float64)
     stats = [
         rows.count_nonzero(-2),
-        torch.linalg.vector_norm(rows, dim=-2, dtype=torch.float64) ** 2,
+        norms**2,
         rows.amin(-2),
         rows.amax(-2),
     ]
@@ -142,21 +143,24 @@ def stats_of_rows(rows: Tensor) -> Tensor:
 
 
 def add_rows(stats: Tensor, rows: Tensor, n_times: Tensor) -> Tensor:
-    """The statistics of `stats_of_rows` with a few more rows, each of which counts so many times;
-    0 is padding: (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
+    """The statistics of `stats_of_rows` with a few more rows, each counted `n_times` (0 for
+    padding): (*B, 4, d), (*B, K, d), (*B, K) -> (*B, 4, d).
     """
     if rows.shape[-2] == 0:
         return stats
     v = as_float64(n_times)[..., None]
+    x = as_float64(rows)
     inside = v != 0
-    filled = torch.where(inside, as_float64(rows), 0.0)
-    count = (v * (filled != 0)).sum(-2)
-    squares = (v * filled**2).sum(-2)
-    least = torch.where(inside, as_float64(rows), torch.inf)
-    most = torch.where(inside, as_float64(rows), -torch.inf)
+    filled = torch.where(inside, x, 0.0)
+    counts = v * (filled != 0)
+    squares = v * filled**2
+    count = counts.sum(-2)
+    total = squares.sum(-2)
+    least = torch.where(inside, x, torch.inf)
+    most = torch.where(inside, x, -torch.inf)
     grown = [
         stats[..., 0, :] + count,
-        stats[..., 1, :] + squares,
+        stats[..., 1, :] + total,
         torch.minimum(stats[..., 2, :], least.amin(-2)),
         torch.maximum(stats[..., 3, :], most.amax(-2)),
     ]
@@ -210,14 +214,16 @@ def plain_uniform(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
         position = torch.arange(first + start, first + stop, device=keys.device)
         bits = _mix(state ^ position)
         cell = as_float64(_shifted(bits, 12))
-        out[:, start:stop] = (cell + 0.5) * 2.0**-52
+        uniforms = (cell + 0.5) * 2.0**-52
+        out[:, start:stop] = uniforms
     return out
 
 
 def draw_normal(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
     """Draws from N(0, 1) by position, by inversion of the distribution function: (B,) -> (B, n)."""
     x = draw_uniform(keys, salt, n, first)
-    for part in x.reshape(-1).split(CHUNK_NUMBERS):
+    parts = x.reshape(-1).split(CHUNK_NUMBERS)
+    for part in parts:
         torch.special.ndtri(part, out=part)
     return x
 
@@ -226,17 +232,17 @@ def draw_beta(a: Tensor, b: Tensor, stream: Stream) -> Tensor:
     """Draws from Beta(a, b): X/(X + Y) with X ~ Gamma(a) and Y ~ Gamma(b), by their logarithms,
     which do not underflow: (*B, L).
     """
-    return torch.sigmoid(_log_gamma(a, stream) - _log_gamma(b, stream))
+    log_x = _log_gamma(a, stream)
+    log_y = _log_gamma(b, stream)
+    return torch.sigmoid(log_x - log_y)
 
 
 def _log_gamma(a: Tensor, stream: Stream) -> Tensor:
-    """The logarithm of Gamma(a), by Marsaglia and Tsang: d v with v = (1 + c z)³, where it is
-    accepted.
-
-    For a < 1 it is that of Gamma(a+1) U^(1/a).
+    """The logarithm of a draw from Gamma(a), by Marsaglia and Tsang: d v with v = (1 + c z)³, where
+    it is accepted; for a < 1, from Gamma(a+1) U^(1/a).
     """
     shape = stream.entry_shape(a)
-    # a stream of its own: how often the slowest entry tries must not move those of the others
+    # a stream of its own, as later draws must not depend on how often the slowest entry tries
     rng: Any = stream.spawn(1)[0]
     small = a < 1
     d = torch.where(small, a + 1, a) - 1 / 3
@@ -245,11 +251,14 @@ def _log_gamma(a: Tensor, stream: Stream) -> Tensor:
     while out.isnan().any():  # all but a twentieth are accepted at once
         z = rng.item_normal(shape)
         u = rng.item_uniform(shape)
-        v = (1 + z / (9 * d).sqrt()) ** 3
+        scale = (9 * d).sqrt()
+        v = (1 + z / scale) ** 3
         bound = z**2 / 2 + d * (1 - v + v.log())  # NaN, so never passed, where v < 0
         accepted = out.isnan() & (u.log() < bound)
-        out = torch.where(accepted, (d * v).log(), out)
-    return torch.where(small, out + power.log() / a, out)
+        draw = d * v
+        out = torch.where(accepted, draw.log(), out)
+    log_power = power.log() / a
+    return torch.where(small, out + log_power, out)
 
 
 def spawned_keys(keys: Tensor, salt: int, n: int) -> Tensor:
@@ -265,8 +274,9 @@ def _signed(h: int) -> int:
 
 
 def _shifted(h: Tensor, n: int) -> Tensor:
-    """A logical shift to the right: that of Torch keeps the sign."""
-    return (h >> n) & (2 ** (64 - n) - 1)
+    """A logical shift to the right, as Torch's own keeps the sign."""
+    mask = 2 ** (64 - n) - 1
+    return (h >> n) & mask
 
 
 def _mix(h: Tensor) -> Tensor:
@@ -292,12 +302,13 @@ triangle = cholesky_qr
 def _matmul(x: Tensor, y: Tensor) -> Tensor:
     """The matrix product, in the wider of the two types."""
     dtype = torch.promote_types(x.dtype, y.dtype)
-    return x.to(dtype) @ y.to(dtype)
+    left = x.to(dtype)
+    right = y.to(dtype)
+    return left @ right
 
 
 BACKEND = SimpleNamespace(**vars(torch) | globals())
-"""Torch's functions under the names of the array-API standard, of which a few differ, and those
-above."""
+"""Torch's functions under the names of the array-API standard, and the functions above."""
 BACKEND.astype = torch.Tensor.to
 BACKEND.isdtype = lambda dtype, kind: dtype.is_floating_point
 BACKEND.matmul = _matmul

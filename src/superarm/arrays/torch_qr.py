@@ -1,5 +1,7 @@
-"""Triangular factors of tensors. R of the QR factorization is found by shifted CholeskyQR: matrix
-products, which a GPU is made for, where Householder's reflections would take many small steps.
+"""Triangular factors of tensors by shifted CholeskyQR.
+
+It consists of matrix products, which suit a GPU, where Householder's reflections would take many
+small steps.
 """
 
 from typing import Any, TypeAlias
@@ -13,12 +15,12 @@ from superarm.arrays.qr_update import UpdatedFactor, refuse_rows, require_finite
 Tensor: TypeAlias = Any
 """torch.Tensor, which is not typed where Torch is not installed."""
 
-ROUNDING = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53
 MAX_UPDATE_SIZE = 1e3
-"""Size of ‖V‖², and ratio on the diagonal of R, below which an update by V loses at most three
+"""Largest ‖V‖², and largest ratio on the diagonal of R, for an update by V: it loses at most three
 digits of 16."""
 MAX_DIAGONAL_RATIO = 1e5
-"""Ratio on the diagonal of R above which what cancels in a solve gets twice the digits."""
+"""Ratio on the diagonal of R above which a solve is refined with twice the digits."""
 MAX_MAGNITUDE = 1e300
 """Largest numbers that can be added up within the range of float64."""
 
@@ -43,31 +45,38 @@ def cholesky_update(factor: Tensor, Phi: Tensor, w: Tensor, noise: Tensor | floa
     where rows φ of zeros are padding.
     """
     *batch, _, d = Phi.shape
-    if factor.shape != (*batch, d + 1, d + 1):
+    D = d + 1
+    if factor.shape != (*batch, D, D):
         refuse_rows(factor, Phi)
     present = nonzero_rows(Phi)
-    added = _with_rows(factor, with_column(Phi, w, noise), present)
+    rows = with_column(Phi, w, noise)
+    added = _with_rows(factor, rows, present)
     counted = as_float64(present)
     logs = counted * log(noise)
-    return UpdatedFactor(added, counted.sum(-1), logs.sum(-1))
+    n_rows = counted.sum(-1)
+    log_noise = logs.sum(-1)
+    return UpdatedFactor(added, n_rows, log_noise)
 
 
 def cholesky_stack(factor: Tensor, rows: Tensor) -> Tensor:
-    """The triangular factor, with positive diagonal, of `factor` stacked on rows, of which those
-    that are zero are padding.
+    """The triangular factor, with positive diagonal, of `factor` stacked on rows, where rows of
+    zeros are padding.
     """
-    return _with_rows(factor, rows, nonzero_rows(rows))
+    present = nonzero_rows(rows)
+    return _with_rows(factor, rows, present)
 
 
 def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
     """The triangular factor of `factor` stacked on the rows that are present.
 
-    With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. That loses ‖V‖² roundings, and as many as R is
-    steep: few, once rows X tell little that is new. Else [R; X] is made triangular anew.
+    With V = XR⁻¹ it is CR, where I + VᵀV = CᵀC. The rounding error grows with ‖V‖² and with the
+    ratio on the diagonal of R, both small once rows X add little information. Otherwise [R; X] is
+    factored as a whole.
     """
     new_rows = torch.where(present[..., None], rows, 0)
     V = divided(new_rows, factor)
-    size = (V**2).sum((-1, -2))
+    squares = V**2
+    size = squares.sum((-1, -2))
     little = (size < MAX_UPDATE_SIZE).all()
     steep = is_ill_conditioned(factor, MAX_UPDATE_SIZE).any()
     if little & ~steep:
@@ -88,9 +97,9 @@ def cholesky_qr(A: Tensor) -> Tensor:
 
     AᵀA + sI = CᵀC can always be factored, and Q = A C⁻¹ has a condition number far below that of A:
     one or two more passes without the shift make Q orthogonal to rounding (Fukaya et al., SIAM J.
-    Sci. Comput. 2020). Columns are first made of like length, as to Householder's reflections their
-    size does not matter. Whatever the passes did, A = QR holds; so R is right once Q is orthogonal.
-    If it never is, as where A has not full rank, we reflect.
+    Sci. Comput. 2020). Columns are first scaled to similar lengths. A = QR holds after every pass;
+    so R is right once Q is orthogonal.
+    If it never is, as for A of deficient rank, we reflect.
     """
     M, N = A.shape[-2:]
     scale = _power_of_two(A, -2)  # so that scaling does not round
@@ -98,7 +107,8 @@ def cholesky_qr(A: Tensor) -> Tensor:
     shifted = scaled.mT @ scaled
     diagonal = torch.linalg.diagonal(shifted)
     trace = diagonal.sum(-1, keepdim=True)
-    diagonal.add_(2 * (M + N + 1) * ROUNDING * trace)
+    shift = 2 * (M + N + 1) * UNIT_ROUNDOFF * trace
+    diagonal.add_(shift)
     R = cholesky(shifted)
     Q = divided(scaled, R)
     identity = identity_like(R)
@@ -106,9 +116,9 @@ def cholesky_qr(A: Tensor) -> Tensor:
         gram = Q.mT @ Q
         off = torch.linalg.matrix_norm(gram - identity)
         is_near = (off <= 0.5).all() & (scale < MAX_MAGNITUDE).all()
-        near, steep = torch.stack(
-            [is_near, is_ill_conditioned(R, MAX_DIAGONAL_RATIO).any()],
-        ).tolist()  # one wait for the device
+        is_steep = is_ill_conditioned(R, MAX_DIAGONAL_RATIO).any()
+        flags = torch.stack([is_near, is_steep])
+        near, steep = flags.tolist()  # one wait for the device
         if near and steep:
             Q = _divided_twice(scaled, R)
             gram = Q.mT @ Q
@@ -130,8 +140,9 @@ def identity_like(R: Tensor) -> Tensor:
 
 
 def cholesky(gram: Tensor) -> Tensor:
-    """C with CᵀC = gram; anything where there is none."""
-    return torch.linalg.cholesky_ex(gram).L.mT
+    """C with CᵀC = gram; undefined where gram is not positive definite."""
+    lower = torch.linalg.cholesky_ex(gram).L
+    return lower.mT
 
 
 def divided(A: Tensor, C: Tensor) -> Tensor:
@@ -147,24 +158,28 @@ def divided(A: Tensor, C: Tensor) -> Tensor:
 def _divided_twice(A: Tensor, R: Tensor) -> Tensor:
     """A R⁻¹ refined once, by a residual A - QR to twice the digits.
 
-    Feedback that contradicts earlier feedback of the same item, with noise far below it, multiplies
-    what rounding leaves of known directions in unknown ones by (w - w')/σ; Householder's
-    reflections suffer from it too. Split into heads of 22 bits and tails, the product of the heads
-    is exact.
+    If feedback contradicts earlier feedback of the same item, rounding errors in directions without
+    data grow by (w - w')/σ, which is large for small noise; Householder's reflections suffer from
+    it too. Q and R are split into heads of 22 bits and tails, so that the product of the heads is
+    exact.
     """
     Q = divided(A, R)
     Q_head = _head(Q, -1)
     R_head = _head(R, -2)
-    of_heads = Q_head @ R_head
-    of_tails = Q_head @ (R - R_head) + (Q - Q_head) @ R
-    residual = (A - of_heads) - of_tails
+    Q_tail = Q - Q_head
+    R_tail = R - R_head
+    heads = Q_head @ R_head
+    tails = Q_head @ R_tail + Q_tail @ R
+    residual = (A - heads) - tails
     return Q + divided(residual, R)
 
 
 def _head(x: Tensor, dim: int) -> Tensor:
     """The leading 22 bits, relative to the largest entry along the dimension."""
-    unit = _power_of_two(x, dim) * 2.0**-22
-    return (x / unit).round() * unit
+    largest = _power_of_two(x, dim)
+    unit = largest * 2.0**-22
+    multiple = x / unit
+    return multiple.round() * unit
 
 
 def _power_of_two(x: Tensor, dim: int) -> Tensor:
@@ -181,5 +196,6 @@ def _reflected(A: Tensor) -> Tensor:
     R = torch.linalg.qr(A, mode="r").R
     diagonal = torch.linalg.diagonal(R)
     require_finite(diagonal)
-    sign = torch.ones_like(diagonal).copysign(diagonal)
+    ones = torch.ones_like(diagonal)
+    sign = ones.copysign(diagonal)
     return R * sign[..., None]

@@ -6,8 +6,8 @@ import triton.language as tl
 
 from superarm.arrays.torch_qr import Tensor
 
-# Triton compiles the functions under its decorator: their arguments are pointers and numbers of its
-# own, of which mypy knows nothing, whether Triton is installed or not.
+# Triton compiles the functions under its decorator. Their arguments are Triton's own pointers and
+# numbers, unknown to mypy whether Triton is installed or not.
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -24,17 +24,20 @@ def _uniform(out, keys, salt, n, first, blocks, BLOCK: tl.constexpr):  # type: i
     program = tl.program_id(0).to(tl.int64)
     b = program // blocks
     at = program % blocks * BLOCK + tl.arange(0, BLOCK)
-    state = _mix((tl.load(keys + b) ^ salt).to(tl.uint64, bitcast=True))
-    bits = _mix(state ^ (first + at).to(tl.uint64, bitcast=True))
+    seed = tl.load(keys + b) ^ salt
+    position = first + at
+    state = _mix(seed.to(tl.uint64, bitcast=True))
+    bits = _mix(state ^ position.to(tl.uint64, bitcast=True))
     u = ((bits >> 12).to(tl.float64) + 0.5) * 2.220446049250313e-16  # 2⁻⁵²
     tl.store(out + b * n + at, u, at < n)
 
 
 def uniform(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
     """The uniforms of `arrays.torch.plain_uniform`, in one kernel: (B,) -> (B, n)."""
-    out = torch.empty((len(keys), n), dtype=torch.float64, device=keys.device)
+    B = len(keys)
+    out = torch.empty((B, n), dtype=torch.float64, device=keys.device)
     if out.numel():
         blocks = triton.cdiv(n, 1024)
-        grid = (blocks * len(keys),)  # along one axis, as the others of a grid are short
+        grid = (B * blocks,)  # along one axis, as the others of a grid are short
         _uniform[grid](out, keys, salt, n, first, blocks, BLOCK=1024)
     return out

@@ -1,7 +1,8 @@
 """Kinds of arrays: NumPy's, Torch's tensors, SciPy's sparse rows, and products that are never
 multiplied out.
 
-Nothing here imports Torch or SciPy's sparse arrays: there can be none before somebody else has.
+Nothing here imports Torch or SciPy's sparse arrays: such arrays exist only once the caller has
+imported them.
 """
 
 import math
@@ -51,7 +52,8 @@ class ColumnSelection:
     def shape(self) -> tuple[int, ...]:
         """The shape of B: (*B, k, d)."""
         *batch, d = self.scale.shape
-        return (*batch, self.n_columns, d)
+        k = self.n_columns
+        return (*batch, k, d)
 
     @property
     def ndim(self) -> int:
@@ -69,34 +71,37 @@ class ColumnSelection:
     def __rmatmul__(self, Y: Array) -> Array:
         """Y B: (*B, n, k) -> (*B, n, d)."""
         columns: Array = Y[..., self.source]
-        return columns * self.scale[..., None, :]
+        scale = self.scale[..., None, :]
+        return columns * scale
 
     def matvec(self, v: Array) -> Array:
         """B v: (*B, d) -> (*B, k)."""
+        k = self.n_columns
         terms = self.scale * v
         batch = terms.shape[:-1]
         n = math.prod(batch)
-        first = self.n_columns * np.arange(n)
-        places = first[:, None] + self.source
+        first = k * np.arange(n)
+        bins = first[:, None] + self.source
         sums = np.bincount(
-            places.reshape(-1),
+            bins.reshape(-1),
             terms.reshape(-1),
-            n * self.n_columns,
+            n * k,
         )
-        return sums.reshape(*batch, self.n_columns)
+        return sums.reshape(*batch, k)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """B, formed."""
         B = np.zeros(self.shape)
-        column = np.arange(len(self.source))
+        d = len(self.source)
+        column = np.arange(d)
         B[..., self.source, column] = self.scale
         return np.asarray(B, dtype=dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Feature rows Φ = Y B that are never multiplied out, as where a context x turns the features
-    y_e of an item into φ_{x,e} = Bᵀy_e.
+    """Feature rows Φ = Y B that are never multiplied out, such as the rows φ_{x,e} = Bᵀy_e that a
+    context x makes of the features y_e of each item.
 
     Example:
         >>> import numpy as np
@@ -182,8 +187,7 @@ def is_contiguous_float64(x: Array) -> bool:
 
 
 def unbroadcast(M: Array) -> Array | None:
-    """The matrix (m, d) that all entries of a batch (*B, m, d) are, if they were `broadcast`; None
-    if they may differ.
+    """The matrix (m, d) that was `broadcast` to a batch (*B, m, d); None if entries may differ.
 
     Example:
         >>> import numpy as np
@@ -193,7 +197,9 @@ def unbroadcast(M: Array) -> Array | None:
         True
     """
     batch = M.ndim - 2
-    if type(M) is not np.ndarray or batch < 1 or any(M.strides[:batch]):
+    if type(M) is not np.ndarray or batch < 1:
+        return None
+    if any(M.strides[:batch]):
         return None
     shared: Array = M[(0,) * batch]
     return shared

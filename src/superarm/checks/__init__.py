@@ -12,6 +12,7 @@ from superarm.checks.numbers import (
     check_feedback,
     check_importance,
     check_weights,
+    fault_of_set,
     first_repeated,
     is_real,
     is_whole,
@@ -21,7 +22,6 @@ from superarm.checks.numbers import (
     require_positive,
     require_scale,
     require_unmasked,
-    set_fault,
     sum_of_squares_is_finite,
 )
 from superarm.checks.statistics import (
@@ -42,6 +42,7 @@ __all__ = [
     "check_feedback",
     "check_importance",
     "check_weights",
+    "fault_of_set",
     "first_repeated",
     "is_real",
     "is_whole",
@@ -52,6 +53,5 @@ __all__ = [
     "require_scale",
     "require_unit",
     "require_unmasked",
-    "set_fault",
     "sum_of_squares_is_finite",
 ]

@@ -76,7 +76,7 @@ def positive_each(name: str, values: Any) -> float | tuple[float, ...]:
 
 
 def is_real(value: object) -> bool:
-    """True if it is a real number of Python's or NumPy's.
+    """True for a real number of Python's or NumPy's.
 
     >>> is_real(0.5), is_real("0.5"), is_real(1j)
     (True, False, False)
@@ -85,7 +85,7 @@ def is_real(value: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """True if it is an integer of Python's or NumPy's; booleans are none.
+    """True for an integer of Python's or NumPy's, but not for a boolean.
 
     >>> is_whole(3), is_whole(3.0), is_whole(True)
     (True, False, False)
@@ -146,7 +146,8 @@ def sum_of_squares_is_finite(x: Array) -> bool:
     >>> sum_of_squares_is_finite(np.array([1.0, np.nan]))
     False
     """
-    return math.isfinite(np.vdot(x, x))  # which does not warn of an overflow
+    square = np.vdot(x, x)  # without a warning if it overflows
+    return math.isfinite(square)
 
 
 def as_weights(weights: Any, L: int | None = None) -> Array:
@@ -227,8 +228,8 @@ def first_repeated(values: Iterable[Any]) -> Any:
     raise ValueError("no value is repeated")
 
 
-def set_fault(items: Array, L: int) -> str | None:
-    """The fault of `items` as a set of items 0..L-1, in words; None if there is none."""
+def fault_of_set(items: Array, L: int) -> str | None:
+    """The reason why `items` is not a set of items 0..L-1, in words; None if it is one."""
     if items.ndim != 1:
         return f"items must be a flat list, got shape {items.shape}"
     if items.size == 0:

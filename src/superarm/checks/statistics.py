@@ -8,8 +8,8 @@ from superarm.arrays import Array
 from superarm.checks.numbers import as_numbers, is_real
 from superarm.errors import WeightsError
 
-ROUNDING = 1e-9
-"""The share of Σ w² that rounding may take from it."""
+MAX_RELATIVE_ROUNDING = 1e-9
+"""Largest relative rounding error of Σ w² that is tolerated."""
 
 
 class CenteredStatistics(NamedTuple):
@@ -43,7 +43,7 @@ def centered_statistics(n: Any, total: Any, squares: Any) -> CenteredStatistics:
     mean = total / n
     residual_ss = squares - total * mean
 
-    slack = ROUNDING * squares
+    slack = MAX_RELATIVE_ROUNDING * squares
     is_impossible = (residual_ss < -slack) | ((n == 1) & (residual_ss > slack))
     if is_impossible.any():
         raise WeightsError(
@@ -60,7 +60,8 @@ def require_unit(
     if is_real(n_observations):
         return
     squares = residual_ss + n_observations * w**2
-    is_beyond = present & (squares > (1 + ROUNDING) * n_observations * w)
+    max_squares = (1 + MAX_RELATIVE_ROUNDING) * n_observations * w
+    is_beyond = present & (squares > max_squares)
     if is_beyond.any():
         raise WeightsError(
             "these statistics are of weights beyond [0, 1], as squares is above sum: rescale them"

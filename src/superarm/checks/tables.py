@@ -195,7 +195,7 @@ def align_by_item(x: Any, items: Sequence[Any]) -> Any:
 
     def mismatch(missing: list[Any], unknown: list[Any]) -> WeightsError:
         return WeightsError(
-            "what is given by item must be given for these items: for each, and for no other"
+            "values by item must have exactly these items as labels"
             + (f"; {INDEX_HINT}" if pandas_index(x) is not None else "")
         )
 

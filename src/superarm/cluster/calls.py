@@ -12,9 +12,9 @@ from superarm.checks import (
     as_array,
     as_numbers,
     check_features,
+    fault_of_set,
     require_count,
     require_unmasked,
-    set_fault,
 )
 from superarm.checks.tables import require_unlabelled
 from superarm.cluster.columns import added_columns
@@ -89,7 +89,7 @@ def as_items(items: Sequence[int] | Array, end: int) -> Array:
         return np.empty(0, np.int64)
     if numbers.ndim == 1 and numbers.dtype.kind in "iu":
         numbers = np.unique(numbers)
-    if fault := set_fault(numbers, end):
+    if fault := fault_of_set(numbers, end):
         raise ItemsError(fault)
     return numbers.astype(np.int64)
 
@@ -191,7 +191,7 @@ def as_choice(chosen: Any, end: int, d: int) -> Choice:
     if not np.isfinite(rows).all():
         raise FeaturesError("the rows of a Choice must be finite")
     there = np.ones(items.shape, bool) if items.dtype.kind not in "iu" else items != -1
-    if fault := set_fault(items[there] if items.ndim == 1 else items, end):
+    if fault := fault_of_set(items[there] if items.ndim == 1 else items, end):
         raise ItemsError(fault)
     return Choice(items[there].astype(np.int64), rows[there])
 

@@ -93,7 +93,9 @@ class RayEngine:
         """
         _require_own(self.connection)
         if self.connection is None or self.connection != self._connection_id():
-            raise ClusterError("the connection to Ray was ended: make this anew, or load it")
+            raise ClusterError(
+                "the Ray connection was closed: create the object again, or load it from a file"
+            )
 
     def _connect(self) -> None:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
@@ -159,9 +161,8 @@ class RayEngine:
         return value if is_reference else self.put(value)
 
     def call(self, actors: Sequence[Any], method: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
-        """The results of a method of each actor, all at the same time. Those that cannot be reached
-        are called again, until Ray has made them anew on another node: so a method may be called
-        twice.
+        """The results of a method of each actor, all at the same time. Ray restarts unreachable
+        actors on another node, where they are called again: so a method may be called twice.
         """
         self._require_open()
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from superarm.arrays import Array, Features, Stream, as_like, to_numpy, where
 from superarm.arrays.compiled import for_kernels
-from superarm.checks import as_weights, check_weights, is_whole, set_fault
+from superarm.checks import as_weights, check_weights, fault_of_set, is_whole
 from superarm.contracts import Oracle
 from superarm.errors import InfeasibleError, OracleError, ParameterError
 from superarm.oracles.parts import Candidates, Part
@@ -267,7 +267,7 @@ class CheckedOracle(BaseOracle):
     def solve_row(self, w: Array) -> Array:
         """What the function returns for the weights (L,), checked."""
         items = self._items(w)
-        fault = set_fault(items, len(w)) or self._broken_promise(items, w)
+        fault = fault_of_set(items, len(w)) or self._broken_promise(items, w)
         if fault is not None:
             raise OracleError(
                 f"the oracle {self.function!r} must return a feasible set of items, but: {fault}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import as_weights, set_fault
+from superarm.checks import as_weights, fault_of_set
 from superarm.errors import InfeasibleError, ItemsError
 from superarm.oracles.base import BaseOracle, feasible, padded
 
@@ -54,6 +54,6 @@ def brute_force(family: Iterable[Iterable[int]]) -> _BruteForce:
         raise InfeasibleError("brute_force needs at least one feasible set, got an empty family")
 
     for items in sets:
-        if fault := set_fault(items, int(items.max(initial=0)) + 1):
+        if fault := fault_of_set(items, int(items.max(initial=0)) + 1):
             raise ItemsError(f"brute_force got {items.tolist()}, which is no set of items: {fault}")
     return _BruteForce(padded(sets))

@@ -11,7 +11,7 @@ import numpy as np
 
 from superarm.arrays import Array, below_infinity
 from superarm.arrays.compiled import compiled, prange
-from superarm.checks import raise_bad_weight, require_count, set_fault
+from superarm.checks import fault_of_set, raise_bad_weight, require_count
 from superarm.checks.tables import split_labels
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import (
@@ -268,7 +268,7 @@ def _members(items: Collection[int] | Array) -> Array:
 
 def _nest(s: int, items: Array, owner: Array, parent: Array) -> None:
     """Put set s inside the smallest set so far that holds all of its items."""
-    if fault := set_fault(items, len(owner)):
+    if fault := fault_of_set(items, len(owner)):
         raise ItemsError(f"set {s}: {fault}")
     if not len(items):
         raise ItemsError(f"set {s} is empty")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Array
-from superarm.checks import as_numbers, require_count, require_positive, set_fault
+from superarm.checks import as_numbers, fault_of_set, require_count, require_positive
 from superarm.checks.tables import pandas_index, split_labels
 from superarm.errors import ItemsError, ParameterError
 from superarm.oracles.base import BaseOracle, feasible, require_whole
@@ -218,7 +218,7 @@ class VehicleRoutes(BaseOracle):
         """
         chosen = np.asarray(items, None if len(items) else np.int64)
         chosen = chosen[chosen != -1]
-        fault = set_fault(chosen, self.L)
+        fault = fault_of_set(chosen, self.L)
         if fault is not None:
             raise ItemsError(fault)
         arcs = self.items[chosen].tolist()

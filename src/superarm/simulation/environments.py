@@ -179,8 +179,8 @@ class BernoulliEnvironment(BaseEnvironment):
         return where(uniform(rng, self.mean) < self.mean, 1.0, 0.0)
 
 
-InContext: TypeAlias = GaussianEnvironment | BernoulliEnvironment
-"""An episode in a context, which its `features` describe."""
+ContextEpisode: TypeAlias = GaussianEnvironment | BernoulliEnvironment
+"""An episode in a context, described by its `features`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +305,7 @@ class ContextualEnvironment:
                 "the logit link needs no sigma: the variance of a click follows from its mean"
             )
 
-    def at(self, t: int, choose: Choose | None = None) -> InContext:
+    def at(self, t: int, choose: Choose | None = None) -> ContextEpisode:
         """The environment of episode t."""
         Phi = self._features(t)
         linear_predictor = matvec(Phi, self.theta)
@@ -386,7 +386,7 @@ class AdversarialEnvironment:
         object.__setattr__(self, "oracle", as_oracle(self.oracle))
 
     @cached_property
-    def _environments(self) -> list[tuple[InContext, Array]]:
+    def _environments(self) -> list[tuple[ContextEpisode, Array]]:
         """The candidates, each with f(A*, w̄_x)."""
         contexts: Any = self.candidates.contexts
         pairs = []
@@ -397,7 +397,7 @@ class AdversarialEnvironment:
             pairs.append((environment, optimum))
         return pairs
 
-    def at(self, t: int, choose: Choose) -> InContext:
+    def at(self, t: int, choose: Choose) -> ContextEpisode:
         """The environment of episode t: the context with the largest regret."""
         worst, _ = self._environments[0]
         max_regret = full(self.candidates.theta.shape[:-1], -np.inf)
@@ -414,7 +414,7 @@ def _is_nonempty(contexts: Any) -> bool:
     return hasattr(contexts, "__len__") and len(contexts) > 0
 
 
-def _where_environment(condition: Array, x: InContext, y: InContext) -> InContext:
+def _where_environment(condition: Array, x: ContextEpisode, y: ContextEpisode) -> ContextEpisode:
     """The environment x in the entries of the batch where the condition holds, y in the others."""
     if condition.all():
         return x

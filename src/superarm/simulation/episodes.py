@@ -73,7 +73,7 @@ def episodes(
         an iterator over the episodes.
 
     Raises:
-        ParameterError: if n is no positive whole number, or learner and world are none.
+        ParameterError: if n is not a positive integer, or learner or world has the wrong type.
 
     >>> import numpy as np
     >>> from superarm import BernoulliEnvironment, CombLinTS, Problem, TopK, episodes
@@ -134,7 +134,7 @@ _FULL_OBSERVATION = _Observation(_weights_of_set, Feedback.of, sum_of_weights)
 
 
 def _observation(environment: Environment, click_rng: "_LazyStream") -> _Observation:
-    """That of an environment of slates, or of every item of a set."""
+    """Clicks on a slate for an environment of slates, otherwise the weight of every item."""
     if not is_slate(environment):
         return _FULL_OBSERVATION
     clicks = partial(environment.clicks, rng=click_rng.stream)

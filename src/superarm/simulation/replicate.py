@@ -58,12 +58,12 @@ def simulate(
             last call.
         exact: an exact oracle for A^opt where the problem's own is approximate.
         device: such as "cuda": replicates run in lock-step on it, by PyTorch. Replicate i is again
-            a function of `seed` and i alone, but of numbers drawn on the device, which are not the
-            CPU's.
+            a function of `seed` and i alone, but not the same as on the CPU, as the device draws
+            other random numbers.
         chunk: replicates at a time on the device; by default as many as fit in its memory.
-        draws: with "host" all numbers are drawn as on the CPU, and traces agree but for rounding,
-            which scales that are "auto" can make much of where the marginal likelihood is flat.
-            This is slower where there are many items.
+        draws: with "host" all numbers are drawn as on the CPU, and traces agree but for rounding.
+            Scales that are "auto" can amplify rounding where the marginal likelihood is flat.
+            This is slower with many items.
         cluster: the address of a Ray cluster, such as "10.0.0.1:6379", that runs the replicates;
             "ray" starts one on this machine, or uses the one that is connected. It needs
             superarm[cluster], and the same versions on all nodes. The trace is the same as here.
