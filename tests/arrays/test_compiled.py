@@ -45,6 +45,26 @@ def shifted_twice(x: int) -> int:
     return shifted(x, 5) + left
 
 
+def test_parts_have_no_machine_code_of_their_own():
+    import numba
+
+    part = double.part()
+    part.compile((numba.int64,))
+    (overload,) = part.overloads.values()
+    assert overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name) == 0
+
+
+def test_garbage_is_collected_again_after_compiling():
+    import gc
+
+    @compiled
+    def triple(x: int) -> int:
+        return 3 * x
+
+    assert triple(4) == 12
+    assert gc.isenabled()
+
+
 def test_a_kernel_is_compiled_once_for_all_constants():
     from numba import int64
 
