@@ -120,7 +120,7 @@ def doubly_robust(
         log: the decisions.
         target: as in `ips`.
         against: as in `ips`.
-        model: what predicts, by its `weights`, after it learned from the rows of other decisions:
+        model: what predicts, by its mean, after it learned from the rows of other decisions:
             `Greedy()` by default, or Greedy(lam=1.0, link="logit") for clicks. Where weights are 0
             and 1 and no feature is constant, it is shown one more that is: the rate of clicks.
         folds: parts of the log; decisions of a part are predicted from the others.

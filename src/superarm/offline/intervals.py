@@ -297,7 +297,9 @@ def _student_bounds(policy: Policy, w: Array, level: float) -> Bounds:
 def _gamma_bounds(policy: Policy, w: Array, level: float) -> Bounds:
     """The gamma interval: of what was clicked, or of what was not if that is less.
 
-    With Σ a w = Σ a + Σ (-a) (1 - w), the one is as good as the other.
+    With Σ a w = Σ a + Σ (-a) (1 - w), the one is as good as the other. The variance of the clicks
+    is at most Σ_i (Σ_e a w)²; the rest of the standard error is that of the model's predictions,
+    which Student's distribution bounds on both sides.
     """
     a = policy.a
     if _mostly_clicked(policy, w):
@@ -309,12 +311,23 @@ def _gamma_bounds(policy: Policy, w: Array, level: float) -> Bounds:
     if squares and not policy.se:  # as if each decision were clicked alike
         return Bounds(policy.value, policy.value)
     # the standard error is of both sides; each has its share in it
-    share = policy.se**2 / squares if squares else 0.0
+    share = min(policy.se**2 / squares, 1.0) if squares else 0.0
     gain_low, gain_high = gains.tails(share, level)
     loss_low, loss_high = losses.tails(share, level)
-    low = policy.value - math.hypot(gain_low, loss_high)
-    high = policy.value + math.hypot(gain_high, loss_low)
-    return Bounds(max(low, policy.least), min(max(high, policy.least), policy.most))
+    of_model = _model_half_width(policy, squares, level)
+    low = policy.value - math.hypot(gain_low, loss_high, of_model)
+    high = policy.value + math.hypot(gain_high, loss_low, of_model)
+    low = min(max(low, policy.least), policy.most, policy.value)
+    high = max(min(high, policy.most), policy.least, policy.value)
+    return Bounds(low, high)
+
+
+def _model_half_width(policy: Policy, squares: float, level: float) -> float:
+    """Student's half width of the variance that clicks do not explain."""
+    excess = max(policy.se**2 - squares, 0.0)
+    df = max(policy.ess - 1, 1.0)
+    quantile = float(stdtrit(df, (1 + level) / 2))
+    return math.sqrt(excess) * quantile
 
 
 class _Side(NamedTuple):

@@ -1,5 +1,7 @@
 """What a learner predicts of each logged decision, after it learned from the others."""
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import block_diag
 
@@ -17,7 +19,7 @@ from superarm.arrays import (
 )
 from superarm.checks import require_count
 from superarm.contracts import Feedback, Learner, Oracle, Problem, require_learner
-from superarm.errors import FeaturesError, ParameterError
+from superarm.errors import FeaturesError, ParameterError, UnsupportedError
 from superarm.offline.intervals import is_clicks
 from superarm.offline.log import Log
 from superarm.oracles import TopK
@@ -45,7 +47,6 @@ def predicted(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> t
             f"{type(learner).__name__} learns nothing from features: "
             "take a linear model, as Greedy()"
         )
-    rng = np.random.default_rng(0)  # for a learner that draws: valid too, but Greedy is better
     rows = _logged_rows(log)
     adds_constant = is_clicks(log.w) and not _has_constant(rows[log.A >= 0])
     problem = problem_of(log, 0, TopK(1))
@@ -60,8 +61,9 @@ def predicted(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> t
     for k in range(folds):
         known = fold < k if past else fold != k
         belief = model.prior(problem)
-        if known.any():
-            w = log.w[known].ravel()
+        w = log.w[known].ravel()
+        knows_more_than_zeros = bool(w.any())
+        if knows_more_than_zeros:
             nowhere = np.full(len(w), -1)
             feedback = Feedback(nowhere, rows[known].reshape(-1, problem.d), w)
             belief = model.learn(belief, problem, feedback)
@@ -70,10 +72,24 @@ def predicted(log: Log, q: Array, learner: Learner, folds: int, past: bool) -> t
             if Phi is not log.Phi[i]:
                 Phi = log.Phi[i]
                 seen = _with_constant(Phi) if adds_constant else Phi
-                w_hat = learner.scores(belief, problem._replace(Phi=seen), rng)
+                w_hat = np.zeros(log.L)
+                if knows_more_than_zeros:
+                    w_hat = _expected_weights(learner, belief, problem._replace(Phi=seen))
             direct[i] = q[i] @ w_hat
             of_logged[i] = w_hat[log.A[i]]
     return direct, np.where(log.A >= 0, of_logged, 0.0)
+
+
+def _expected_weights(learner: Learner, belief: Any, problem: Problem) -> Array:
+    """The expected weight of each item, (L,). A prediction samples nothing, unless the model has no
+    mean: then it is what the learner scores.
+    """
+    model = learner.model
+    try:
+        mean = model.mean(belief, problem)
+    except UnsupportedError:
+        return learner.scores(belief, problem, np.random.default_rng(0))
+    return model.inverse_link(mean)
 
 
 def _logged_rows(log: Log) -> Array:
