@@ -94,7 +94,9 @@ class ServiceError(SuperarmError, RuntimeError):
         self.field = field
 
     def __str__(self) -> str:
-        details = [str(x) for x in (self.status, self.field) if x is not None]
+        optional = (self.status, self.field)
+        details = [str(x) for x in optional if x is not None]
         if not details:
             return self.detail
-        return f"{self.detail} ({', '.join(details)})"
+        text = ", ".join(details)
+        return f"{self.detail} ({text})"

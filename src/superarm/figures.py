@@ -161,12 +161,19 @@ def finish(axes: Axes, *, legend: int | None = None, **labels: Any) -> None:
 
 def dashes(style: Style) -> Any:
     """The dash of a style in matplotlib's form."""
-    return (0, style.dash) if style.dash else "-"
+    if not style.dash:
+        return "-"
+    return (0, style.dash)
 
 
 def sort_curves(curves: Mapping[str, Array]) -> list[tuple[str, Array]]:
     """Labels and values (replicates, episodes), in descending order of the mean at the end."""
-    return sorted(curves.items(), key=lambda curve: -curve[1][:, -1].mean())
+
+    def mean_at_end(curve: tuple[str, Array]) -> float:
+        _, values = curve
+        return float(values[:, -1].mean())
+
+    return sorted(curves.items(), key=mean_at_end, reverse=True)
 
 
 def draw_band(

@@ -18,9 +18,12 @@ def plus_minus(mean: float, se: float | None = None) -> str:
     ('0.512 ± 0.012', '15,590')
     """
     if se is None or math.isnan(se):
-        return _rounded(mean, 3 - _exponent(mean))
+        decimals = 3 - _exponent(mean)
+        return _rounded(mean, decimals)
     decimals = 1 - _exponent(se or mean)
-    return f"{_rounded(mean, decimals)} ± {_rounded(se, decimals)}"
+    mean_text = _rounded(mean, decimals)
+    se_text = _rounded(se, decimals)
+    return f"{mean_text} ± {se_text}"
 
 
 def percent(share: float, se: float | None = None) -> str:
@@ -68,13 +71,15 @@ def format_columns(lines: Sequence[Cells], *, numbers: bool = False) -> str:
     a     22 ms
     b      3 ms
     """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    columns = zip(*lines, strict=True)
+    widths = [max(map(len, column)) for column in columns]
     align = str.rjust if numbers else str.ljust
     rows = []
     for first, *others in lines:
         cells = [first.ljust(widths[0])]
         cells += map(align, others, widths[1:])
-        rows.append("  ".join(cells).rstrip())
+        row = "  ".join(cells)
+        rows.append(row.rstrip())
     return "\n".join(rows)
 
 
@@ -95,6 +100,9 @@ _ESCAPED = str.maketrans(
 def escape_latex(text: str) -> str:
     """Text with its special characters escaped for LaTeX."""
     return text.translate(_ESCAPED)
+
+
+_MATH = str.maketrans({",": "{,}", "%": r"\,\%", "±": r"\pm"})
 
 
 def latex_table(header: Cells, lines: Sequence[Cells]) -> str:
@@ -127,7 +135,5 @@ def latex_table(header: Cells, lines: Sequence[Cells]) -> str:
 
 def latex_math(estimate: str) -> str:
     """An estimate from `plus_minus` or `percent` in math mode."""
-    text = estimate
-    for sign, command in ((",", "{,}"), ("%", r"\,\%"), ("±", r"\pm")):
-        text = text.replace(sign, command)
+    text = estimate.translate(_MATH)
     return f"${text}$"

@@ -57,12 +57,15 @@ def style_of(label: str) -> Style:
     >>> style_of("MyLearner") == style_of("MyLearner")
     True
     """
-    return LEARNERS.get(label) or OTHERS[_hash(label) % len(OTHERS)]
+    if label in LEARNERS:
+        return LEARNERS[label]
+    position = _hash(label) % len(OTHERS)
+    return OTHERS[position]
 
 
 def styles_of(labels: Iterable[str]) -> dict[str, Style]:
-    """Styles of learners in one figure: unknown ones get free styles, as long as there are some, by
-    their names and not by their order.
+    """Styles of learners in one figure. Other learners get free styles, as long as there are some;
+    these depend on their names and not on their order.
 
     Returns:
         the style of each learner, by its label.

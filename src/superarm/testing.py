@@ -36,17 +36,16 @@ def check_oracle(
 ) -> None:
     """Check an oracle over L items against its contract.
 
-    Checked are the shape and type of what it returns, that no item is repeated or unavailable, that
-    the answer is the same when asked twice, that the weights stay untouched, that a batch equals
-    its rows, that bad weights and problems without a feasible set are refused, and the value:
-    against every set in `family` if it is given (all feasible sets, for small problems), and
-    otherwise against every set the oracle itself has returned for other weights. `domain` maps the
-    weights that are tried into those the oracle takes, such as `lambda w: -abs(w)`. An oracle that
-    is `randomized` need not answer alike when asked again. One that has a `sense` of -1 is held to
-    the cheapest set.
+    The answer must have the right shape and type, without repeated or unavailable items. A second
+    call must return the same set, unless the oracle is `randomized`, and leave the weights
+    unchanged. A batch must equal its rows. Bad weights and problems without a feasible set must be
+    refused. The value is compared with every set in `family` (all feasible sets, for small
+    problems), by default with every set that the oracle itself returned for other weights; a
+    `sense` of -1 asks for the cheapest set. `domain` maps random weights to weights that the oracle
+    accepts, such as `lambda w: -abs(w)`.
 
     Raises:
-        AssertionError: with what was expected and what came.
+        AssertionError: with the expected and the actual value.
 
     >>> from superarm import TopK, minimize
     >>> check_oracle(TopK(2), 5)
@@ -67,7 +66,7 @@ def check_oracle(
         w = domain(_random_weights(rng, L, trial))
         items = _check_answer(oracle, w, randomized)
         if items is None:
-            available = [s for s in feasible or () if (w[list(s)] > -np.inf).all()]
+            available = _available_sets(feasible or (), w)
             assert not available, f"InfeasibleError for weights {w}, but {available[0]} is feasible"
             continue
         chosen = tuple(sorted(items[items >= 0].tolist()))
@@ -85,9 +84,10 @@ def check_oracle(
 
 def _check_hints(oracle: Oracle) -> None:
     """Optional attributes of an oracle have values that they may have."""
-    sense = as_oracle(oracle).sense
+    complete = as_oracle(oracle)
+    sense = complete.sense
     assert sense in (1, -1), f"sense must be 1, or -1 for costs, got {sense!r}"
-    exchanges = as_oracle(oracle).exchanges
+    exchanges = complete.exchanges
     assert exchanges in (True, False), f"exchanges must be True or False, got {exchanges!r}"
 
 
@@ -138,7 +138,7 @@ def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int
     if oracle.gap is None or (oracle.gap > 0 and (w < 0).any()):
         return
     signed = as_oracle(oracle).sense * w
-    values = [signed[list(s)].sum() for s in feasible if (w[list(s)] > -np.inf).all()]
+    values = [signed[list(s)].sum() for s in _available_sets(feasible, w)]
     best = max(values)
     value = take(signed, items).sum()
     finite = w[w > -np.inf]
@@ -146,6 +146,13 @@ def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int
     assert value >= (1 - oracle.gap) * best - tolerance, (
         f"gap={oracle.gap}, but {items} is worth {value} where {best} can be had, for weights {w}"
     )
+
+
+def _available_sets(sets: Iterable[tuple[int, ...]], w: Array) -> list[tuple[int, ...]]:
+    """The sets of which every item is available."""
+    unavailable = np.flatnonzero(w == -np.inf)
+    forbidden = set(unavailable.tolist())
+    return [s for s in sets if forbidden.isdisjoint(s)]
 
 
 def _check_batches(oracle: Oracle, weights: list[Array]) -> None:
@@ -194,17 +201,16 @@ def _assert_refuses(oracle: Oracle, w: Any, word: str) -> None:
 def check_learner(learner: Learner, *, seed: int = 0) -> None:
     """Check a learner and its model against their contracts, on small problems with 0/1 weights.
 
-    Checked are that the learner is a frozen dataclass; that beliefs are NamedTuples of arrays whose
-    fields with one entry per item are those the model names; that `scores` has the right shape and
-    depends on the generator alone; that learning changes nothing in place, and that the order of
-    feedback and padding do not matter; that a batch gives what its entries give alone; and that the
-    learner works in an `Agent` and in `superarm.offline`: feedback late and weighted, items that
-    come and go, explanations, merging, saving and loading, an oracle without optional attributes
-    and one for costs. Where an optional method of the model is missing, the error must be one of
-    superarm's.
+    The learner must be a frozen dataclass, and beliefs NamedTuples of arrays, with the fields per
+    item that the model names. `scores` must have the right shape and depend on the generator alone.
+    Learning must change nothing in place, whatever the order of feedback and its padding. A batch
+    must give the same as its entries alone. The learner must work in an `Agent` and in
+    `superarm.offline`: feedback late and weighted, items that come and go, explanations, merging,
+    saving and loading, an oracle without optional attributes and one for costs. If the model lacks
+    an optional method, the error must be one of superarm's.
 
     Raises:
-        AssertionError: with what was expected and what came.
+        AssertionError: with the expected and the actual value.
 
     >>> from superarm import CombLinTS
     >>> check_learner(CombLinTS(lam=1.0, sigma=0.5))
@@ -215,7 +221,10 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
         assert parameter.kind is parameter.KEYWORD_ONLY, (
             f"hyperparameters are keyword-only, but {name} is not"
         )
-    _assert_learner(learner)
+    try:
+        require_learner(learner)
+    except ParameterError as error:
+        raise AssertionError(str(error)) from error
     rng = np.random.default_rng(seed)
     problem = Problem(rng.standard_normal((3, 12, 4)), TopK(5))
     single = problem._replace(Phi=problem.Phi[0])
@@ -226,13 +235,6 @@ def check_learner(learner: Learner, *, seed: int = 0) -> None:
     _check_agent(learner, Phi, rng)
     _check_oracles(learner, Phi, rng)
     _check_offline(learner, Phi, rng)
-
-
-def _assert_learner(learner: Learner) -> None:
-    try:
-        require_learner(learner)
-    except ParameterError as error:
-        raise AssertionError(str(error)) from error
 
 
 def _check_model(model: Model, problem: Problem) -> None:
@@ -261,7 +263,8 @@ def _check_learning(learner: Learner, problem: Problem, rng: np.random.Generator
     for _ in range(3):
         scores = _check_scores(learner, belief, problem)
         A = problem.oracle(scores)
-        w = rng.integers(0, 2, len(A)).astype(float)
+        clicks = rng.integers(0, 2, len(A))
+        w = clicks.astype(float)
         w[:2] = [0.0, 1.0]  # so that the order of feedback shows
         belief = _check_update(learner.model, belief, problem, A, w)
 
@@ -324,20 +327,19 @@ def _check_batch(
 
 
 def _generators(n: int, seed: int) -> list[np.random.Generator]:
-    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(n)]
+    rng = np.random.default_rng(seed)
+    return rng.spawn(n)
 
 
 def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
     """A learner works in an agent, through everything that can happen to it there."""
 
-    def made(seed: int) -> Agent:
-        return Agent(learner, features=Phi, oracle=TopK(5), seed=seed)
-
     def clicks(items: Any) -> Array:
-        return rng.integers(0, 2, len(items)).astype(float)
+        bits = rng.integers(0, 2, len(items))
+        return bits.astype(float)
 
-    agent = made(0)
-    other = made(1)
+    agent = Agent(learner, features=Phi, oracle=TopK(5), seed=0)
+    other = Agent(learner, features=Phi, oracle=TopK(5), seed=1)
     _allowed("explain", agent.explain, agent.choose(), draws=5)
     for x in (agent, other):
         items = x.choose()
@@ -387,15 +389,18 @@ class _Silent:
     gap = 0.0
 
     def __call__(self, w: Array, /) -> Array:
-        return TopK(3, at_most=True)(w)
+        topk = TopK(3, at_most=True)
+        return topk(w)
 
 
 def _check_offline(learner: Learner, Phi: Array, rng: np.random.Generator) -> None:
     """Replay the learner through a log of five items at random per decision."""
     L = len(Phi)
-    order = np.argsort(rng.random((40, L)))
+    keys = rng.random((40, L))
+    order = np.argsort(keys)
     A = order[:, :5]
-    w = rng.integers(0, 2, A.shape).astype(float)
+    clicks = rng.integers(0, 2, A.shape)
+    w = clicks.astype(float)
     propensities = np.full(A.shape, 5 / L)
     log = Log.of(A, w, propensities, Phi)
     replay(log, learner, TopK(5), rng=rng)

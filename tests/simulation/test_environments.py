@@ -79,7 +79,7 @@ def test_drifting_refusals():
     world = DriftingEnvironment.wandering(Phi, lam=1.0, sigma=0.1, drift=0.0, episodes=5, rng=rng)
     np.testing.assert_array_equal(world.theta[0], world.theta[4])
     for t in (0, 6):
-        with pytest.raises(ParameterError, match="known for episodes 1 to 5"):
+        with pytest.raises(ParameterError, match="coefficients for episodes 1 to 5"):
             world.at(t)
     with pytest.raises(ParameterError, match=r"drift must lie in \[0, 1\]"):
         DriftingEnvironment.wandering(Phi, lam=1.0, sigma=0.1, drift=1.5, episodes=5, rng=rng)

@@ -64,9 +64,8 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def compiled_fastmath(function: Callable[P, T]) -> Callable[P, T]:
-    """As `compiled`, but its sums may be added up in any order, and of products that were not
-    rounded, as in vector registers: so they round as sums of BLAS do, from machine to machine in
-    different ways. Others of its kind that it calls become parts of its machine code.
+    """Like `compiled`, but allows reassociation and fused multiply-add, so results differ in the
+    last digits between machines. Kernels of this kind that it calls are inlined.
     """
     return cast(Callable[P, T], Kernel(function, fastmath=True))
 

@@ -101,13 +101,6 @@ def add_at(v: Array, A: Array, x: Array) -> Array:
 # which is passed without a copy.
 
 
-def _transposed_factors(factor: Array) -> Array:
-    """The transposed factors of a batch laid end to end: (n, D, D), in C order."""
-    D = factor.shape[-1]
-    transposed = factor.mT
-    return transposed.reshape(-1, D, D)
-
-
 def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
     """X with X R = Phi, or X Rᵀ = Phi."""
     L, d = Phi.shape[-2:]
@@ -115,7 +108,9 @@ def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:
     if shared is not None:
         rows = Phi.reshape(-1, d)
         return solve_rows(shared, rows, transposed).reshape(Phi.shape)
-    triangles = _transposed_factors(factor)[:, :d].mT
+    D = factor.shape[-1]
+    transposed_factors = factor.mT.reshape(-1, D, D)
+    triangles = transposed_factors[:, :d].mT
     columns = Phi.reshape(-1, L, d).mT
     lower = 0
     trans = int(not transposed)

@@ -59,27 +59,21 @@ def posterior_row_norms(factor: Array, Phi: Features) -> Array:
         inverse = _inverse(factor, Phi.shape[-1])
         return product_row_norms(Phi, inverse.mT)
     shared = unbroadcast(factor)
-    if shared is not None:
-        return _norms_by_inverse(shared, Phi)
-    return map_row_chunks(
-        Phi,
-        lambda rows: row_norms(solve_rows(factor, rows)),
-    )
+    if shared is None:
+        return map_row_chunks(
+            Phi,
+            lambda rows: row_norms(solve_rows(factor, rows)),
+        )
+    *batch, L, d = Phi.shape
+    inverse = _inverse(shared, d)
+    rows = Phi.reshape(-1, d)
+    norms = product_row_norms(rows, inverse.mT)
+    return norms.reshape(*batch, L)
 
 
 def _inverse(factor: Array, d: int) -> Array:
     """R⁻¹: (D, D) -> (d, d)."""
     return solve_rows(factor, np.eye(d))
-
-
-def _norms_by_inverse(factor: Array, Phi: Array) -> Array:
-    """The norms of the rows of Φ R⁻¹ for many users, who share R: (D, D), (*B, L, d) -> (*B, L)."""
-    d = Phi.shape[-1]
-    inverse = _inverse(factor, d)
-    rows = Phi.reshape(-1, d)
-    norms = product_row_norms(rows, inverse.mT)
-    shape = Phi.shape[:-1]
-    return norms.reshape(shape)
 
 
 def _share_items(factor: Array, Phi: Product) -> bool:

@@ -21,7 +21,7 @@ def require_positive(**parameters: float) -> None:
     superarm.errors.ParameterError: sigma must be a positive, finite number, got -0.3
     """
     for name, value in parameters.items():
-        is_positive = is_real(value) and 0 < value < float("inf")
+        is_positive = is_real(value) and 0 < value < math.inf
         if not is_positive:
             raise ParameterError(f"{name} must be a positive, finite number, got {value!r}")
 
@@ -110,7 +110,8 @@ def require_unmasked(values: Any) -> Any:
     """The values unchanged; a ValueError if they are a masked array with masked entries."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         mask = np.ma.getmaskarray(values)
-        position = np.argwhere(mask)[0]
+        positions = np.argwhere(mask)
+        position = positions[0]
         text = ", ".join(map(str, position))
         raise ValueError(f"entry {text} is masked: fill it or leave it out")
     return values

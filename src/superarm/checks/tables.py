@@ -142,7 +142,8 @@ def permutation(labels: Sequence[Any], target: Sequence[Any], mismatch: Mismatch
         return slice(None)
     positions = {label: i for i, label in enumerate(labels)}
     require_same_labels(positions, target, mismatch)
-    return np.array([positions[label] for label in target], dtype=np.int64)
+    order = [positions[label] for label in target]
+    return np.array(order, dtype=np.int64)
 
 
 def align(x: Any, target: Sequence[Any], mismatch: Mismatch) -> Any:

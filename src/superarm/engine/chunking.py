@@ -4,6 +4,7 @@ A chunk is to take about `TARGET_SECONDS`. Its worker stops after that, and the 
 next chunks: nobody waits behind calls that take longer than those before them.
 """
 
+import itertools
 import math
 import time
 from collections import deque
@@ -47,7 +48,8 @@ class ChunkQueue:
     """
 
     def __init__(self, calls: Iterable[Sequence[Any]]) -> None:
-        self.waiting = deque(Call(i, arguments) for i, arguments in enumerate(calls))
+        numbered = enumerate(calls)
+        self.waiting = deque(itertools.starmap(Call, numbered))
         self.requeued: deque[Call] = deque()
         self.size = 1
 
@@ -60,17 +62,21 @@ class ChunkQueue:
         """
         if self.requeued:
             return [self.requeued.popleft()]
-        fair_share = math.ceil(len(self.waiting) / n_chunks)
+        n_waiting = len(self.waiting)
+        fair_share = math.ceil(n_waiting / n_chunks)
         size = min(self.size, fair_share)
         return [self.waiting.popleft() for _ in range(size)]
 
     def complete(self, chunk: Sequence[Call], result: ChunkResult) -> list[tuple[int, Any]]:
         """Number and result of each call that was made; the others of the chunk are next."""
         n = len(result.results)
-        self.waiting.extendleft(reversed(chunk[n:]))
-        seconds_per_call = max(result.seconds, 1e-9) / n
+        rest = chunk[n:]
+        self.waiting.extendleft(reversed(rest))
+        seconds = max(result.seconds, 1e-9)
+        seconds_per_call = seconds / n
         fitting = round(TARGET_SECONDS / seconds_per_call)
-        self.size = max(1, min(2 * n, fitting))
+        doubled = 2 * n
+        self.size = max(1, min(doubled, fitting))
         numbers = [call.number for call in chunk[:n]]
         return list(zip(numbers, result.results, strict=True))
 

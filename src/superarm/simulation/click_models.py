@@ -51,7 +51,8 @@ class CascadeEnvironment(BernoulliEnvironment):
     def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
         """1 for the first item of the slate that attracts, (*B, K)."""
         attracts = take(weights, A)
-        is_first = attracts.cumsum(-1) == 1
+        n_so_far = attracts.cumsum(-1)
+        is_first = n_so_far == 1
         return where(is_first, attracts, 0.0)
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
@@ -60,7 +61,8 @@ class CascadeEnvironment(BernoulliEnvironment):
 
     def value(self, A: Array, weights: Array) -> Array:
         """The probability of a click on the slate, 1 - Π(1 - w): (*B,)."""
-        ignores = 1 - take(weights, A)
+        attracts = take(weights, A)
+        ignores = 1 - attracts
         no_click: Array = ignores.prod(-1)
         return 1 - no_click
 
@@ -95,20 +97,23 @@ class PositionEnvironment(BernoulliEnvironment):
     def __post_init__(self) -> None:
         super().__post_init__()
         p = as_examination(self.examination)
-        object.__setattr__(self, "examination", tuple(p.tolist()))
+        examination = tuple(p.tolist())
+        object.__setattr__(self, "examination", examination)
 
     def clicks(self, A: Array, weights: Array, rng: Rng) -> Array:
         """1 where the user looks and the item attracts, (*B, K)."""
         attracts = take(weights, A)
         p = self._examination(attracts)
-        is_examined = uniform(rng, attracts) < p
+        u = uniform(rng, attracts)
+        is_examined = u < p
         return where(is_examined, attracts, 0.0)
 
     def feedback(self, problem: Problem, A: Array, clicks: Array) -> Feedback:
         """Feedback on the items, from the clicks."""
-        if self.read is None:
-            return position_based(problem, A, clicks, examination=self.examination)
-        return self.read(problem, A, clicks)
+        if self.read is not None:
+            return self.read(problem, A, clicks)
+        p = self.examination
+        return position_based(problem, A, clicks, examination=p)
 
     def value(self, A: Array, weights: Array) -> Array:
         """The expected clicks on the slate, Σ_k p_k w: (*B,)."""

@@ -44,17 +44,20 @@ class Difference(NamedTuple):
     confidence: float = 0.95
 
     def __str__(self) -> str:
+        se = self.se
         comparison = "less" if self.mean < 0 else "more"
-        mean = plus_minus(abs(self.mean), self.se)
-        low = _format_end(self.low, self.se)
-        high = _format_end(self.high, self.se)
-        interval = f"{100 * self.confidence:.4g} % interval: {low} to {high}"
-        return f"{self.learner}: {mean} {comparison} regret than {self.baseline} ({interval})"
+        size = plus_minus(abs(self.mean), se)
+        low = _format_end(self.low, se)
+        high = _format_end(self.high, se)
+        percentage = f"{100 * self.confidence:.4g} %"
+        interval = f"{percentage} interval: {low} to {high}"
+        return f"{self.learner}: {size} {comparison} regret than {self.baseline} ({interval})"
 
 
 def _format_end(end: float, se: float) -> str:
     """The end of an interval, with as many digits as the mean."""
-    return plus_minus(end, se).split(" ")[0]
+    text = plus_minus(end, se)
+    return text.split(" ")[0]
 
 
 def paired(

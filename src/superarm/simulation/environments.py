@@ -88,7 +88,12 @@ class BaseEnvironment:
             True or False.
         """
         own = self._parameters()
-        return all(type(other) is type(self) and other._parameters() == own for other in others)
+        for other in others:
+            if type(other) is not type(self):
+                return False
+            if other._parameters() != own:
+                return False
+        return True
 
     def with_means(self, mean: Array, features: Features | None) -> Self:
         """The same environment with other means and features, such as a batch of them.
@@ -96,13 +101,15 @@ class BaseEnvironment:
         Returns:
             the new environment.
         """
-        changes: dict[str, Any] = {"mean": mean, "features": features}
-        environment: Self = dataclasses.replace(self, **changes)  # type: ignore[type-var]
-        return environment
+        changes = {"mean": mean, "features": features}
+        environment: Any = self
+        changed: Self = dataclasses.replace(environment, **changes)
+        return changed
 
     def _parameters(self) -> dict[str, Any]:
         """The fields, without means and features."""
-        return vars(self) | {"mean": None, "features": None}
+        blank = {"mean": None, "features": None}
+        return vars(self) | blank
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +147,17 @@ class GaussianEnvironment(BaseEnvironment):
         """
         require_positive(lam=lam)
         *batch, _, d = Phi.shape
-        zeros = full((*batch, d), 0.0, Phi)
-        theta = lam * normal(rng, zeros)
-        return cls(matvec(Phi, theta), sigma=sigma)
+        shape = (*batch, d)
+        like = full(shape, 0.0, Phi)
+        theta = lam * normal(rng, like)
+        mean = matvec(Phi, theta)
+        return cls(mean, sigma=sigma)
 
     def sample(self, rng: Rng) -> Array:
         """The weights of one episode."""
-        return self.mean + self.sigma * normal(rng, self.mean)
+        mean = self.mean
+        noise = self.sigma * normal(rng, mean)
+        return mean + noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +187,9 @@ class BernoulliEnvironment(BaseEnvironment):
 
     def sample(self, rng: Rng) -> Array:
         """The weights of one episode."""
-        return where(uniform(rng, self.mean) < self.mean, 1.0, 0.0)
+        mean = self.mean
+        u = uniform(rng, mean)
+        return where(u < mean, 1.0, 0.0)
 
 
 ContextEpisode: TypeAlias = GaussianEnvironment | BernoulliEnvironment
@@ -206,10 +219,11 @@ class DriftingEnvironment:
     sigma: float = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        if np.ndim(self.theta) != 2 or np.shape(self.theta)[1:] != np.shape(self.Phi)[1:]:
+        shape = np.shape(self.theta)
+        d = np.shape(self.Phi)[-1]
+        if len(shape) != 2 or shape[1] != d:
             raise ParameterError(
-                f"theta must be one row of {np.shape(self.Phi)[-1]} coefficients per episode, "
-                f"got {np.shape(self.theta)}"
+                f"theta must be one row of {d} coefficients per episode, got {shape}"
             )
         object.__setattr__(self, "theta", _coefficients(self.theta))
         _require_noise(self.sigma)
@@ -243,11 +257,13 @@ class DriftingEnvironment:
 
     def at(self, t: int, choose: Choose | None = None) -> GaussianEnvironment:
         """The environment of episode t."""
-        if not 1 <= t <= len(self.theta):
+        n = len(self.theta)
+        if not 1 <= t <= n:
             raise ParameterError(
-                f"this environment is known for episodes 1 to {len(self.theta)}, not {t}"
+                f"this environment has coefficients for episodes 1 to {n}, not {t}"
             )
-        mean = self.Phi @ self.theta[t - 1]
+        theta = self.theta[t - 1]
+        mean = self.Phi @ theta
         return GaussianEnvironment(mean, sigma=self.sigma)
 
 
@@ -257,13 +273,12 @@ class ContextualEnvironment:
     independently.
 
     Args:
-        contexts: x_1, ..., x_n, or a function of t = 1, 2, ... that returns the same whenever it is
-            asked.
+        contexts: x_1, ..., x_n, or a function of t = 1, 2, ... that returns the same in every call.
         theta: θ*, (*B, d).
         sigma: noise std.
         link: "logit" for clicks, 1 with probability 1/(1 + exp(-φ_{x,e}·θ*)), without sigma.
-        features_of: the features of all items in context x, as `superarm.contexts.Outer(items)`.
-            Without it contexts are features themselves.
+        features_of: the features of all items in context x, such as
+            `superarm.contexts.Outer(items)`. By default contexts are features themselves.
 
     >>> import numpy as np
     >>> from superarm import ContextualEnvironment, Problem, TopK, simulate
@@ -309,9 +324,11 @@ class ContextualEnvironment:
         """The environment of episode t."""
         Phi = self._features(t)
         linear_predictor = matvec(Phi, self.theta)
-        if self.sigma is None:
-            return BernoulliEnvironment(sigmoid(linear_predictor), features=Phi)
-        return GaussianEnvironment(linear_predictor, sigma=self.sigma, features=Phi)
+        sigma = self.sigma
+        if sigma is None:
+            mean = sigmoid(linear_predictor)
+            return BernoulliEnvironment(mean, features=Phi)
+        return GaussianEnvironment(linear_predictor, sigma=sigma, features=Phi)
 
     def _features(self, t: int) -> Features:
         x = self._context(t)
@@ -389,22 +406,27 @@ class AdversarialEnvironment:
     def _environments(self) -> list[tuple[ContextEpisode, Array]]:
         """The candidates, each with f(A*, w̄_x)."""
         contexts: Any = self.candidates.contexts
+        n = len(contexts)
         pairs = []
-        for t in range(1, len(contexts) + 1):
+        for t in range(1, n + 1):
             environment = self.candidates.at(t)
             mean = environment.mean
-            optimum = take(mean, self.oracle(mean)).sum(-1)
+            star = self.oracle(mean)
+            optimum = take(mean, star).sum(-1)
             pairs.append((environment, optimum))
         return pairs
 
     def at(self, t: int, choose: Choose) -> ContextEpisode:
         """The environment of episode t: the context with the largest regret."""
         worst, _ = self._environments[0]
-        max_regret = full(self.candidates.theta.shape[:-1], -np.inf)
+        batch = self.candidates.theta.shape[:-1]
+        max_regret = full(batch, -np.inf)
         for environment, optimum in self._environments:
-            choices = [choose(environment.features) for _ in range(self.draws)]
-            return_sum = sum(take(environment.mean, A).sum(-1) for A in choices)
-            regret = optimum - return_sum / self.draws
+            mean = environment.mean
+            features = environment.features
+            choices = [choose(features) for _ in range(self.draws)]
+            returns = [take(mean, A).sum(-1) for A in choices]
+            regret = optimum - sum(returns) / self.draws
             worst = _where_environment(regret > max_regret, environment, worst)
             max_regret = np.maximum(regret, max_regret)
         return worst
@@ -422,4 +444,5 @@ def _where_environment(condition: Array, x: ContextEpisode, y: ContextEpisode) -
         return y
     assert x.features is not None and y.features is not None  # they are contexts
     mean = where(condition[..., None], x.mean, y.mean)
-    return x.with_means(mean, where_features(condition, x.features, y.features))
+    features = where_features(condition, x.features, y.features)
+    return x.with_means(mean, features)

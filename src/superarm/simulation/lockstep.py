@@ -91,8 +91,9 @@ def stream_of(seeds: Seeds, device: Any) -> Stream:
     from superarm.arrays import torch as torch_arrays
 
     states = [seed.generate_state(1, np.uint64) for seed in seeds]
-    keys = np.concatenate(states).view(np.int64)
-    return Stream(torch_arrays.BACKEND.asarray(keys, device=device))
+    bits = np.concatenate(states)
+    keys = torch_arrays.BACKEND.asarray(bits.view(np.int64), device=device)
+    return Stream(keys)
 
 
 def chunk_size(
@@ -133,10 +134,11 @@ def _stack_problems(problems: Sequence[Problem], device: Any) -> Problem:
     problems = [validated(problem) for problem in problems]
     if any(problem.batch for problem in problems):
         raise ParameterError("simulate plays one problem per replicate, got a batch: use episodes")
-    Phi = torch_arrays.BACKEND.asarray(
-        _stack_arrays([problem.Phi for problem in problems], "features"), device=device
-    )
-    return Problem(Phi, _stack_oracles([problem.oracle for problem in problems]))
+    features = [problem.Phi for problem in problems]
+    stacked = _stack_arrays(features, "features")
+    Phi = torch_arrays.BACKEND.asarray(stacked, device=device)
+    oracles = [problem.oracle for problem in problems]
+    return Problem(Phi, _stack_oracles(oracles))
 
 
 def _stack_arrays(arrays: Sequence[Any], what: str) -> Array:
@@ -205,7 +207,7 @@ def _stack_environments(environments: Sequence[Any], like: Array) -> Environment
 
 @dataclass(frozen=True, eq=False)
 class _EnvironmentBatch:
-    """Environments of which each draws for its own entry, on the CPU."""
+    """Environments that draw on the CPU, each for its own entry of the batch."""
 
     environments: Sequence[Environment]
     like: Array
@@ -221,7 +223,8 @@ class _EnvironmentBatch:
         features = [environment.features for environment in self.environments]
         if features[0] is None:
             return None
-        return as_like(self.like, _stack_arrays(features, "features"))
+        stacked = _stack_arrays(features, "features")
+        return as_like(self.like, stacked)
 
     def sample(self, rng: Any) -> Array:
         if not isinstance(rng, Sequence):
@@ -255,14 +258,18 @@ def _is_same_oracle(oracle: Oracle, other: Oracle) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _OracleBatch(BaseOracle):
-    """Oracles of which each solves for its own entry, on the CPU."""
+    """Oracles that solve on the CPU, each for its own entry of the batch."""
 
     oracles: Sequence[Oracle]
 
     @property
     def K(self) -> int | None:
-        sizes = [oracle.K for oracle in self.oracles]
-        return None if None in sizes else max(size for size in sizes if size is not None)
+        largest = 0
+        for oracle in self.oracles:
+            if oracle.K is None:
+                return None
+            largest = max(largest, oracle.K)
+        return largest
 
     @property
     def gap(self) -> float | None:
@@ -272,7 +279,10 @@ class _OracleBatch(BaseOracle):
         return gaps.pop()
 
     def __repr__(self) -> str:
-        return f"{type(self.oracles[0]).__name__}, another for each replicate,"
+        kind = type(self.oracles[0])
+        return f"{kind.__name__}, another for each replicate,"
 
     def solve(self, rows: Array) -> Array:
-        return padded([oracle(w) for oracle, w in zip(self.oracles, rows, strict=True)])
+        pairs = zip(self.oracles, rows, strict=True)
+        sets = [oracle(w) for oracle, w in pairs]
+        return padded(sets)

@@ -262,8 +262,11 @@ def longest_first(replicates: Sequence[int], costs: Sequence[float]) -> list[Rep
     >>> [tuple(key) for key in keys]
     [(1, 0), (1, 1), (0, 0)]
     """
-    runs = sorted(range(len(replicates)), key=lambda run: -costs[run])
-    return [ReplicateKey(run, i) for run in runs for i in range(replicates[run])]
+    by_cost = np.argsort(np.negative(costs), kind="stable")
+    keys = []
+    for run in by_cost.tolist():
+        keys += [ReplicateKey(run, i) for i in range(replicates[run])]
+    return keys
 
 
 def traces(
@@ -282,18 +285,21 @@ def traces(
         costs: the time that a replicate of each run takes, as far as it is known.
         on_result: called with the index of the run of each replicate when it arrives.
     """
-    keys = longest_first([run.replicates for run in runs], costs or [0.0] * len(runs))
+    equal_costs = [0.0] * len(runs)
+    keys = longest_first([run.replicates for run in runs], costs or equal_costs)
     setups = [engine.put(run.setup) for run in runs]
-    calls = [(setups[key.run], _replicate_seed(runs[key.run].seed, key.replicate)) for key in keys]
+    calls = [(setups[k], _replicate_seed(runs[k].seed, i)) for k, i in keys]
     results: list[dict[int, Result]] = [{} for _ in runs]
     with closing(engine.map(replicate, calls)) as arriving:
         for number, result in arriving:
             k, i = keys[number]
+            run = runs[k]
             results[k][i] = result
             on_result(k)
-            if len(results[k]) == runs[k].replicates:
-                in_order = [results[k].pop(i) for i in range(runs[k].replicates)]
-                yield k, _build_trace(runs[k], in_order, engine.settings)
+            if len(results[k]) < run.replicates:
+                continue
+            in_order = [results[k].pop(i) for i in range(run.replicates)]
+            yield k, _build_trace(run, in_order, engine.settings)
 
 
 def _build_trace(run: Run, results: Sequence[Result], settings: Mapping[str, Any]) -> Trace:

@@ -87,7 +87,8 @@ class Trace:
             ParameterError: if there is no such learner.
         """
         j = self._index(learner)
-        regret = self.oracle_expected[j] - self.expected[j]
+        returns = self.expected[j]
+        regret = self.oracle_expected[j] - returns
         return np.cumsum(regret, axis=-1)
 
     def realized_regret(self, learner: str) -> Array:
@@ -97,7 +98,8 @@ class Trace:
             one row per replicate, (replicates, episodes).
         """
         j = self._index(learner)
-        regret = self.oracle_realized[j] - self.realized[j]
+        returns = self.realized[j]
+        regret = self.oracle_realized[j] - returns
         return np.cumsum(regret, axis=-1)
 
     def scaled_regret(self, learner: str, gamma: float | None = None) -> Array:
@@ -131,7 +133,8 @@ class Trace:
             one row per replicate, (replicates, episodes).
         """
         j = self._index(learner)
-        return _running_mean(self.expected[j])
+        returns = self.expected[j]
+        return _running_mean(returns)
 
     def per_step_optimum(self, learner: str) -> Array:
         """Expected return of A^opt per episode, averaged over the episodes so far.
@@ -140,7 +143,8 @@ class Trace:
             one row per replicate, (replicates, episodes).
         """
         j = self._index(learner)
-        return _running_mean(self.optimum_expected[j])
+        returns = self.optimum_expected[j]
+        return _running_mean(returns)
 
     def first(self, replicates: int) -> "Trace":
         """The trace of the first replicates alone; replicate i is the same however many there
@@ -257,15 +261,16 @@ class Trace:
         return latex_table(header, cells)
 
     def ranked(self) -> list[str]:
-        """The learners, that with the least mean regret at the end first.
+        """The learners, in ascending order of mean regret at the end.
 
         Returns:
             the names of the learners.
         """
 
         def final_regret(learner: str) -> float:
-            regret = self.regret(learner)[:, -1]
-            return float(regret.mean())
+            regret = self.regret(learner)
+            at_end = regret[:, -1]
+            return float(at_end.mean())
 
         return sorted(self.learners, key=final_regret)
 
@@ -285,15 +290,16 @@ class Trace:
         n = self.expected.shape[-1]
         lines: list[tuple[str, ...]] = [("learner", f"regret R({n})", "return / optimum")]
         for learner in self.ranked():
-            regret = self.regret(learner)[:, -1]
-            share = share_of_optimum(self, learner)[:, -1]
-            regret_text = plus_minus(*map(float, mean_se(regret)))
-            share_text = percent(*map(float, mean_se(share)))
+            regret = self.regret(learner)
+            share = share_of_optimum(self, learner)
+            regret_text = plus_minus(*_mean_se_at_end(regret))
+            share_text = percent(*_mean_se_at_end(share))
             lines.append((learner, regret_text, share_text))
         return lines
 
     def __str__(self) -> str:
-        return f"{format_columns(self.table(), numbers=True)}\n{self.over}"
+        table = format_columns(self.table(), numbers=True)
+        return f"{table}\n{self.over}"
 
     @property
     def over(self) -> str:
@@ -342,16 +348,24 @@ class Trace:
 
 
 def _running_mean(x: Array) -> Array:
-    n_episodes = np.arange(1, x.shape[-1] + 1)
+    n = x.shape[-1]
+    t = np.arange(1, n + 1)
     sums = np.cumsum(x, axis=-1)
-    return np.asarray(sums / n_episodes)
+    means: Array = sums / t
+    return means
+
+
+def _mean_se_at_end(x: Array) -> tuple[float, float]:
+    mean, se = mean_se(x[:, -1])
+    return float(mean), float(se)
 
 
 def share_of_optimum(trace: Trace, learner: str) -> Array:
     """Per-step return over per-step optimum (replicates, episodes)."""
     average = trace.per_step_return(learner)
     optimum = trace.per_step_optimum(learner)
-    return np.asarray(average / optimum)
+    share: Array = average / optimum
+    return share
 
 
 def mean_se(x: Array) -> tuple[Array, Array]:
@@ -365,7 +379,9 @@ def mean_se(x: Array) -> tuple[Array, Array]:
     >>> float(mean), float(se)
     (2.0, 1.0)
     """
+    n = len(x)
     mean = x.mean(axis=0)
-    if len(x) == 1:
+    if n == 1:
         return mean, np.full_like(mean, np.nan)
-    return mean, x.std(axis=0, ddof=1) / np.sqrt(len(x))
+    std = x.std(axis=0, ddof=1)
+    return mean, std / np.sqrt(n)
