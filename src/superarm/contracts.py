@@ -229,6 +229,11 @@ class Model(ABC):
     """The share of earlier evidence that an episode leaves, in (0, 1]."""
 
     @property
+    def is_gaussian(self) -> bool:
+        """True if weights are linear predictors with Gaussian noise."""
+        return False
+
+    @property
     def unit_weights(self) -> bool:
         """True if weights must lie in [0, 1]."""
         return False

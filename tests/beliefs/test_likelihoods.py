@@ -10,7 +10,10 @@ from superarm import (
     TopK,
     gaussian,
 )
-from superarm.beliefs.likelihoods import Bernoulli
+from superarm.beliefs.cached_std import CachedStdModel
+from superarm.beliefs.empirical_bayes import EmpiricalBayesModel
+from superarm.beliefs.likelihoods import Bernoulli, GaussianTargets, Likelihood
+from superarm.beliefs.linear import LinearModel
 from superarm.beliefs.random_effects import RandomEffectsModel
 from superarm.errors import NumericalError, ParameterError, WeightsError
 from support import TIMES
@@ -249,3 +252,85 @@ def test_mixed_log_odds_choose_their_scales():
     off = (model.mean(belief, problem) - np.log(p / (1 - p))) / model.std(belief, problem)
     # the standard error of 200 intervals is 2.1 points
     assert 0.84 <= np.mean(np.abs(off) < 1.6448536269514722) <= 0.96
+
+
+class NoiseOfHalf(Likelihood):
+    """Gaussian noise of std 1/2, as a likelihood with targets of its own."""
+
+    def targets(self, m, V, feedback, present):
+        importance = np.full(feedback.w.shape, 4.0) * feedback.importance
+        return GaussianTargets(feedback._replace(importance=importance), 0.0)
+
+    def inverse_link(self, linear_predictor):
+        return 10 + linear_predictor
+
+    def require_weights(self, feedback, present):
+        if (feedback.w[present] > 100).any():
+            raise WeightsError("weights beyond 100")
+
+
+class NoiseOfHalfModel(EmpiricalBayesModel):
+    likelihood = NoiseOfHalf()
+
+
+HALF = {"lam": 2.0, "sigma": 0.5}
+ONE = {"lam": 2.0, "sigma": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("expected", "model"),
+    [
+        (LinearModel(**HALF), LinearModel(2.0, likelihood=NoiseOfHalf())),
+        (
+            LinearModel(**HALF, forgetting=0.9),
+            LinearModel(2.0, forgetting=0.9, likelihood=NoiseOfHalf()),
+        ),
+        (CachedStdModel(**HALF), CachedStdModel(2.0, likelihood=NoiseOfHalf())),
+        (EmpiricalBayesModel(HALF), NoiseOfHalfModel(ONE)),
+        (
+            RandomEffectsModel({**HALF, "tau": 0.7}),
+            RandomEffectsModel({**ONE, "tau": 0.7}, likelihood=NoiseOfHalf()),
+        ),
+        (
+            RandomEffectsModel({**HALF, "tau": 0.7}, contexts=True),
+            RandomEffectsModel({**ONE, "tau": 0.7}, contexts=True, likelihood=NoiseOfHalf()),
+        ),
+    ],
+)
+def test_every_model_learns_by_the_targets_of_another_likelihood(expected, model):
+    rng = np.random.default_rng(3)
+    problem = Problem(rng.standard_normal((12, 3)), TopK(4))
+    belief = model.prior(problem)
+    expected_belief = expected.prior(problem)
+    for _ in range(5):
+        A = rng.permutation(12)[:4]
+        feedback = Feedback.of(problem, A, rng.standard_normal(4))
+        belief = model.learn(belief, problem, feedback)
+        expected_belief = expected.learn(expected_belief, problem, feedback)
+    mean = model.mean(belief, problem)
+    np.testing.assert_allclose(mean, expected.mean(expected_belief, problem), rtol=1e-9)
+    std = model.std(belief, problem)
+    np.testing.assert_allclose(std, expected.std(expected_belief, problem), rtol=1e-9)
+    np.testing.assert_array_equal(model.inverse_link(mean), 10 + mean)
+    assert not model.is_gaussian
+    assert not model.fits_row_factors
+    with pytest.raises(WeightsError, match="beyond 100"):
+        model.learn(belief, problem, feedback._replace(w=np.full(4, 101.0)))
+
+
+@pytest.mark.parametrize("likelihood", [{}, {"likelihood": Bernoulli()}])
+def test_a_cache_of_stds_changes_no_belief(likelihood):
+    """With forgetting or clicks the stds are computed for every decision."""
+    rng = np.random.default_rng(4)
+    problem = Problem(rng.standard_normal((12, 3)), TopK(4))
+    model = LinearModel(2.0, forgetting=0.9, **likelihood)
+    cached = CachedStdModel(2.0, forgetting=0.9, **likelihood)
+    belief = model.prior(problem)
+    cached_belief = cached.prior(problem)
+    for _ in range(5):
+        clicked = (rng.random(4) < 0.5).astype(float)
+        feedback = Feedback.of(problem, rng.permutation(12)[:4], clicked)
+        belief = model.learn(belief, problem, feedback)
+        cached_belief = cached.learn(cached_belief, problem, feedback)
+    np.testing.assert_array_equal(cached_belief.factor, belief.factor)
+    np.testing.assert_array_equal(cached.std(cached_belief, problem), model.std(belief, problem))

@@ -204,8 +204,10 @@ class CachedStdModel(LinearModel):
 
     def learn(self, belief: CachedStd, problem: Problem, feedback: Feedback) -> CachedStd:
         """Algorithm 1 on the rows of the feedback, with the variances of the items updated."""
+        if self.forgetting < 1 or not self.likelihood.is_gaussian:
+            return _out_of_date(belief, super().learn(belief, problem, feedback))
         Phi = problem.Phi
-        after = gaussian.condition_on_feedback(belief, feedback, self.sigma)
+        after = self.likelihood.condition(belief, feedback, self.sigma)
         if not nonzero_rows(feedback.rows).any():
             return belief._replace(**after._asdict())
         K, d = feedback.rows.shape[-2:]

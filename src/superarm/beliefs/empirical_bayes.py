@@ -105,7 +105,12 @@ class EmpiricalBayesModel(Model):
     @property
     def fits_row_factors(self) -> bool:
         """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
-        return not self.likelihood.unit_weights
+        return self.likelihood.is_gaussian
+
+    @property
+    def is_gaussian(self) -> bool:
+        """True if weights are linear predictors with Gaussian noise."""
+        return self.likelihood.is_gaussian
 
     @property
     def unit_weights(self) -> bool:
@@ -202,7 +207,8 @@ class EmpiricalBayesModel(Model):
             feedback.episodes,
         )
         past = self.forget(belief, problem, keep)
-        return self._learn_rows(past, feedback)
+        targets, _ = self.likelihood.as_gaussian(past, feedback)
+        return self._learn_rows(past, targets)
 
     def _learn_rows(self, past: Any, feedback: Feedback) -> Any:
         """Condition on feedback; refit when the number of episodes crosses a power of two."""

@@ -43,6 +43,11 @@ class LinearModel(Model):
     takes_statistics: ClassVar[bool] = True
 
     @property
+    def is_gaussian(self) -> bool:
+        """True if weights are linear predictors with Gaussian noise."""
+        return self.likelihood.is_gaussian
+
+    @property
     def unit_weights(self) -> bool:
         """True if weights must lie in [0, 1]."""
         return self.likelihood.unit_weights
@@ -50,7 +55,7 @@ class LinearModel(Model):
     @property
     def fits_row_factors(self) -> bool:
         """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
-        return not self.likelihood.unit_weights
+        return self.likelihood.is_gaussian
 
     @property
     def fixed(self) -> dict[str, float]:

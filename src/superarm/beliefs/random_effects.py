@@ -42,7 +42,6 @@ from superarm.beliefs.coefficient_prior import (
     merge_with_catalogue,
 )
 from superarm.beliefs.empirical_bayes import crossed_power_of_two
-from superarm.beliefs.expectation_propagation import expectation_propagation
 from superarm.beliefs.hyperparameters import map_entries, optimal_hyperparameters, require_squares
 from superarm.beliefs.item_statistics import (
     ItemMeans,
@@ -97,6 +96,11 @@ class RandomEffectsModel(Model):
     likelihood: Likelihood = field(default_factory=GaussianNoise)
     per_item: ClassVar[tuple[str, ...]] = ("n", "weight_sums", "feature_sums")
     takes_statistics: ClassVar[bool] = True
+
+    @property
+    def is_gaussian(self) -> bool:
+        """True if weights are linear predictors with Gaussian noise."""
+        return self.likelihood.is_gaussian
 
     @property
     def unit_weights(self) -> bool:
@@ -236,19 +240,19 @@ class RandomEffectsModel(Model):
 
     def _as_gaussian(self, belief: RandomEffects, feedback: Feedback) -> Feedback:
         """Gaussian targets that stand for the feedback."""
-        if not self.likelihood.unit_weights:
+        if self.likelihood.is_gaussian:
             return feedback
         is_row = nonzero_rows(feedback.rows) | (feedback.A >= 0)
         residuals = residual_rows(belief, feedback.A, as_float64(feedback.rows))
+        linear = matvec(residuals.rows, gaussian.mean(belief))
         X = solve_rows(belief.factor, residuals.rows)
-        sites = expectation_propagation(
-            matvec(residuals.rows, gaussian.mean(belief)) + residuals.offset,
+        targets = self.likelihood.targets(
+            linear + residuals.offset,
             X @ X.mT + effect_covariance(residuals.variance, feedback.A),
-            where(is_row, feedback.w, 0.0),
-            full(feedback.w.shape, feedback.importance, X),
+            feedback,
             is_row,
         )
-        return feedback._replace(w=sites.y, importance=sites.precision)
+        return targets.feedback
 
     def _learn_targets(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """Condition on feedback at the present hyperparameters."""

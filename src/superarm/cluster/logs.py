@@ -249,9 +249,8 @@ def _require_known(learner: Any, item: str | None) -> None:
     if model.per_item:
         if item is None:
             raise ParameterError(f"{type(learner).__name__} learns of items: name their column")
-        clicks = model.uses_features and model.unit_weights
-        in_contexts = model.uses_features and not model.fixed_features
-        if clicks or in_contexts or not model.takes_statistics:
+        sums_suffice = not model.uses_features or (model.is_gaussian and model.fixed_features)
+        if not (sums_suffice and model.takes_statistics):
             raise ParameterError(
                 f"{learner!r:.100} cannot learn from what items add up to: take CombLinTS for "
                 "clicks or contexts, or give an agent the log in parts"
