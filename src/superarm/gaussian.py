@@ -1,4 +1,5 @@
-"""Gaussian posterior of θ: Algorithm 1 in square-root information form.
+"""Gaussian posterior of θ: Algorithm 1 of Wen, Kveton & Ashkan (ICML 2015) in square-root
+information form.
 
     Σ_t⁻¹ = RᵀR,   R θ̄_t = z,   R upper triangular with positive diagonal
 
@@ -6,13 +7,24 @@
     [0 r]     [factor; φ/σ w/σ] triangular again: orthogonal transformations keep RᵀR, Rᵀz and r².
 
 Algorithm 1 subtracts rank-one terms from Σ and loses positive definiteness in float64 once λ/σ is
-large. R cannot lose it: rows are only ever added, and Σ is never formed.
+large. R cannot lose it: rows are only ever added, and Σ is never formed. tests/reference.py has the
+plain version, and docs/paper.md the paper's symbols.
 
     paper     code                     shape
     θ̄_t       mean(belief)             (*B, d)
     Σ_t       (RᵀR)⁻¹, never formed    R = belief.R (*B, d, d)
     λ, σ      lam, sigma
-    γ         keep                     share of earlier evidence that an episode leaves
+
+Beyond the paper, evidence can be discounted: `forget` counts it `keep` times.
+
+A belief is conditioned on observations in three forms:
+
+    condition               rows φ and their weights w, as arrays
+    condition_on_feedback   `Feedback`, whose rows may be means of several observations
+    condition_on_factor     a `RowFactor`, the triangular factor of rows alone
+
+Models that fit σ keep the factor of all their rows: `factor_rows` makes one and `append_rows` adds
+rows to it. `condition_and_append` does both for feedback, a belief and a factor.
 """
 
 import math
@@ -40,10 +52,10 @@ from superarm.contracts import Feedback
 from superarm.errors import ParameterError
 
 MIN_KEEP = 1e-100
-"""Least share of earlier evidence that is kept: products of shares must not round to 0."""
+"""Least share of earlier evidence after forgetting: a floor against underflow to 0."""
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 MANY_ROWS = 512
-"""Number of rows from which on their factor is made once and used twice."""
+"""Number of rows from which on `condition_and_append` adds their factor in their place."""
 
 
 class HasFactor(Protocol):
@@ -55,7 +67,7 @@ class HasFactor(Protocol):
 
     @property
     def log_normalizer(self) -> Array:
-        """Log det R of the prior less Σ log(σ √2π) over the rows observed: (*B,)."""
+        """Constant of the log density of the rows, as in `Gaussian`: (*B,)."""
 
 
 class Gaussian(NamedTuple):
@@ -63,7 +75,8 @@ class Gaussian(NamedTuple):
 
     Attributes:
         factor: [R z; 0 r], triangular, (*B, d+1, d+1).
-        log_normalizer: log det R of the prior less Σ log(σ √2π) over the rows observed, (*B,).
+        log_normalizer: log det R of the prior, less Σ log(σ √2π) over the rows, plus ½ Σ log v over
+            their importance, (*B,). `log_evidence` adds the terms that depend on `factor`.
     """
 
     factor: Array  # (*B, d+1, d+1)
@@ -115,14 +128,9 @@ def prior(
 
 
 def prior_like(belief: HasFactor, lam: Array | float) -> Gaussian:
-    """Prior θ ~ N(0, λ²I) of the batch and the kind of arrays of a belief."""
+    """Prior θ ~ N(0, λ²I) in the batch shape and the kind of arrays of a belief."""
     *batch, D = belief.factor.shape[:-1]
-    return prior(
-        D - 1,
-        lam,
-        tuple(batch),
-        belief.factor,
-    )
+    return prior(D - 1, lam, tuple(batch), belief.factor)
 
 
 def mean(belief: HasFactor) -> Array:
@@ -179,7 +187,7 @@ def condition(
 ) -> Gaussian:
     """Algorithm 1 for several rows: condition on w = φ·θ + noise of std σ.
 
-    A zero row says nothing about θ and is an exact no-op, whatever its w.
+    A zero row carries no information about θ and leaves the belief exactly as it is.
 
     Args:
         belief: the posterior before.
@@ -211,12 +219,7 @@ def condition(
     require_scale("sigma", sigma, w.shape)
     require_scale("importance", importance, w.shape)
     noise = sigma / importance**0.5
-    updated = qr_append(
-        belief.factor,
-        phi,
-        w,
-        noise,
-    )
+    updated = qr_append(belief.factor, phi, w, noise)
     log_noise = updated.log_noise + updated.n_rows * LOG_ROOT_2PI
     log_normalizer = belief.log_normalizer - log_noise
     return Gaussian(updated.factor, log_normalizer)
@@ -229,7 +232,7 @@ def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
     the belief returns to the prior, and not beyond it.
 
     Returns:
-        the posterior of less evidence.
+        the posterior after the discounted evidence.
 
     Raises:
         ParameterError: if keep is not in (0, 1].
@@ -290,9 +293,9 @@ def merge(belief: HasFactor, other: HasFactor, start: HasFactor) -> Gaussian:
 
 
 def log_evidence(belief: HasFactor) -> Array:
-    """Log marginal likelihood of all rows observed, without those of zeros.
+    """Log marginal likelihood of all rows observed; rows of zeros do not count.
 
-    log p(w) = log det R₀ - log det R - Σ log(σ √2π) - r²/2
+    log p(w) = log det R₀ - log det R - Σ log(σ √2π) + ½ Σ log v - r²/2
 
     Returns:
         one number per problem of the batch, (*B,).
@@ -316,7 +319,8 @@ def log_evidence(belief: HasFactor) -> Array:
 
 
 class RowFactor(NamedTuple):
-    """Triangular factor of rows √v [φ w]: all that a belief learns of them, at any noise.
+    """Triangular factor of rows √v [φ w], before they are divided by σ: all that a belief learns of
+    them, whatever σ is.
 
     Attributes:
         factor: upper triangular, (*B, d+1, d+1).
@@ -330,13 +334,13 @@ class RowFactor(NamedTuple):
 
 
 def empty_factor(d: int, batch: tuple[int, ...] = (), like: Features | None = None) -> Array:
-    """Triangular factor of no rows, of the kind of arrays of `like`: (*B, d+1, d+1)."""
+    """Triangular factor of an empty set of rows, in arrays of the kind of `like`."""
     shape = (*batch, d + 1, d + 1)
     return full(shape, 0.0, like)
 
 
 def factor_rows(phi: Array, w: Array, importance: Array | float = 1.0) -> RowFactor:
-    """Triangular factor of rows phi (*B, K, d) with weights w (*B, K); zero rows are padding.
+    """Row factor of rows phi (*B, K, d) with weights w (*B, K); zero rows are padding.
 
     >>> import numpy as np
     >>> from superarm import gaussian
@@ -361,12 +365,8 @@ def append_rows(
 ) -> RowFactor:
     """Row factor with rows phi (*B, K, d) and weights w (*B, K) added."""
     require_scale("importance", importance, w.shape)
-    updated = qr_append(
-        rows.factor,
-        phi,
-        w,
-        importance**-0.5,
-    )
+    noise = importance**-0.5
+    updated = qr_append(rows.factor, phi, w, noise)
     return RowFactor(
         updated.factor,
         rows.n + updated.n_rows,
@@ -375,10 +375,10 @@ def append_rows(
 
 
 def feedback_factor(feedback: Feedback) -> RowFactor:
-    """Triangular factor of the observations in feedback.
+    """Row factor of the observations in feedback.
 
-    To a linear belief, n observations of one row are their mean w̄ of importance n, and rows [0 w]
-    that sum to Σ (w - w̄)².
+    For a linear belief n observations of one row are equivalent to their mean w̄ with importance n,
+    and rows [0 w] whose squares sum to Σ (w - w̄)².
     """
     means = factor_rows(feedback.rows, feedback.w, feedback.importance)
     if not feedback.is_summed:
@@ -394,7 +394,7 @@ def feedback_factor(feedback: Feedback) -> RowFactor:
 
 
 def add_residual(factor: Array, residual_ss: Array) -> Array:
-    """Factor with rows [0 w] of this sum of squares added: they tell of the noise alone."""
+    """Factor after rows [0 w] whose squares sum to `residual_ss`: evidence about σ alone."""
     r = factor[..., -1, -1]
     total = factor + 0.0
     total[..., -1, -1] = (r**2 + residual_ss) ** 0.5
@@ -402,7 +402,7 @@ def add_residual(factor: Array, residual_ss: Array) -> Array:
 
 
 def condition_on_factor(belief: HasFactor, rows: RowFactor, sigma: Array | float) -> Gaussian:
-    """Condition on all rows of a factor at once, with noise of std σ, a number or (*B,)."""
+    """Condition on all rows of a row factor, with noise of std σ, a number or (*B,)."""
     batch = belief.log_normalizer.shape
     require_scale("sigma", sigma, batch)
     noise = sigma
@@ -416,22 +416,16 @@ def condition_on_factor(belief: HasFactor, rows: RowFactor, sigma: Array | float
 
 
 def condition_on_feedback(belief: HasFactor, feedback: Feedback, sigma: float) -> Gaussian:
-    """Condition on feedback, also on means of several observations."""
+    """Condition on feedback, whose rows may be means of several observations."""
     if feedback.is_summed:
         return condition_on_factor(belief, feedback_factor(feedback), sigma)
-    return condition(
-        belief,
-        feedback.rows,
-        feedback.w,
-        sigma,
-        feedback.importance,
-    )
+    return condition(belief, feedback.rows, feedback.w, sigma, feedback.importance)
 
 
 def condition_and_append(
     belief: HasFactor, rows: RowFactor, feedback: Feedback, sigma: Array
 ) -> tuple[Gaussian, RowFactor]:
-    """Condition on feedback with noise of std σ (*B,), and add its rows to those of a factor."""
+    """Posterior after feedback with noise of std σ (*B,), and the row factor after it."""
     phi, w, importance = feedback.rows, feedback.w, feedback.importance
     if not feedback.is_summed and w.shape[-1] < MANY_ROWS:
         noise = sigma[..., None]

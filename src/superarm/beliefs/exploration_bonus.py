@@ -1,14 +1,14 @@
-"""Value of finding out more about an item, as a bonus on its expected weight.
+"""Value of exploring an item, as a bonus on its expected weight.
 
-An item that is not known to be the best may be chosen for what it teaches. To an item whose weight
-has variance s² left, and noise σ², the Gittins index adds ψ(x) s with x = s²/(c σ²), if the future
-is discounted at the rate c (Brezzi & Lai 2002). Without a horizon, what is worth learning after t
-episodes is what can be used for about as many more: c = 1/t.
+An item that is not known to be the best may still be worth choosing, because its observation
+improves later choices. For an item whose weight has posterior variance s², and noise of variance
+σ², the Gittins index adds ψ(x) s with x = s²/(c σ²), if the future is discounted at the rate c
+(Brezzi & Lai 2002). Without a horizon, after t episodes the future is taken to be as long as the
+past: c = 1/(t + 1).
 
-That is for many observations, each of which tells little. One observation cannot be worth more than
-one that tells all: of an item z standard deviations below the best, which costs z now and gives on
-average φ(z) - z Φ(-z) in each of the t episodes to come. The bonus is at most that of the z at
-which the two are equal.
+This holds for many weak observations. The value of perfect information bounds the bonus: an item z
+stds below the best costs z now and gains pdf(z) - z·(1 - cdf(z)) per later episode; the bound is
+the z where cost equals total gain.
 """
 
 import functools
@@ -21,9 +21,9 @@ from superarm.arrays import Array, as_like, is_tensor, log, to_numpy, where
 from superarm.arrays.compiled import compiled
 
 GITTINS_START = 0.2
-"""Up to here ψ(x) is √(x/2), but no more than right beyond."""
+"""For x up to this, ψ(x) = √(x/2), capped at its value just above, so that ψ stays monotone."""
 GITTINS_PIECES = ((1.0, 0.49, 0.11), (5.0, 0.63, 0.26), (15.0, 0.77, 0.58))
-"""Up to each of these x, ψ(x) is a - b/√x."""
+"""(end, a, b): from the end of the piece before up to x = end, ψ(x) = a - b/√x."""
 LOG_16_PI = math.log(16 * math.pi)
 GITTINS_AT_START = GITTINS_PIECES[0][1] - GITTINS_PIECES[0][2] / math.sqrt(GITTINS_START)
 
@@ -58,7 +58,7 @@ def _gittins_index_of_tensors(x: Array) -> Array:
 
 @functools.cache
 def _break_even_points() -> tuple[Array, Array]:
-    """Log numbers of episodes, and the z at which an observation that tells all just pays."""
+    """Log numbers of episodes, and the z at which perfect information just pays for its cost."""
     z = np.linspace(0.001, 8.0, 2000)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     gain = density - z * ndtr(-z)
@@ -106,8 +106,8 @@ def gittins_bonus(variance: Array, sigma: Array, t: Array) -> Array:
 
 @compiled
 def _fill_bonus(out: Array, variance: Array, sigma: Array, t: Array, limit: Array) -> None:
-    """Fill in the bonus of each item, computed once for neighbours of the same variance, as items
-    without observations have: 5 times as fast as array operations.
+    """Fill in the bonus of each item, computed once for neighbours of the same variance, such as
+    items without observations: 5 times as fast as array operations.
     """
     for b in range(len(out)):
         horizon = (t[b] + 1.0) / sigma[b] ** 2
@@ -127,8 +127,8 @@ def _fill_bonus(out: Array, variance: Array, sigma: Array, t: Array, limit: Arra
 
 
 def log_growth(std: Array, sigma: Array, t: Array) -> Array:
-    """√log(1 + x/2) with x = t·std²/σ², at least 1: growth of confidence bounds of this std after
-    t episodes, (*B, L).
+    """Growth of confidence bounds after t episodes: √log(1 + x/2) with x = (t + 1)·std²/σ², at
+    least 1, (*B, L).
     """
     ratio = std / sigma[..., None]
     episodes = t[..., None] + 1

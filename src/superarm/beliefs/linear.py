@@ -3,7 +3,9 @@
 paper     code
 θ̄_t       coefficients(belief)
 λ, σ      lam, sigma
-γ         forgetting, the share of earlier evidence that an episode leaves
+
+The paper's learners never forget; here each episode leaves the share `forgetting` of the evidence
+before it.
 """
 
 from collections.abc import Mapping
@@ -57,16 +59,11 @@ class LinearModel(Model):
         """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
         return self.likelihood.is_gaussian
 
-    @property
-    def fixed(self) -> dict[str, float]:
-        """The hyperparameters that are not chosen by the model: all."""
+    def hyperparameters(self, belief: HasFactor) -> dict[str, Array | float]:
+        """λ and σ, which are fixed."""
         return {"lam": self.lam, "sigma": self.sigma}
 
-    def hyperparameters(self, belief: Any) -> dict[str, Array | float]:
-        """λ and σ, which are fixed."""
-        return {**self.fixed}
-
-    def prior(self, problem: Problem) -> Any:
+    def prior(self, problem: Problem) -> HasFactor:
         """Σ_1 = λ²I, θ̄_1 = 0."""
         return gaussian.prior(
             problem.d,
@@ -75,20 +72,20 @@ class LinearModel(Model):
             like=problem.Phi,
         )
 
-    def prior_std(self, belief: Any, problem: Problem) -> Array:
+    def prior_std(self, belief: HasFactor, problem: Problem) -> Array:
         """λ for every coefficient, (*B, d)."""
         shape = (*problem.batch, problem.d)
         return full(shape, self.lam, problem.Phi)
 
     def from_factor(
         self, factor: Array, problem: Problem, hyperparameters: Mapping[str, float], t: Array
-    ) -> Any:
+    ) -> HasFactor:
         """The Gaussian with this factor."""
         batch = factor.shape[:-2]
         log_normalizer = full(batch, 0.0, factor)
         return Gaussian(factor, log_normalizer)
 
-    def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> Any:
+    def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> HasFactor:
         """Algorithm 1 on the rows of the feedback."""
         past = belief
         if self.forgetting < 1:
@@ -100,7 +97,9 @@ class LinearModel(Model):
             self.sigma,
         )
 
-    def learn_factor(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
+    def learn_factor(
+        self, belief: Any, problem: Problem, rows: RowFactor, columns: Array
+    ) -> HasFactor:
         """Condition on all rows of a factor; their column statistics do not matter."""
         return gaussian.condition_on_factor(belief, rows, self.sigma)
 
@@ -126,14 +125,15 @@ class LinearModel(Model):
         """Mean weight of a linear predictor: itself, or the probability of a click."""
         return self.likelihood.inverse_link(linear_predictor)
 
-    def forget(self, belief: Any, problem: Problem, keep: float) -> Any:
+    def forget(self, belief: Any, problem: Problem, keep: float) -> HasFactor:
         """The belief with all evidence counted `keep` times, and the prior in full."""
         if keep == 1:
-            return belief
+            unchanged: HasFactor = belief
+            return unchanged
         start = gaussian.prior_like(belief, self.lam)
         return gaussian.forget(belief, start, keep)
 
-    def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
+    def merge(self, belief: Any, other: Any, problem: Problem) -> HasFactor:
         """The belief after the evidence of both, each of which started from the prior."""
         start = gaussian.prior_like(belief, self.lam)
         return gaussian.merge(belief, other, start)

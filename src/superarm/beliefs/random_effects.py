@@ -1,9 +1,10 @@
 """Linear model with item effects: what features explain, and each item's deviation from it.
 
-    w̄(e) = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
+    η_e = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
 
-The equations are in `beliefs.shrinkage`. Other than the linear models, which forget in every
-episode, this one forgets in steps of 5 %, as each of them rebuilds the belief.
+The linear predictor η_e is the mean weight of the item, or its log-odds if weights are clicks. The
+equations are in `beliefs.shrinkage`. Linear models forget in every episode. This one forgets in
+steps of 5 %, as each step rebuilds the belief.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,6 @@ from superarm.arrays import (
     Rng,
     add_at,
     add_rows,
-    as_float64,
     as_like,
     as_stream,
     full,
@@ -30,7 +30,6 @@ from superarm.arrays import (
     merge_column_statistics,
     nonzero_rows,
     qr_stack,
-    solve_rows,
     summarize_columns,
     take_rows,
     where,
@@ -57,10 +56,10 @@ from superarm.beliefs.item_statistics import (
 from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.beliefs.marginal_likelihood import statistics_of_items
 from superarm.beliefs.shrinkage import (
-    effect_covariance,
     fill_moments,
     group_by_item,
     has_repeats,
+    item_targets,
     item_updates,
     learn_residuals,
     learn_within_items,
@@ -77,7 +76,7 @@ FORGET_STEP = 0.05
 
 @dataclass(frozen=True)
 class RandomEffectsModel(Model):
-    """Linear model with item effects; hyperparameters that are not fixed by empirical Bayes.
+    """Linear model with item effects. Hyperparameters not in `fixed` are fitted by empirical Bayes.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -151,7 +150,7 @@ class RandomEffectsModel(Model):
         return gaussian.mean(belief)
 
     def conditional_moments(self, belief: RandomEffects, problem: Problem, theta: Array) -> Moments:
-        """Mean and variance of w̄(e) given θ: (*B, L) each."""
+        """Mean and variance of the linear predictors given θ: (*B, L) each."""
         linear = matvec(problem.Phi, theta)
         predicted = matvec(belief.feature_sums.mT, theta) if self.contexts else linear
         if is_tensor(linear):
@@ -175,7 +174,7 @@ class RandomEffectsModel(Model):
         return moments
 
     def mean(self, belief: RandomEffects, problem: Problem) -> Array:
-        """E w̄(e): (*B, L)."""
+        """Posterior mean of the linear predictors, E η_e: (*B, L)."""
         theta = gaussian.mean(belief)
         return self.conditional_moments(belief, problem, theta).mean
 
@@ -185,7 +184,7 @@ class RandomEffectsModel(Model):
         return effects
 
     def std(self, belief: RandomEffects, problem: Problem, explore: float = 1.0) -> Array:
-        """√(var E[w̄(e) | θ] + explore² E[var(w̄(e) | θ)]): (*B, L); with 1 that of w̄(e)."""
+        """√(var E[η_e | θ] + explore² E[var(η_e | θ)]): (*B, L), std of η_e if explore=1."""
         effect = shrinkage(belief, belief.n, belief.weight_sums)
         if self.contexts:
             item = as_like(belief.n, np.arange(problem.L))
@@ -201,7 +200,7 @@ class RandomEffectsModel(Model):
     def sample(
         self, belief: RandomEffects, problem: Problem, rng: Rng, explore: float = 1.0
     ) -> Array:
-        """E[w̄(e) | θ_t] + explore·N(0, var(w̄(e) | θ_t)) with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
+        """E[η_e | θ_t] + explore·N(0, var(η_e | θ_t)) with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
         moments = self.conditional_moments(belief, problem, gaussian.sample(belief, rng))
         if explore == 0 or not belief.tau.any():
             return moments.mean
@@ -233,26 +232,10 @@ class RandomEffectsModel(Model):
         is_row = (feedback.A >= 0) | nonzero_rows(feedback.rows)
         t = belief.t + feedback.episodes * is_row.any(-1)
         past = self._forget_until(belief, problem, t)
-        targets = self._as_gaussian(past, feedback)
+        targets = item_targets(past, feedback, self.likelihood)
         after = self._learn_targets(past, targets)._replace(t=t)
         is_due = crossed_power_of_two(belief.t, t) & (len(self.fixed) < 3)
         return map_entries(is_due, after, lambda entry, i: self._refit(entry, problem.Phi[i]))
-
-    def _as_gaussian(self, belief: RandomEffects, feedback: Feedback) -> Feedback:
-        """Gaussian targets that stand for the feedback."""
-        if self.likelihood.is_gaussian:
-            return feedback
-        is_row = nonzero_rows(feedback.rows) | (feedback.A >= 0)
-        residuals = residual_rows(belief, feedback.A, as_float64(feedback.rows))
-        linear = matvec(residuals.rows, gaussian.mean(belief))
-        X = solve_rows(belief.factor, residuals.rows)
-        targets = self.likelihood.targets(
-            linear + residuals.offset,
-            X @ X.mT + effect_covariance(residuals.variance, feedback.A),
-            feedback,
-            is_row,
-        )
-        return targets.feedback
 
     def _learn_targets(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """Condition on feedback at the present hyperparameters."""
@@ -362,8 +345,8 @@ class RandomEffectsModel(Model):
         posterior = gaussian.condition_on_factor(
             posterior, unknown, float((sigma**2 + tau**2) ** 0.5)
         )
-        # the density of all rows of an item is that of its mean times √(2πσ²/n) Π √(v/2πσ²), of
-        # which Π √v is left out
+        # all rows of an item have the density of their mean times √(2πσ²/n) Π √(v/2πσ²); the
+        # belief leaves out Π √v
         return belief._replace(
             factor=posterior.factor,
             log_normalizer=posterior.log_normalizer - log(items.n).sum() / 2,

@@ -1,6 +1,6 @@
 """Shrinkage of item effects: their posterior given θ, and observations of items as rows for θ.
 
-    w̄(e) = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
+    η_e = φ_e·θ + δ_e,   θ ~ N(0, λ²I),   δ_e ~ N(0, τ²),   noise N(0, σ²)
 
 The joint posterior of θ and all δ needs no L x L matrix. Integrating δ out leaves a Gaussian belief
 about θ, and given θ the item effects are independent. An item needs its count n_e, the sum s_e of
@@ -32,7 +32,10 @@ from superarm.arrays import (
     full,
     is_tensor,
     log,
+    matvec,
+    nonzero_rows,
     qr_stack,
+    solve_rows,
     take,
     take_rows,
     where,
@@ -45,6 +48,7 @@ from superarm.beliefs.item_statistics import (
     mean_features,
     mean_features_of,
 )
+from superarm.beliefs.likelihoods import Likelihood
 from superarm.contracts import Feedback
 from superarm.gaussian import RowFactor
 
@@ -81,8 +85,10 @@ def fill_moments(
     tau: Array,
     is_sum: bool,
 ) -> None:
-    """Fill in mean and variance of w̄(e) given θ, from φ_e·θ and, as predicted of its observations,
-    φ̄_e·θ; or n_e φ̄_e·θ if that is a sum.
+    """Fill in mean and variance of the linear predictors η_e given θ.
+
+    `linear` is φ_e·θ, and `predicted` is φ̄_e·θ for the observations of an item, or with `is_sum`
+    n_e φ̄_e·θ.
 
     For 100 to 6,000 items 1.7 to 2.5 times as fast as array operations.
     """
@@ -140,6 +146,23 @@ def residual_features(belief: RandomEffects, A: Array, rows: Array, share: Array
     return residual
 
 
+def item_targets(belief: RandomEffects, feedback: Feedback, likelihood: Likelihood) -> Feedback:
+    """Gaussian targets that stand for feedback about items under this belief."""
+    if likelihood.is_gaussian:
+        return feedback
+    is_row = nonzero_rows(feedback.rows) | (feedback.A >= 0)
+    residuals = residual_rows(belief, feedback.A, as_float64(feedback.rows))
+    linear = matvec(residuals.rows, gaussian.mean(belief))
+    X = solve_rows(belief.factor, residuals.rows)
+    targets = likelihood.targets(
+        linear + residuals.offset,
+        X @ X.mT + effect_covariance(residuals.variance, feedback.A),
+        feedback,
+        is_row,
+    )
+    return targets.feedback
+
+
 # --- one more observation of each item ------------------------------------------------------------
 
 
@@ -159,7 +182,7 @@ class ItemUpdates(NamedTuple):
 
 
 def item_updates(belief: RandomEffects, A: Array, w: Array, v: Array) -> ItemUpdates:
-    """Updates by items A (*B, K), of which -1 are padding, with weights w and importance v."""
+    """Updates by items A (*B, K), where -1 is padding, with weights w and importance v."""
     if is_tensor(A):
         return _item_updates_of_tensors(belief, A, w, v)
     *batch, K = A.shape
