@@ -59,9 +59,14 @@ class LinearModel(Model):
         """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
         return self.likelihood.is_gaussian
 
-    def hyperparameters(self, belief: HasFactor) -> dict[str, Array | float]:
-        """λ and σ, which are fixed."""
+    @property
+    def fixed(self) -> dict[str, float]:
+        """Hyperparameters that are not fitted: λ and σ."""
         return {"lam": self.lam, "sigma": self.sigma}
+
+    def hyperparameters(self, belief: HasFactor) -> dict[str, Array | float]:
+        """λ and σ, whatever the feedback."""
+        return {**self.fixed}
 
     def prior(self, problem: Problem) -> HasFactor:
         """Σ_1 = λ²I, θ̄_1 = 0."""
