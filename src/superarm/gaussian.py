@@ -216,8 +216,10 @@ def condition(
     >>> gaussian.mean(belief).round(2)
     array([2.  , 0.99])
     """
-    require_scale("sigma", sigma, w.shape)
-    require_scale("importance", importance, w.shape)
+    is_single = type(sigma) is type(importance) is float  # as in every small update
+    if not (is_single and 0 < sigma < math.inf and 0 < importance < math.inf):
+        require_scale("sigma", sigma, w.shape)
+        require_scale("importance", importance, w.shape)
     noise = sigma / importance**0.5
     updated = qr_append(belief.factor, phi, w, noise)
     log_noise = updated.log_noise + updated.n_rows * LOG_ROOT_2PI

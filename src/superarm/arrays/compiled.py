@@ -81,17 +81,19 @@ class Kernel:
         self._function = function
         self._fastmath = fastmath
         self._is_parallel = "prange" in function.__code__.co_names
-        self._on_one_core: Callable[..., Any] | None = None
+        self._on_one_core: Callable[..., Any] = self._first_call
         self._on_all_cores: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any) -> Any:
         """The function's result, on all cores where that pays."""
         if self._is_parallel and self._runs_on_all_cores(args):
             return self._call_on_all_cores(args)
-        run = self._on_one_core
-        if run is None:
-            run = self._on_one_core = self._prepare(args, parallel=False)
-        return run(*args)
+        return self._on_one_core(*args)
+
+    def _first_call(self, *args: Any) -> Any:
+        """The function's result on one core; later calls find it compiled."""
+        self._on_one_core = self._prepare(args, parallel=False)
+        return self._on_one_core(*args)
 
     def _runs_on_all_cores(self, args: tuple[Any, ...]) -> bool:
         if _expected.get() == "all":

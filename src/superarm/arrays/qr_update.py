@@ -10,6 +10,7 @@ LAPACK wants Fortran order, so each D x D slice is kept as the transpose of a C-
 copies on the way in.
 """
 
+import functools
 import math
 from typing import NamedTuple, NoReturn
 
@@ -32,6 +33,7 @@ from superarm.errors import FeaturesError, NumericalError
 
 LAPACK_BLOCK = 16
 """Columns that LAPACK reflects at a time."""
+NO_WEIGHTS = np.empty(0)
 
 
 class UpdatedFactor(NamedTuple):
@@ -90,17 +92,23 @@ def qr_stack(factor: Array, rows: Array) -> Array:
     *batch, _, D = rows.shape
     if factor.shape != (*batch, D, D):
         raise FeaturesError(f"rows of shape {rows.shape} do not go with a factor {factor.shape}")
-    no_weights = np.empty((*batch, 0))
-    ones = np.ones((*batch, 1))
+    no_weights = np.empty((*batch, 0)) if batch else NO_WEIGHTS
+    ones = np.ones((*batch, 1)) if batch else _array_of(1.0)
     F = _contiguous(factor.mT)
     return _update_batch(F, _contiguous(rows), no_weights, ones).factor
 
 
+@functools.lru_cache(maxsize=64)
+def _array_of(noise: float) -> Array:
+    """The number as an array (1,), which callers share and leave as it is."""
+    return np.array([noise])
+
+
 def _noise_per_row(noise: Array | float, w: Array) -> Array:
     """Noise, by which rows are divided: of each row (*B, K) or of each entry (*B, 1)."""
+    if w.ndim == 1 and type(noise) is float:  # as in every small update
+        return _array_of(noise)
     *batch, _ = w.shape
-    if type(noise) is float and not batch:  # as in every small update
-        return np.array([noise])
     noises = np.array(noise, dtype=FLOAT64, ndmin=1)
     if batch:
         noises = np.broadcast_to(noises, (*batch, noises.shape[-1]))
@@ -139,9 +147,10 @@ def _update_batch(start: Array, Phi: Array, w: Array, noise: Array) -> UpdatedFa
     *batch, _, D = start.shape
     F = start.copy()
     sums = np.empty((2, *batch))
-    n = math.prod(batch)
+    n = 1
     entries = (F, Phi, w, noise, sums)
     if batch:
+        n = math.prod(batch)
         K, d = Phi.shape[-2:]
         entries = (
             F.reshape(n * D, D),

@@ -263,7 +263,8 @@ class EmpiricalBayesModel(Model):
         """
         coefficients = self.coefficient_prior(belief.column_statistics)
         intercept = coefficients.intercept_column
-        unit_std = self._prior_std(belief, np.ones(()))
+        intercept_std = self._intercept_std(belief, intercept)
+        unit_std = coefficients.std(np.ones(()), intercept_std)
         units = np.append(unit_std, 1.0)
         parts = []
         for rows in groups:
@@ -274,20 +275,26 @@ class EmpiricalBayesModel(Model):
             self.fixed,
             self.likelihood.expected_size,
         )
-        if optimum is None:
-            return self.rebuild(belief, belief.lam, belief.sigma)
-        lam, sigma = optimum
-        if "lam" not in self.fixed:
+        lam, sigma = optimum or (belief.lam, belief.sigma)
+        if optimum and "lam" not in self.fixed:
             lam = min(lam, self.max_lam)
-        return self.rebuild(
+        prior_std = coefficients.std(np.asarray(lam), intercept_std)
+        return self._rebuild(
             belief,
+            prior_std,
             np.asarray(lam),
             np.asarray(sigma),
         )
 
     def rebuild(self, belief: Any, lam: Array, sigma: Array) -> Any:
         """Single belief made of its rows at other hyperparameters."""
-        prior_std = self._prior_std(belief, lam)
+        coefficients = self.coefficient_prior(belief.column_statistics)
+        intercept_std = self._intercept_std(belief, coefficients.intercept_column)
+        prior_std = coefficients.std(lam, intercept_std)
+        return self._rebuild(belief, prior_std, lam, sigma)
+
+    def _rebuild(self, belief: Any, prior_std: Array, lam: Array, sigma: Array) -> Any:
+        """Single belief made of its rows at these prior stds of the coefficients."""
         prior = gaussian.prior(len(prior_std), prior_std)
         rows = RowFactor(
             belief.observation_factor,
@@ -301,13 +308,6 @@ class EmpiricalBayesModel(Model):
             lam=lam,
             sigma=sigma,
         )
-
-    def _prior_std(self, belief: Any, lam: Array) -> Array:
-        """Prior std of each coefficient of a single belief, at this λ."""
-        coefficients = self.coefficient_prior(belief.column_statistics)
-        intercept = coefficients.intercept_column
-        intercept_std = self._intercept_std(belief, intercept)
-        return coefficients.std(lam, intercept_std)
 
     def _intercept_std(self, belief: Any, intercept: int | None) -> Array:
         """Prior std of the level: relative to √(Σ w²/Σ 1), or to the expected size."""
