@@ -35,7 +35,7 @@ def test_a_subclass_keeps_what_was_declared_until_it_defines_other_scores():
 
 @pytest.mark.parametrize("cls", [Mine, Doubled, Shifted])
 def test_subclasses_choose_from_large_catalogues_by_their_own_scores(cls, monkeypatch):
-    monkeypatch.setattr("superarm.decide.LARGE", 10)
+    monkeypatch.setattr("superarm.decide.MAX_ITEMS_AT_ONCE", 10)
     monkeypatch.setattr("superarm.oracles.base.CHUNK_ITEMS", 7)
     learner = cls(lam=1.0, sigma=1.0)
     problem = Problem(np.random.default_rng(0).standard_normal((40, 3)), TopK(5))

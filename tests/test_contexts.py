@@ -95,7 +95,7 @@ def test_an_agent_chooses_alike_with_a_product_and_with_the_features_it_stands_f
 
 
 def test_parts_of_a_large_catalogue(monkeypatch):
-    monkeypatch.setattr("superarm.decide.LARGE", 10)
+    monkeypatch.setattr("superarm.decide.MAX_ITEMS_AT_ONCE", 10)
     monkeypatch.setattr("superarm.oracles.base.CHUNK_ITEMS", 7)
     problem, learner = Problem(Outer(ITEMS)(USER), TopK(4)), CombLinTS(lam=1.0, sigma=1.0)
     A = decide(learner, learner.model.prior(problem), problem, np.random.default_rng(5))

@@ -38,7 +38,7 @@ from support import LEARNERS, Stubborn, peak_memory, update
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(decide_module, "LARGE", 50)
+    monkeypatch.setattr(decide_module, "MAX_ITEMS_AT_ONCE", 50)
     monkeypatch.setattr("superarm.oracles.base.CHUNK_ITEMS", 7)
 
 
@@ -200,7 +200,7 @@ def test_each_user_is_decided_for_as_if_alone(learner, kind, monkeypatch):
     ]
     users = with_features_of_users(learner, problem, together)
     for at_a_time in (2**21, 3 * ITEMS * WIDE):
-        monkeypatch.setattr(decide_module, "USERS", at_a_time)
+        monkeypatch.setattr(decide_module, "NUMBERS_PER_CHUNK", at_a_time)
         generators = [np.random.default_rng(i) for i in range(USERS)]
         found = decide_each(learner, belief, users, generators)
         np.testing.assert_array_equal(found, expected)
@@ -208,7 +208,7 @@ def test_each_user_is_decided_for_as_if_alone(learner, kind, monkeypatch):
 
 @pytest.mark.parametrize("per_user", [False, True])
 def test_masks_for_all_users_or_for_each(per_user, monkeypatch):
-    monkeypatch.setattr(decide_module, "USERS", 2 * ITEMS * WIDE)
+    monkeypatch.setattr(decide_module, "NUMBERS_PER_CHUNK", 2 * ITEMS * WIDE)
     learner = CombLinTS(lam=1.0, sigma=0.5)
     together, alone = of_users("dense float64")
     shape = (USERS, ITEMS) if per_user else (ITEMS,)
@@ -220,7 +220,7 @@ def test_masks_for_all_users_or_for_each(per_user, monkeypatch):
 
 
 def test_sets_of_different_sizes_are_padded(monkeypatch):
-    monkeypatch.setattr(decide_module, "USERS", 2 * ITEMS * WIDE)
+    monkeypatch.setattr(decide_module, "NUMBERS_PER_CHUNK", 2 * ITEMS * WIDE)
     learner = CombLinTS(lam=1.0, sigma=0.5)
     together, alone = of_users("dense float64")
     positive = as_oracle(lambda w: np.flatnonzero(w > 0))
@@ -359,7 +359,7 @@ def test_nothing_is_left_to_compile(tmp_path):
 
 def test_randomness_is_drawn_once_where_an_oracle_cannot_be_solved_by_parts(monkeypatch):
     """Else the same seed would choose otherwise with a function in place of TopK."""
-    monkeypatch.setattr(decide_module, "LARGE", 10)
+    monkeypatch.setattr(decide_module, "MAX_ITEMS_AT_ONCE", 10)
     learner = CombLinTS(lam=1.0, sigma=1.0)
     Phi = np.random.default_rng(0).standard_normal((50, 3))
     belief = learner.model.prior(Problem(Phi, TopK(3)))

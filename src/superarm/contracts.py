@@ -84,7 +84,8 @@ class Problem(NamedTuple):
     @property
     def batch(self) -> tuple[int, ...]:
         """The batch shape *B; () for a single run."""
-        return self.Phi.shape[:-2]
+        shape = self.Phi.shape
+        return shape[:-2]
 
     def last_rows(self, n: int) -> Array:
         """Feature rows of the last n items.
@@ -92,7 +93,8 @@ class Problem(NamedTuple):
         Returns:
             the rows, (n, d).
         """
-        items = np.arange(self.L - n, self.L)
+        L = self.L
+        items = np.arange(L - n, L)
         return take_rows(self.Phi, items)
 
 
@@ -178,7 +180,7 @@ class Feedback(NamedTuple):
 
     @property
     def is_summed(self) -> bool:
-        """True if weights are means of several observations, as of `Statistics`."""
+        """True if weights are means of several observations, such as those of `Statistics`."""
         n = self.n_observations
         return not (is_real(n) and n == 1)
 
@@ -246,8 +248,9 @@ class Model(ABC):
     @property
     def fixed_features(self) -> bool:
         """True if the features of an item must stay the same, as its parameters go with them."""
-        has_items = len(self.per_item) > 0
-        return has_items and self.uses_features
+        if not self.per_item:
+            return False
+        return self.uses_features
 
     # --- required -----------------------------------------------------------------------------
 
@@ -307,8 +310,9 @@ class Model(ABC):
         Returns:
             one number per item, (*B, L).
         """
-        shape = (*problem.batch, problem.L)
-        return full(shape, 0.0, problem.Phi)
+        Phi = problem.Phi
+        shape = Phi.shape[:-1]
+        return full(shape, 0.0, Phi)
 
     def conditional_moments(self, belief: Any, problem: Problem, theta: Array) -> Moments:
         """Mean and variance of each linear predictor given θ; by default φ_e·θ and 0.
@@ -317,7 +321,8 @@ class Model(ABC):
             the moments, (*B, L) each.
         """
         linear = matvec(problem.Phi, theta)
-        return Moments(linear, 0 * linear)
+        variance = 0 * linear
+        return Moments(linear, variance)
 
     def inverse_link(self, linear_predictor: Array) -> Array:
         """The mean weight that a linear predictor stands for; by default the same number.
@@ -428,8 +433,10 @@ class Model(ABC):
         Returns:
             a belief of the same class.
         """
-        new = np.full(to.L - problem.L, -1)
-        source = np.append(np.arange(problem.L), new)
+        L = problem.L
+        old = np.arange(L)
+        new = np.full(to.L - L, -1)
+        source = np.append(old, new)
         return self.resize(belief, problem, to, source)
 
     def select_items(self, belief: Any, items: Array) -> Any:
@@ -452,8 +459,9 @@ class Model(ABC):
         """
         fields = {}
         for name in self.per_item:
-            parts = [np.asarray(getattr(belief, name)), np.asarray(getattr(start, name))]
-            fields[name] = np.concatenate(parts, axis=-1)
+            own = np.asarray(getattr(belief, name))
+            added = np.asarray(getattr(start, name))
+            fields[name] = np.concatenate([own, added], axis=-1)
         return belief._replace(**fields)
 
     def _unsupported(self, method: str) -> UnsupportedError:
@@ -550,7 +558,7 @@ class SlateEnvironment(Environment, Protocol):
 Choose: TypeAlias = Callable[[Features | None], Array]
 """The set (*B, K) that a learner would choose with these features (None: those of the problem).
 
-Every call samples anew, from random numbers of its own.
+Every call samples again, from random numbers of its own.
 """
 
 

@@ -28,14 +28,15 @@ from superarm.contracts import Feedback, Learner, Model, Problem
 from superarm.errors import FeaturesError, SuperarmError, WeightsError
 from superarm.oracles.base import as_oracle
 
-LARGE = 2**18
+MAX_ITEMS_AT_ONCE = 2**18
 """Items above which a catalogue is scored in chunks."""
-USERS = 2**21
+NUMBERS_PER_CHUNK = 2**21
 """Numbers to hold for the users of one chunk."""
 NUMBERS_PER_SCORE = 20
-"""Numbers to hold for each score: the score itself, and the terms it is made of."""
+"""Numbers to hold for each score: the score itself, and its terms."""
 NUMBERS_PER_ROW_SCORE = 4
-"""The same where a score is a function of the item's feature row alone."""
+"""Numbers to hold for each score that depends on the item's feature row alone."""
+FLOATS = (np.float32, np.float64)
 UNLOCKED: AbstractContextManager[Any] = nullcontext()
 """The lock of a generator that no other thread uses: none."""
 
@@ -77,9 +78,10 @@ def decide(
 
 def scores_in_chunks(learner: Learner, problem: Problem) -> bool:
     """True if there are so many items that their scores are never held all at once."""
-    if problem.L <= LARGE or problem.batch or not as_learner(learner).scores_rows:
+    if problem.L <= MAX_ITEMS_AT_ONCE or problem.batch or not as_learner(learner).scores_rows:
         return False
-    if is_tensor(problem.Phi) or is_sparse(problem.Phi):  # whose chunks would be copies
+    Phi = problem.Phi
+    if is_tensor(Phi) or is_sparse(Phi):  # chunks of these would be copies
         return False
     return as_oracle(problem.oracle).solves_by_parts
 
@@ -111,25 +113,31 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
     oracle = as_oracle(problem.oracle)
     sets = []
     with one_blas_thread():
-        for i in range(n_chunks):  # of about one size: BLAS takes long for few users
-            users = slice(i * n // n_chunks, (i + 1) * n // n_chunks)
-            chunk = Problem(_features_of(problem.Phi, users), oracle.of_user(users))
+        for i in range(n_chunks):  # of about equal size, as BLAS is slow for few users
+            start = i * n // n_chunks
+            stop = (i + 1) * n // n_chunks
+            users = slice(start, stop)
+            Phi = _features_of(problem.Phi, users)
+            chunk = Problem(Phi, oracle.of_user(users))
             rngs = rng if isinstance(rng, np.random.Generator) else rng[users]
-            sets.append(_decide_chunk(learner, belief, chunk, rngs))
+            A = _decide_chunk(learner, belief, chunk, rngs)
+            sets.append(A)
     return _stacked(sets)
 
 
 def _decide_chunk(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Array:
-    """The sets of as many users as are scored together."""
+    """The sets of a chunk of users, who are scored together."""
     n = problem.batch[0]
-    scores = learner.scores(broadcast_belief(belief, n), problem, rng)
-    if scores.shape != (n, problem.L):
+    shape = (n, problem.L)
+    beliefs = broadcast_belief(belief, n)
+    scores = learner.scores(beliefs, problem, rng)
+    if scores.shape != shape:
         raise WeightsError(
-            f"{type(learner).__name__}.scores must return scores of shape {(n, problem.L)} for "
+            f"{type(learner).__name__}.scores must return scores of shape {shape} for "
             f"{n} users, got {scores.shape}"
         )
     if not (_shows_bad_features(learner.model) and all_finite(scores)):
-        as_features(problem.Phi)  # which names the first that is not finite
+        as_features(problem.Phi)  # an error names the first number that is not finite
     return problem.oracle(scores)
 
 
@@ -152,14 +160,15 @@ def random_numbers(learner: Learner, seeds: int | Sequence[int] | Array) -> Rng:
 
 
 def broadcast_belief(belief: Any, n: int) -> Any:
-    """One belief as that of each of n users, who share it: no field is copied."""
+    """The belief broadcast to n users, without copying its fields."""
     fields = map(np.asarray, belief)
     shared = [broadcast(field, n) for field in fields]
-    return type(belief)(*shared)
+    kind = type(belief)
+    return kind(*shared)
 
 
 def _shows_bad_features(model: Model) -> bool:
-    """True if features that are not finite make scores that are not: unless the link is bounded."""
+    """True if features that are not finite show in the scores, as the link is unbounded."""
     if not model.uses_features:
         return False
     limit = model.inverse_link(np.array([np.inf]))
@@ -173,15 +182,17 @@ def _users_per_chunk(learner: Learner, Phi: Features) -> int:
     if is_product(Phi) or unbroadcast(Phi) is not None:
         scores_rows = as_learner(learner).scores_rows
         numbers = L * (NUMBERS_PER_ROW_SCORE if scores_rows else NUMBERS_PER_SCORE)
-    return max(1, USERS // numbers)
+    return max(1, NUMBERS_PER_CHUNK // numbers)
 
 
 def _features_of(Phi: Features, users: slice) -> Features:
-    """The features of some users; rows that all share are broadcast, so that it shows."""
+    """The features of some users; rows that all users share are broadcast, for `unbroadcast`."""
     features = Phi[users]
     if not is_product(features) or features.left.ndim > 2 or is_sparse(features.left):
         return features
-    return Product(broadcast(features.left, features.shape[0]), features.right)
+    n = features.shape[0]
+    left = broadcast(features.left, n)
+    return Product(left, features.right)
 
 
 def _stacked(sets: list[Array]) -> Array:
@@ -196,11 +207,12 @@ def _padded_to(A: Array, K: int) -> Array:
     missing = K - A.shape[-1]
     if not missing:
         return A
-    return np.pad(A, ((0, 0), (0, missing)), constant_values=-1)
+    widths = ((0, 0), (0, missing))
+    return np.pad(A, widths, constant_values=-1)
 
 
 def compile_first_call(learner: Learner, belief: Any, problem: Problem) -> None:
-    """Compile what the first decision and the first update need: both are made, and thrown away.
+    """Compile the kernels of a first decision and a first update, by making and discarding both.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
@@ -211,17 +223,19 @@ def compile_first_call(learner: Learner, belief: Any, problem: Problem) -> None:
     """
     A = _any_feasible_set(learner, belief, problem)
     w = np.linspace(0.0, 1.0, len(A))
-    t = int(np.max(belief._asdict().get("t", 0)))
-    # twice as many episodes, so that hyperparameters are chosen anew
-    feedback = Feedback.of(problem, A, w)._replace(episodes=1 + t)
+    t = belief._asdict().get("t", 0)
+    # twice as many episodes, so that hyperparameters are estimated again
+    episodes = 1 + int(np.max(t))
+    feedback = Feedback.of(problem, A, w)._replace(episodes=episodes)
     learner.model.learn(belief, problem, feedback)
 
 
 def _any_feasible_set(learner: Learner, belief: Any, problem: Problem) -> Array:
     """A feasible set without padding; the first item if there is none."""
+    rng = random_numbers(learner, 0)
     try:
-        A = decide(learner, belief, problem, random_numbers(learner, 0))
-    except SuperarmError:  # as where this draw has no feasible set; what it compiled stays so
+        A = decide(learner, belief, problem, rng)
+    except SuperarmError:  # such as for scores without a feasible set; its kernels are compiled
         A = np.array([-1])
     chosen = A[A >= 0]
     return chosen if len(chosen) else np.array([0])
@@ -243,13 +257,14 @@ def with_features(learner: Learner, problem: Problem, features: Any) -> Problem:
     _require_contexts(learner)
     if is_tensor(features) and not is_tensor(problem.Phi):
         features = to_numpy(features)
-    return problem._replace(Phi=as_features(features, problem.Phi.shape))
+    Phi = as_features(features, problem.Phi.shape)
+    return problem._replace(Phi=Phi)
 
 
 def with_features_of_users(learner: Learner, problem: Problem, features: Any) -> Problem:
     """The problem with the features of n users, (n, L, d) or a `Product` of as many contexts.
 
-    Whether dense features are finite is checked by `decide_each`, in the one pass that reads them.
+    `decide_each` checks that dense features are finite, in the one pass that reads them.
 
     >>> import numpy as np
     >>> from superarm import CombLinTS, Problem, TopK
@@ -269,10 +284,11 @@ def with_features_of_users(learner: Learner, problem: Problem, features: Any) ->
 
 
 def _as_floats(features: Any) -> Array:
-    """Features as an array of float32 or float64, used as it is where it is one."""
+    """Features as an array of float32 or float64, without a copy if they are one."""
     try:
-        array = to_numpy(require_unmasked(features))
-        return array if array.dtype in (np.float32, np.float64) else as_numbers(array)
+        unmasked = require_unmasked(features)
+        array = to_numpy(unmasked)
+        return array if array.dtype in FLOATS else as_numbers(array)
     except ValueError as error:
         raise FeaturesError(f"features must be numbers, one row per item ({error})") from error
 

@@ -76,7 +76,7 @@ class LinearLearner(BaseLearner):
     link: Literal["identity", "logit"] = "identity"
 
     def __post_init__(self) -> None:
-        _ = self.model  # which refuses parameters that are out of their range
+        _ = self.model  # it refuses parameters that are out of their range
 
     @cached_property
     def model(self) -> Model:
@@ -168,16 +168,19 @@ class CombLinUCB(LinearLearner):
         model = super().model
         if model.fits_hyperparameters or self.link == "logit" or self.forgetting < 1:
             return model
-        return CachedStdModel(float(self.lam), float(self.sigma))
+        lam = float(self.lam)
+        sigma = float(self.sigma)
+        return CachedStdModel(lam, sigma)
 
     def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """φ_e·θ̄_t + c √(φ_eᵀ Σ_t φ_e); c grows with t if λ and σ are estimated."""
-        mean = self.model.mean(belief, problem)
-        width = self.c * self.model.std(belief, problem)
-        width = width * self.model.ucb_growth(width, belief)
+        model = self.model
+        mean = model.mean(belief, problem)
+        width = self.c * model.std(belief, problem)
+        width = width * model.ucb_growth(width, belief)
         sense = as_oracle(problem.oracle).sense  # for costs, the lower bound is optimistic
         bound = mean + sense * width
-        return self.model.inverse_link(bound)
+        return model.inverse_link(bound)
 
     @classmethod
     def from_theorem(
@@ -238,7 +241,8 @@ class Greedy(LinearLearner):
         is_zero = (theta == 0).all(-1)
         if is_zero.any():
             sampled = gaussian.sample(belief, rng)
-            theta = where(is_zero[..., None], sampled, theta)
+            is_zero = is_zero[..., None]
+            theta = where(is_zero, sampled, theta)
         return self._predictions(theta)
 
 
@@ -297,7 +301,7 @@ class MixedLearner(BaseLearner):
     contexts: bool = False
 
     def __post_init__(self) -> None:
-        _ = self.model  # which refuses parameters that are out of their range
+        _ = self.model  # it refuses parameters that are out of their range
         explore = 0.0 if self.explore is None else self.explore
         if not (is_real(explore) and 0 <= explore <= 1):
             raise ParameterError(f"explore must lie in [0, 1], or be None, got {self.explore!r}")
@@ -318,11 +322,13 @@ class MixedLearner(BaseLearner):
 
     def _fixed(self) -> dict[str, float]:
         """The hyperparameters that are numbers; τ may be 0."""
-        has_no_effects = is_real(self.tau) and self.tau == 0
-        if not has_no_effects:
-            return fixed_hyperparameters(lam=self.lam, sigma=self.sigma, tau=self.tau)
+        tau = self.tau
+        is_zero = is_real(tau) and tau == 0
+        if not is_zero:
+            return fixed_hyperparameters(lam=self.lam, sigma=self.sigma, tau=tau)
         fixed = fixed_hyperparameters(lam=self.lam, sigma=self.sigma)
-        return {**fixed, "tau": 0.0}
+        fixed["tau"] = 0.0
+        return fixed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,14 +359,15 @@ class CombMixTS(MixedLearner):
 
     def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """θ_t ~ N(θ̄_t, Σ_t);  E[w̄(e) | θ_t] and a bonus for the variance of δ_e."""
+        model = self.model
         if self.explore is not None:
-            linear_predictor = self.model.sample(belief, problem, rng, self.explore)
-            return self.model.inverse_link(linear_predictor)
+            linear_predictor = model.sample(belief, problem, rng, self.explore)
+            return model.inverse_link(linear_predictor)
         theta = gaussian.sample(belief, rng)
-        moments = self.model.conditional_moments(belief, problem, theta)
+        moments = model.conditional_moments(belief, problem, theta)
         bonus = gittins_bonus(moments.variance, belief.sigma, belief.t)
-        mean = self.model.inverse_link(moments.mean)
-        upper = self.model.inverse_link(moments.mean + bonus)
+        mean = model.inverse_link(moments.mean)
+        upper = model.inverse_link(moments.mean + bonus)
         return optimistic(mean, upper - mean, problem.oracle)
 
 
@@ -393,18 +400,20 @@ class CombMixUCB(MixedLearner):
 
     def scores(self, belief: RandomEffects, problem: Problem, rng: Rng) -> Array:
         """E[w̄(e)] + c √(var E[w̄(e) | θ] + explore² E[var(δ_e | θ)]), or with the bonus."""
-        linear_predictor = self.model.mean(belief, problem)
+        model = self.model
+        linear_predictor = model.mean(belief, problem)
         width = self._width(belief, problem)
-        mean = self.model.inverse_link(linear_predictor)
-        upper = self.model.inverse_link(linear_predictor + width)
+        mean = model.inverse_link(linear_predictor)
+        upper = model.inverse_link(linear_predictor + width)
         return optimistic(mean, upper - mean, problem.oracle)
 
     def _width(self, belief: RandomEffects, problem: Problem) -> Array:
         """The width of the confidence bounds of linear predictors, (*B, L)."""
+        model = self.model
         if self.explore is not None:
-            return self.c * self.model.std(belief, problem, self.explore)
-        std = self.model.std(belief, problem, 0.0)
-        variance = self.model.deviation_variance(belief)
+            return self.c * model.std(belief, problem, self.explore)
+        std = model.std(belief, problem, 0.0)
+        variance = model.deviation_variance(belief)
         bonus = gittins_bonus(variance, belief.sigma, belief.t)
         squares = (self.c * std) ** 2 + bonus**2
         width: Array = squares**0.5
@@ -561,14 +570,16 @@ class CombUCB1(BaseLearner):
         n = where(unobserved, 1.0, belief.n)
         t = where(belief.t > 1, belief.t, 1.0)
         mean = belief.weight_sums / n
-        width = (1.5 * log(t)[..., None] / n) ** 0.5
+        log_t = log(t)[..., None]
+        width = (1.5 * log_t / n) ** 0.5
         upper = mean + self.scale * width
         if not unobserved.any():
             return upper
         indicator = where(unobserved, 1.0, 0.0)
         A = problem.oracle(indicator)
         n_new = take(indicator, A).sum(-1)
-        return where(n_new[..., None] > 0, indicator, upper)
+        has_new = n_new[..., None] > 0
+        return where(has_new, indicator, upper)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,7 @@ def test_contexts_of_sparse_items(make):
 
 
 def test_parts_of_a_large_catalogue(monkeypatch):
-    monkeypatch.setattr("superarm.decide.LARGE", 10)
+    monkeypatch.setattr("superarm.decide.MAX_ITEMS_AT_ONCE", 10)
     monkeypatch.setattr("superarm.oracles.base.CHUNK_ITEMS", 7)
     learner = CombLinTS(lam=1.0, sigma=1.0)
     A, expected = (

@@ -56,7 +56,7 @@ def test_millions_of_items_are_looked_at_in_parts(monkeypatch):
         return Agent(CombLinTS(lam=1.0, sigma=1.0), features=Phi, oracle=oracle, seed=5).choose()
 
     whole = chosen()
-    monkeypatch.setattr(decide, "LARGE", 10)
+    monkeypatch.setattr(decide, "MAX_ITEMS_AT_ONCE", 10)
     monkeypatch.setattr("superarm.oracles.base.CHUNK_ITEMS", 7)
     assert chosen().tolist() == whole.tolist()
 
