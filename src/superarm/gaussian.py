@@ -271,7 +271,7 @@ def keep_after(forgetting: float, episodes: int) -> float:
 
 
 def merge(belief: HasFactor, other: HasFactor, start: HasFactor) -> Gaussian:
-    """Posterior after the evidence of two beliefs, each of which started from the prior `start`.
+    """Posterior after the evidence of two beliefs that both started from the prior `start`.
 
     Σ⁻¹ = Σ_a⁻¹ + Σ_b⁻¹ - Σ₀⁻¹
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from superarm.beliefs.hyperparameters import LOG_RANGES, estimate_lam_sigma
 from superarm.beliefs.marginal_likelihood import SufficientStatistics, statistics_of_rows
-from superarm.beliefs.newton import PRIOR_WIDTH, maximize_kernel, objective, penalized
+from superarm.beliefs.newton import PRIOR_WIDTH, minimize_penalized, objective, penalized
 
 LAM_RANGE = LOG_RANGES["lam"]
 SIGMA_RANGE = LOG_RANGES["sigma"]
@@ -69,7 +69,7 @@ def test_no_search_of_scipys_finds_a_smaller_value(seed, free):
     statistics = random_statistics(seed)
     lam_range = (0.3, 0.3) if free == "sigma" else LAM_RANGE
     sigma_range = (-0.7, -0.7) if free == "lam" else SIGMA_RANGE
-    log_lam, log_sigma = maximize_kernel(lam_range, sigma_range, statistics)
+    log_lam, log_sigma = minimize_penalized(lam_range, sigma_range, statistics)
     assert lam_range[0] <= log_lam <= lam_range[1]
     assert sigma_range[0] <= log_sigma <= sigma_range[1]
     smallest = penalized(log_lam, log_sigma, statistics).value
@@ -86,7 +86,7 @@ def test_no_search_of_scipys_finds_a_smaller_value(seed, free):
 
 def test_hyperparameters_at_the_ends_of_their_range_stay_there():
     statistics = SufficientStatistics(1e6 + 1, np.ones(1), np.ones(1), 1e40, 0.0, 0.0)
-    x = maximize_kernel(LAM_RANGE, SIGMA_RANGE, statistics)
+    x = minimize_penalized(LAM_RANGE, SIGMA_RANGE, statistics)
     assert x[1] == SIGMA_RANGE[1]
     assert math.isfinite(penalized(*x, statistics).value)
 

@@ -105,7 +105,7 @@ def item_std(belief: CachedStd, Phi: Features) -> Array:
 
 
 def _has_features(belief: CachedStd, Phi: Features) -> bool:
-    """True if the fingerprint of the cache is that of these features."""
+    """True if the cache was computed for these features, by their fingerprint."""
     if is_product(Phi) or Phi.shape[:-1] != belief.fingerprint.shape:
         return False
     if unbroadcast(belief.factor) is not None:  # users of one belief have features of their own
@@ -122,7 +122,7 @@ def project_rows(Phi: Array, probe: Array) -> Array:
 
 
 def choose_probe(Phi: Array) -> Array:
-    """Direction with a share of every column, of no simple relation to one another:
+    """Direction with a component along every column, in ratios that features are unlikely to have:
     (*B, L, d) -> (*B, d).
     """
     low, high = _column_ranges(Phi)
@@ -259,7 +259,7 @@ class CachedStdModel(LinearModel):
         return _out_of_date(belief, super().forget(belief, problem, keep))
 
     def merge(self, belief: CachedStd, other: CachedStd, problem: Problem) -> CachedStd:
-        """The belief after the evidence of both, each of which started from the prior."""
+        """The belief after the evidence of both; each started from the prior."""
         both = super().merge(belief, other, problem)
         return with_exact_std(both, problem.Phi)
 

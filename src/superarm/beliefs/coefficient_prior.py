@@ -5,7 +5,7 @@ a coefficient is λ over the root mean square of the nonzero entries of its colu
 matter. The first constant column is the intercept: the level of all weights, which may be far from
 what they vary by, has a wide prior of its own.
 
-    column_statistics   (*B, 4, d)   as of `arrays.summarize_columns`
+    column_statistics   (*B, 4, d)   by `arrays.summarize_columns`
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class CoefficientPrior(NamedTuple):
         """The prior for columns with these statistics, (*B, 4, d).
 
         Args:
-            column_statistics: as of `summarize_columns`.
+            column_statistics: computed by `summarize_columns`.
             isotropic: True where λ is the prior std of every coefficient.
         """
         if isotropic:

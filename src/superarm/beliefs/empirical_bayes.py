@@ -77,10 +77,10 @@ class EmpiricalBayes(NamedTuple):
 
 @dataclass(frozen=True)
 class EmpiricalBayesModel(Model):
-    """Algorithm 1 with λ and σ of the largest marginal likelihood, but for those in `fixed`.
+    """Algorithm 1 with the values in `fixed`, and else λ and σ of the largest marginal likelihood.
 
-    The prior std of each coefficient follows its column, see `coefficient_prior`; a fixed λ is that
-    of every coefficient.
+    The prior std of each coefficient follows its column, see `coefficient_prior`; a fixed λ is the
+    prior std of every coefficient.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -144,7 +144,7 @@ class EmpiricalBayesModel(Model):
     def from_factor(
         self, factor: Array, problem: Problem, hyperparameters: Mapping[str, float], t: Array
     ) -> Any:
-        """The belief with this factor at these hyperparameters, and no rows to fit others to."""
+        """The belief with this factor at these hyperparameters, without rows for later fits."""
         batch = factor.shape[:-2]
         shared = None if is_product(problem.Phi) else unbroadcast(problem.Phi)
         if shared is None:
@@ -166,7 +166,7 @@ class EmpiricalBayesModel(Model):
         return std
 
     def coefficient_prior(self, column_statistics: Array) -> CoefficientPrior:
-        """Prior stds given λ; a fixed λ is that of every coefficient."""
+        """Prior stds given λ; a fixed λ is the prior std of every coefficient."""
         has_fixed_lam = "lam" in self.fixed
         return CoefficientPrior.from_columns(column_statistics, isotropic=has_fixed_lam)
 

@@ -75,8 +75,9 @@ def _fill_log_density(
 def tilted_moments(
     mean: float, variance: float, w: float, v: float, log_density: Array
 ) -> tuple[float, float, float]:
-    """Mean less that of N(mean, variance), variance and log mass of its product with the likelihood
-    of w, by the trapezoidal rule; `log_density` is room for one number per node.
+    """Shift of the mean, variance and log mass of N(mean, variance) times the likelihood of w.
+
+    By the trapezoidal rule; `log_density` is room for one number per node.
     """
     std = math.sqrt(variance)
     # the likelihood moves the mass by at most v·variance, up if w = 1 and down if w = 0
@@ -149,8 +150,10 @@ def update_site(m: Array, V: Array, k: int, precision: float, shift: float, colu
 def match_site(
     mean: float, variance: float, w: float, v: float, log_density: Array
 ) -> tuple[float, float, float]:
-    """Target and precision of the site with which the cavity N(mean, variance) has the moments of
-    the tilted distribution; and the log mass of the latter less that of the former.
+    """Target y and precision of a site, and its log correction.
+
+    The cavity N(mean, variance) times the site has the mean and variance of the tilted
+    distribution; the correction is the log mass of the tilted distribution less the site's.
     """
     shift, tilted_variance, log_mass = tilted_moments(
         mean,

@@ -23,7 +23,7 @@ from superarm.beliefs.newton import (
     PRIOR_WIDTH,
     Range,
     grid_search,
-    maximize_kernel,
+    minimize_penalized,
     objective,
     penalized,
 )
@@ -43,14 +43,14 @@ LOG_RANGES: Mapping[str, Range] = {
 }
 """Ranges of log λ, log σ and log τ, in units of the weights."""
 MAX_LOG = 150.0
-"""Largest logarithm of one that is fixed, in those units: its ratio to others stays in float64."""
+"""Largest logarithm of a fixed hyperparameter, in those units: ratios stay in float64."""
 MIN_NOISE_RATIO = 1e-5
 """Least σ/τ at which the marginal likelihood is evaluated beside a prior on that ratio."""
 ITEM_FRACTIONS = (0.02, 0.3, 0.9)
-"""Fractions of the residual variance taken as that of items, from which searches start."""
+"""Shares of the residual variance that items explain where searches start."""
 
 Hyperparameter: TypeAlias = float | Literal["auto"]
-"""A number, or "auto": by the marginal likelihood, anew after 1, 2, 4, 8, ... episodes."""
+"""A number, or "auto": fitted by the marginal likelihood after 1, 2, 4, 8, ... episodes."""
 
 Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
@@ -110,7 +110,7 @@ def fit_hyperparameters(rows: Any, weights: Any, items: Any = None) -> Hyperpara
         the hyperparameters with their relative errors; printed, a table with intervals.
 
     Raises:
-        FeaturesError: if rows are no finite table.
+        FeaturesError: if rows are not a finite table.
         WeightsError: if there is not one finite weight per row.
 
     >>> import numpy as np
@@ -172,7 +172,7 @@ def estimate_lam_sigma(statistics: SufficientStatistics) -> Hyperparameters:
     standardized, units = statistics.standardized()
     lam_range = LOG_RANGES["lam"]
     sigma_range = LOG_RANGES["sigma"]
-    x = maximize_kernel(lam_range, sigma_range, standardized)
+    x = minimize_penalized(lam_range, sigma_range, standardized)
     optimum = penalized(*x, standardized)
     hessian = np.array(
         [
@@ -196,7 +196,7 @@ def estimate_lam_sigma(statistics: SufficientStatistics) -> Hyperparameters:
 def estimate_with_items(statistics: SufficientStatistics, items: ItemMoments) -> Hyperparameters:
     """λ, σ and τ of the largest marginal likelihood of rows of items, with their errors."""
     search = EvidenceSearch(statistics, items, {})
-    x = search.maximum()
+    x = search.minimum()
     hessian = search.hessian(x)
     lam_error, sigma_error, tau_error = _relative_errors(hessian, x, search.bounds)
     relative = np.exp(x)
@@ -215,8 +215,8 @@ def estimate_with_items(statistics: SufficientStatistics, items: ItemMoments) ->
 
 
 def _relative_errors(hessian: Array, x: Array, bounds: Any) -> Array:
-    """Standard errors of logarithms from the curvature at their optimum; infinite if it has none,
-    or lies on a bound.
+    """Standard errors of logarithms from the curvature at their optimum; infinite for a logarithm
+    on a bound, or without curvature.
     """
     symmetric = (hessian + hessian.T) / 2
     variance = np.diagonal(np.linalg.pinv(symmetric))
@@ -237,8 +237,9 @@ def optimal_lam_sigma(
 
     Args:
         statistics: of the rows.
-        fixed: those of "lam" and "sigma" that are not to be chosen.
-        expected_size: the expected size of a weight; by default their root mean square.
+        fixed: values of "lam" or "sigma" that are not fitted.
+        expected_size: root mean square expected of the linear predictors; by default that of the
+            weights.
 
     Returns:
         λ and σ, or None where the weights do not determine them.
@@ -246,7 +247,7 @@ def optimal_lam_sigma(
     if statistics.is_degenerate:
         return None
     standardized, units = statistics.standardized(expected_size)
-    log_lam, log_sigma = maximize_kernel(
+    log_lam, log_sigma = minimize_penalized(
         _log_range("lam", fixed, units.coefficient),
         _log_range("sigma", fixed, units.weight),
         standardized,
@@ -276,7 +277,7 @@ def optimal_hyperparameters(
     search = EvidenceSearch(
         statistics, items, fixed, expected_size=expected_size, has_ratio_prior="tau" not in fixed
     )
-    lam, sigma, tau = np.exp(search.maximum()) * search.units
+    lam, sigma, tau = np.exp(search.minimum()) * search.units
     return (
         _fixed_or_rounded("lam", fixed, lam),
         _fixed_or_rounded("sigma", fixed, sigma),
@@ -307,8 +308,9 @@ class EvidenceSearch:
     Args:
         statistics: of all rows.
         items: of the rows by item.
-        fixed: the hyperparameters that are not to be chosen, by name; τ is not fixed at 0.
-        expected_size: the expected size of a weight; by default their root mean square.
+        fixed: values of hyperparameters that are not fitted, by name; τ is not fixed at 0.
+        expected_size: root mean square expected of the linear predictors; by default that of the
+            weights.
         has_ratio_prior: True for a prior on (τ/σ)², see `optimal_hyperparameters`.
     """
 
@@ -350,8 +352,8 @@ class EvidenceSearch:
         gradient = x / (variance * u) - slope
         return float(value), np.where(self.is_free, gradient, 0.0)
 
-    def maximum(self) -> Array:
-        """The x of the largest marginal likelihood."""
+    def minimum(self) -> Array:
+        """Point of the least objective, from the best of the starts."""
         from scipy.optimize import minimize
 
         start = min(self.starts(), key=lambda x: self.objective(x)[0])
@@ -401,7 +403,7 @@ def require_squares(*values: Array) -> None:
 def map_entries(
     due: Array, belief: Belief, refit: Callable[[Belief, tuple[int, ...]], Belief]
 ) -> Belief:
-    """The batch of beliefs with `refit(entry, its index)` in place of the entries that are due."""
+    """The batch of beliefs with `refit(entry, index)` in place of the entries that are due."""
     if not due.any():
         return belief
     if not due.shape and not is_tensor(due):  # a single belief, which is an entry of its own

@@ -22,7 +22,7 @@ Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 
 def add_evidence(belief: Belief, other: Belief, start: Belief) -> Belief:
-    """Sum of two beliefs made of sums, each of which began at `start`."""
+    """Belief after the evidence of two beliefs whose fields are sums that began at `start`."""
     sums = [a + b - c for a, b, c in zip(belief, other, start, strict=True)]
     return type(belief)(*sums)
 
@@ -73,7 +73,7 @@ class CountsModel(Model):
         )
 
     def forget(self, belief: Counts, problem: Problem, keep: float) -> Counts:
-        """All counts and sums times `keep`: also that of episodes, as in discounted UCB."""
+        """All counts and sums times `keep`, also the number of episodes, as in discounted UCB."""
         gaussian.require_keep(keep)
         n = keep * belief.n
         remains = n > gaussian.MIN_KEEP
@@ -152,9 +152,9 @@ def _per_item(name: str, values: float | tuple[float, ...], problem: Problem) ->
 class BetaBernoulliModel(Model):
     """w̄(e) ~ Beta(alpha, beta) independently: each item is a coin.
 
-    A weight between 0 and 1 counts as that share of heads, and the rest as tails. So learning needs
-    no random numbers, and the order of observations does not matter. Weights that vary less than a
-    coin's make the posterior wider than it need be, never narrower.
+    A weight between 0 and 1 counts as that share of heads, and the rest as tails. So learning is
+    deterministic, and the order of observations does not matter. Weights that vary less than coins
+    make the posterior wider than necessary, never narrower.
 
     Args:
         alpha: prior heads of all items, or one number per item (L,).

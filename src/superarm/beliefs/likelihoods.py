@@ -224,7 +224,7 @@ class Bernoulli(Likelihood):
 
 
 def _split(feedback: Feedback) -> Iterator[tuple[slice, Feedback]]:
-    """Blocks of at most `BLOCK_ROWS` rows, each of which spans all of the feedback."""
+    """Blocks of at most `BLOCK_ROWS` rows, evenly spaced over all of the feedback."""
     phi = as_float64(feedback.rows)
     v = full(feedback.w.shape, feedback.importance, phi)
     n_blocks = -(-feedback.w.shape[-1] // BLOCK_ROWS)

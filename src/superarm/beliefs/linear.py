@@ -139,6 +139,6 @@ class LinearModel(Model):
         return gaussian.forget(belief, start, keep)
 
     def merge(self, belief: Any, other: Any, problem: Problem) -> HasFactor:
-        """The belief after the evidence of both, each of which started from the prior."""
+        """The belief after the evidence of both; each started from the prior."""
         start = gaussian.prior_like(belief, self.lam)
         return gaussian.merge(belief, other, start)

@@ -40,9 +40,9 @@ from superarm.errors import NumericalError, WeightsError
 RANK_TOLERANCE = 1e-13
 """Share of the largest D below which a direction is rounding: the columns are collinear."""
 MAX_MAGNITUDE = 1e140
-"""Features and weights beyond it, squared and added up, could leave the range of float64."""
+"""Largest feature or weight whose squares add up within the range of float64."""
 MIN_SUM_OF_SQUARES = 1e-300
-"""Sums of squares below it have lost digits, or all."""
+"""Least sum of squares with all its digits: below it, terms underflow."""
 
 
 class Units(NamedTuple):
@@ -64,7 +64,7 @@ class SufficientStatistics(NamedTuple):
 
     @property
     def weight_ss(self) -> float:
-        """Sum of squares of the weights, less those that flat columns explain."""
+        """Sum of squares of the weights that flat columns do not explain."""
         return float(self.residual_ss + self.y @ self.y)
 
     @property
@@ -82,7 +82,8 @@ class SufficientStatistics(NamedTuple):
         Flat columns do not count for these units: they may hide what the others say.
 
         Args:
-            expected_size: the expected size of a weight; by default the root mean square.
+            expected_size: root mean square expected of the linear predictors; by default that of
+                the weights.
         """
         weight = expected_size or math.sqrt(self.weight_ss / self.n_rows)
         length = math.sqrt(self.D @ self.D / self.n_rows) or 1.0
@@ -172,10 +173,10 @@ def statistics_of_items(
         n: how often each item was observed, or how precise its mean is.
         means: their mean rows.
         within: all rows less the means of their items, or their triangular factor.
-        n_rows: the number of those rows.
+        n_rows: the number of all those rows.
         flat_column: the column whose coefficient has a flat prior.
         unknown_items: more rows [φ w], each of an item of its own, or their triangular factor.
-        n_unknown: the number of those.
+        n_unknown: the number of rows of unknown items.
     """
     if unknown_items is None:
         unknown_items = np.zeros((1, means.shape[1]))
@@ -356,7 +357,7 @@ def _inverse(A: Array) -> tuple[Array, float]:
 
 
 def degenerate_error() -> WeightsError:
-    """Error for weights that determine no hyperparameters."""
+    """Error for weights that do not determine the hyperparameters."""
     return WeightsError(
-        "all weights are zero, or weights or features too large: they do not say what scales are"
+        "cannot estimate lam and sigma: all weights are (nearly) zero, or the values are too large"
     )

@@ -48,10 +48,10 @@ class Derivatives(NamedTuple):
 
 
 @compiled
-def maximize_kernel(
+def minimize_penalized(
     lam_range: Range, sigma_range: Range, statistics: SufficientStatistics
 ) -> tuple[float, float]:
-    """Log λ and log σ of the largest penalized marginal likelihood within their ranges."""
+    """Log λ and log σ at the minimum of `penalized` within their ranges."""
     log_lam, log_sigma = grid_search(lam_range, sigma_range, statistics)
     return newton(log_lam, log_sigma, lam_range, sigma_range, statistics)
 
@@ -208,7 +208,7 @@ def may_move(x: float, slope: float, bounds: Range) -> bool:
 
 @compiled
 def newton_step(point: Derivatives, lam_moves: bool, sigma_moves: bool) -> tuple[float, float]:
-    """Newton's step, of those that move, with curvatures that are made positive."""
+    """Newton's step for the variables that move, with a positive definite Hessian."""
     a = point.lam_lam
     b = point.sigma_sigma
     c = point.lam_sigma
