@@ -85,8 +85,8 @@ class Gaussian(NamedTuple):
     @property
     def R(self) -> Array:
         """Σ⁻¹ = RᵀR, shape (*B, d, d)."""
-        d = self.factor.shape[-1] - 1
-        return self.factor[..., :d, :d]
+        factor = self.factor
+        return factor[..., :-1, :-1]
 
 
 def prior(
@@ -129,8 +129,10 @@ def prior(
 
 def prior_like(belief: HasFactor, lam: Array | float) -> Gaussian:
     """Prior θ ~ N(0, λ²I) in the batch shape and the kind of arrays of a belief."""
-    *batch, D = belief.factor.shape[:-1]
-    return prior(D - 1, lam, tuple(batch), belief.factor)
+    factor = belief.factor
+    *batch, D = factor.shape[:-1]
+    d = D - 1
+    return prior(d, lam, tuple(batch), factor)
 
 
 def mean(belief: HasFactor) -> Array:
@@ -222,7 +224,8 @@ def condition(
         require_scale("importance", importance, w.shape)
     noise = sigma / importance**0.5
     updated = qr_append(belief.factor, phi, w, noise)
-    log_noise = updated.log_noise + updated.n_rows * LOG_ROOT_2PI
+    constant = updated.n_rows * LOG_ROOT_2PI
+    log_noise = updated.log_noise + constant
     log_normalizer = belief.log_normalizer - log_noise
     return Gaussian(updated.factor, log_normalizer)
 
@@ -290,7 +293,8 @@ def merge(belief: HasFactor, other: HasFactor, start: HasFactor) -> Gaussian:
     """
     both = qr_stack(belief.factor, other.factor)
     factor = qr_downdate(both, start.factor)
-    log_normalizer = belief.log_normalizer + other.log_normalizer - start.log_normalizer
+    log_normalizer = belief.log_normalizer + other.log_normalizer
+    log_normalizer = log_normalizer - start.log_normalizer
     return Gaussian(factor, log_normalizer)
 
 
@@ -399,7 +403,8 @@ def add_residual(factor: Array, residual_ss: Array) -> Array:
     """Factor after rows [0 w] whose squares sum to `residual_ss`: evidence about σ alone."""
     r = factor[..., -1, -1]
     total = factor + 0.0
-    total[..., -1, -1] = (r**2 + residual_ss) ** 0.5
+    squares = r**2 + residual_ss
+    total[..., -1, -1] = squares**0.5
     return total
 
 
@@ -428,7 +433,9 @@ def condition_and_append(
     belief: HasFactor, rows: RowFactor, feedback: Feedback, sigma: Array
 ) -> tuple[Gaussian, RowFactor]:
     """Posterior after feedback with noise of std σ (*B,), and the row factor after it."""
-    phi, w, importance = feedback.rows, feedback.w, feedback.importance
+    phi = feedback.rows
+    w = feedback.w
+    importance = feedback.importance
     if not feedback.is_summed and w.shape[-1] < MANY_ROWS:
         noise = sigma[..., None]
         posterior = condition(belief, phi, w, noise, importance)

@@ -44,10 +44,12 @@ def gittins_index(x: float) -> float:
 def _gittins_index_of_tensors(x: Array) -> Array:
     """`gittins_index`, elementwise."""
     last = GITTINS_PIECES[-1][0]
-    log_x = log(where(x > last, x, 2 * last))
+    large_x = where(x > last, x, 2 * last)
+    log_x = log(large_x)
     square = 2 * log_x - log(log_x) - LOG_16_PI
     value = square**0.5
-    root = where(x > GITTINS_START, x, GITTINS_START) ** 0.5
+    positive_x = where(x > GITTINS_START, x, GITTINS_START)
+    root = positive_x**0.5
     for end, a, b in reversed(GITTINS_PIECES):
         piece = a - b / root
         value = where(x <= end, piece, value)
@@ -60,9 +62,12 @@ def _gittins_index_of_tensors(x: Array) -> Array:
 def _break_even_points() -> tuple[Array, Array]:
     """Log numbers of episodes, and the z at which perfect information just pays for its cost."""
     z = np.linspace(0.001, 8.0, 2000)
-    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    gain = density - z * ndtr(-z)
-    return np.log(z / gain), z
+    root_2pi = math.sqrt(2 * math.pi)
+    density = np.exp(-(z**2) / 2) / root_2pi
+    tail = ndtr(-z)
+    gain = density - z * tail
+    n_episodes = z / gain
+    return np.log(n_episodes), z
 
 
 def max_bonus(t: Array) -> Array:
@@ -73,8 +78,11 @@ def max_bonus(t: Array) -> Array:
     >>> max_bonus(np.array([0, 9, 99, 999])).round(2)
     array([0.28, 0.94, 1.72, 2.44])
     """
-    log_episodes = np.log(to_numpy(t) + 1.0)
-    return as_like(t, np.asarray(np.interp(log_episodes, *_break_even_points())))
+    log_points, z = _break_even_points()
+    n_episodes = to_numpy(t) + 1.0
+    log_episodes = np.log(n_episodes)
+    bonus = np.interp(log_episodes, log_points, z)
+    return as_like(t, np.asarray(bonus))
 
 
 def gittins_bonus(variance: Array, sigma: Array, t: Array) -> Array:
@@ -121,7 +129,8 @@ def _fill_bonus(out: Array, variance: Array, sigma: Array, t: Array, limit: Arra
                 out[b, e] = out[b - 1, e]
                 continue
             if v != previous:
-                bonus = math.sqrt(v) * min(gittins_index(v * horizon), limit[b])
+                index = gittins_index(v * horizon)
+                bonus = math.sqrt(v) * min(index, limit[b])
                 previous = v
             out[b, e] = bonus
 
@@ -133,5 +142,6 @@ def log_growth(std: Array, sigma: Array, t: Array) -> Array:
     ratio = std / sigma[..., None]
     episodes = t[..., None] + 1
     x = episodes * ratio**2
-    factor = log(1 + x / 2) ** 0.5
-    return where(factor > 1, factor, 1.0)
+    log_x = log(1 + x / 2)
+    growth = log_x**0.5
+    return where(growth > 1, growth, 1.0)

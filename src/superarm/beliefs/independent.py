@@ -23,7 +23,10 @@ Belief = TypeVar("Belief", bound=tuple[Any, ...])
 
 def add_evidence(belief: Belief, other: Belief, start: Belief) -> Belief:
     """Belief after the evidence of two beliefs whose fields are sums that began at `start`."""
-    sums = [a + b - c for a, b, c in zip(belief, other, start, strict=True)]
+    sums = []
+    for x, y, x0 in zip(belief, other, start, strict=True):
+        both = x + y
+        sums.append(both - x0)
     return type(belief)(*sums)
 
 
@@ -66,10 +69,12 @@ class CountsModel(Model):
         """Add the observations to the counts and sums of their items."""
         A = feedback.A
         v = full(A.shape, 1.0, belief.n) * feedback.importance
+        weighted = v * feedback.w
+        has_items = (A >= 0).any(-1)
         return Counts(
             add_at(belief.n, A, v),
-            add_at(belief.weight_sums, A, v * feedback.w),
-            belief.t + feedback.episodes * (A >= 0).any(-1),
+            add_at(belief.weight_sums, A, weighted),
+            belief.t + feedback.episodes * has_items,
         )
 
     def forget(self, belief: Counts, problem: Problem, keep: float) -> Counts:
@@ -85,8 +90,10 @@ class CountsModel(Model):
 
     def extend(self, belief: Counts, problem: Problem, to: Problem) -> Counts:
         """Counts of 0 for the new items."""
-        rows = to.last_rows(to.L - problem.L)
-        start = self.prior(Problem(rows, to.oracle))
+        n_new = to.L - problem.L
+        rows = to.last_rows(n_new)
+        new_items = Problem(rows, to.oracle)
+        start = self.prior(new_items)
         extended: Counts = self.append_items(belief, start)
         return extended
 
@@ -98,7 +105,8 @@ class CountsModel(Model):
 
     def merge(self, belief: Counts, other: Counts, problem: Problem) -> Counts:
         """The counts and sums of both."""
-        return add_evidence(belief, other, self.prior(problem))
+        start = self.prior(problem)
+        return add_evidence(belief, other, start)
 
 
 @dataclass(frozen=True)
@@ -115,16 +123,19 @@ class NormalModel(CountsModel):
 
     def mean(self, belief: Counts, problem: Problem) -> Array:
         """The posterior mean of each item, Σ w/(n + σ²/λ²): (*B, L)."""
-        return belief.weight_sums / self._precision(belief)
+        precision = self._precision(belief)
+        return belief.weight_sums / precision
 
     def std(self, belief: Counts, problem: Problem) -> Array:
         """The posterior std of each item, σ/√(n + σ²/λ²): (*B, L)."""
-        return self.sigma / self._precision(belief) ** 0.5
+        precision = self._precision(belief)
+        return self.sigma / precision**0.5
 
     def sample(self, belief: Counts, problem: Problem, rng: Rng) -> Array:
         """w̄_t(e) from the posterior: (*B, L)."""
-        noise = self.std(belief, problem) * item_normal(rng, belief.n)
-        weights: Array = self.mean(belief, problem) + noise
+        mean = self.mean(belief, problem)
+        std = self.std(belief, problem)
+        weights: Array = mean + std * item_normal(rng, belief.n)
         return weights
 
 
@@ -197,7 +208,10 @@ class BetaBernoulliModel(Model):
         require_unit(feedback.w, feedback.n_observations, feedback.residual_ss, A >= 0)
         heads = feedback.importance * w
         tails = feedback.importance * (1 - w)
-        return BetaPosterior(add_at(belief.alpha, A, heads), add_at(belief.beta, A, tails))
+        return BetaPosterior(
+            add_at(belief.alpha, A, heads),
+            add_at(belief.beta, A, tails),
+        )
 
     def forget(self, belief: BetaPosterior, problem: Problem, keep: float) -> BetaPosterior:
         """Heads and tails times `keep`, beside those of the prior."""
@@ -218,15 +232,19 @@ class BetaBernoulliModel(Model):
         """The new items start from their prior."""
         start = self.prior(to)
         L = problem.L
-        new = BetaPosterior(start.alpha[..., L:], start.beta[..., L:])
+        alpha = start.alpha[..., L:]
+        beta = start.beta[..., L:]
+        new = BetaPosterior(alpha, beta)
         extended: BetaPosterior = self.append_items(belief, new)
         return extended
 
     def mean(self, belief: BetaPosterior, problem: Problem) -> Array:
         """α/(α + β): (*B, L)."""
-        mean: Array = belief.alpha / (belief.alpha + belief.beta)
+        n = belief.alpha + belief.beta
+        mean: Array = belief.alpha / n
         return mean
 
     def merge(self, belief: BetaPosterior, other: BetaPosterior, problem: Problem) -> BetaPosterior:
         """Heads and tails of both."""
-        return add_evidence(belief, other, self.prior(problem))
+        start = self.prior(problem)
+        return add_evidence(belief, other, start)

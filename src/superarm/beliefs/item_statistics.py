@@ -60,13 +60,18 @@ def mean_features(feature_sums: Array, n: Array) -> Array:
 def mean_features_of(belief: RandomEffects, A: Array) -> Array:
     """φ̄ of these items: (*B, K) -> (*B, K, d)."""
     index = index_per_feature(belief.feature_sums, A)
-    return mean_features(take(belief.feature_sums, index), take(belief.n, A))
+    feature_sums = take(belief.feature_sums, index)
+    n = take(belief.n, A)
+    return mean_features(feature_sums, n)
 
 
 def index_per_feature(feature_sums: Array, A: Array) -> Array:
     """Items repeated for each feature: (*B, d, L), (*B, K) -> (*B, d, K)."""
-    shape = (*feature_sums.shape[:-1], A.shape[-1])
-    return backend(A).broadcast_to(A[..., None, :], shape)
+    *leading, _ = feature_sums.shape
+    K = A.shape[-1]
+    shape = (*leading, K)
+    xp = backend(A)
+    return xp.broadcast_to(A[..., None, :], shape)
 
 
 class ItemMeans(NamedTuple):
@@ -79,7 +84,8 @@ class ItemMeans(NamedTuple):
 def item_means(belief: RandomEffects, Phi: Features) -> ItemMeans:
     """Counts and mean rows of all items that a single belief has observations of."""
     items = np.flatnonzero(belief.n)
-    return ItemMeans(belief.n[items], mean_rows(belief, Phi, items))
+    rows = mean_rows(belief, Phi, items)
+    return ItemMeans(belief.n[items], rows)
 
 
 def mean_rows(belief: RandomEffects, Phi: Features, items: Array) -> Array:
@@ -90,22 +96,26 @@ def mean_rows(belief: RandomEffects, Phi: Features, items: Array) -> Array:
     else:
         rows = take_rows(Phi, as_like(Phi, items))
         phi = as_float64(to_numpy(rows))
-    return np.column_stack([phi, belief.weight_sums[items] / n])
+    w = belief.weight_sums[items] / n
+    return np.column_stack([phi, w])
 
 
 def mean_differences(belief: RandomEffects, other: RandomEffects) -> Array:
     """Differences between the mean rows of two beliefs, as rows [φ w] of `residual_factor`."""
     n = where(belief.n > 0, belief.n, 1.0)
     m = where(other.n > 0, other.n, 1.0)
-    weight = (belief.n * other.n / (n + m)) ** 0.5
-    columns = belief.residual_factor.shape[-1]
-    rows = np.zeros((*weight.shape, columns))
-    distance = belief.weight_sums / n - other.weight_sums / m
-    rows[..., -1] = weight * distance
+    precision = belief.n * other.n / (n + m)
+    weight = precision**0.5
+    D = belief.residual_factor.shape[-1]
+    rows = np.zeros((*weight.shape, D))
+    w = belief.weight_sums / n
+    other_w = other.weight_sums / m
+    rows[..., -1] = weight * (w - other_w)
     if belief.feature_sums.shape[-2]:
         phi = mean_features(belief.feature_sums, belief.n)
         other_phi = mean_features(other.feature_sums, other.n)
-        rows[..., :-1] = weight[..., None] * (phi - other_phi)
+        distance = phi - other_phi
+        rows[..., :-1] = weight[..., None] * distance
     return rows
 
 
@@ -120,10 +130,16 @@ def learn_unknown_items(belief: RandomEffects, feedback: Feedback) -> RandomEffe
     """
     sigma2 = belief.sigma[..., None] ** 2
     tau2 = belief.tau[..., None] ** 2
-    variance = sigma2 * feedback.n_observations / feedback.importance + tau2
-    weighted = feedback._replace(importance=feedback.n_observations * (sigma2 + tau2) / variance)
-    std = (belief.sigma**2 + belief.tau**2) ** 0.5
-    past = RowFactor(belief.unknown_item_factor, belief.n_unknown_rows)
+    n = feedback.n_observations
+    variance = sigma2 * n / feedback.importance + tau2
+    importance = n * (sigma2 + tau2) / variance
+    weighted = feedback._replace(importance=importance)
+    unit_variance = belief.sigma**2 + belief.tau**2
+    std = unit_variance**0.5
+    past = RowFactor(
+        belief.unknown_item_factor,
+        belief.n_unknown_rows,
+    )
     after, rows = gaussian.condition_and_append(belief, past, weighted, std)
     return belief._replace(
         factor=after.factor,
@@ -143,10 +159,17 @@ def drop_items(belief: RandomEffects, Phi: Features, items: Array) -> RandomEffe
     if not len(items):
         return belief
     rows = mean_rows(belief, Phi, items)
-    variance = belief.tau**2 + belief.sigma**2 / belief.n[items]
-    importance = (belief.sigma**2 + belief.tau**2) / variance
-    past = RowFactor(belief.unknown_item_factor, belief.n_unknown_rows)
-    unknown = gaussian.append_rows(past, rows[:, :-1], rows[:, -1], importance)
+    sigma2 = belief.sigma**2
+    tau2 = belief.tau**2
+    variance = tau2 + sigma2 / belief.n[items]
+    importance = (sigma2 + tau2) / variance
+    past = RowFactor(
+        belief.unknown_item_factor,
+        belief.n_unknown_rows,
+    )
+    phi = rows[:, :-1]
+    w = rows[:, -1]
+    unknown = gaussian.append_rows(past, phi, w, importance)
     return belief._replace(
         n_residuals=belief.n_residuals - len(items),
         unknown_item_factor=unknown.factor,

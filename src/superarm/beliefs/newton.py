@@ -66,15 +66,17 @@ def grid_search(
     last = lam_range[1] - sigma_range[0]
     best = (lam_range[0], sigma_range[0])
     lowest = math.inf
-    for i in range(int((last - first) / GRID_STEP + 1.5)):
+    n_steps = (last - first) / GRID_STEP
+    for i in range(int(n_steps + 1.5)):
         log_ratio = first + i * GRID_STEP
         misfit, log_det = profile_at_ratio(log_ratio, statistics)
         variance = max(misfit, MIN_SUM_OF_SQUARES) / statistics.n_rows
-        log_sigma = min(max(math.log(variance) / 2, sigma_range[0]), sigma_range[1])
+        log_sigma = clip(math.log(variance) / 2, sigma_range)
         if lam_range[0] == lam_range[1]:
             log_sigma = lam_range[0] - log_ratio
-        log_lam = min(max(log_sigma + log_ratio, lam_range[0]), lam_range[1])
-        is_clipped = abs(log_sigma + log_ratio - log_lam) > TOLERANCE
+        log_product = log_sigma + log_ratio
+        log_lam = clip(log_product, lam_range)
+        is_clipped = abs(log_product - log_lam) > TOLERANCE
         if is_clipped:
             misfit, log_det = profile_at_ratio(log_lam - log_sigma, statistics)
         value = n * log_sigma + misfit / (2 * math.exp(2 * log_sigma)) + log_det / 2
@@ -85,6 +87,13 @@ def grid_search(
         if is_clipped and log_lam == lam_range[1]:  # λ only grows with the ratio
             break
     return best
+
+
+@compiled
+def clip(x: float, bounds: Range) -> float:
+    """The number within the bounds that is nearest to x."""
+    low, high = bounds
+    return min(max(x, low), high)
 
 
 @compiled
@@ -139,9 +148,10 @@ def log_prior(x: float) -> tuple[float, float, float]:
     """Minus the log density of the weak prior on a logarithm, with first and second derivative."""
     variance = 2 * PRIOR_WIDTH**2
     u = 1 + x**2 / variance
+    value = math.log(u)
     slope = 2 * x / (variance * u)
     curvature = 2 * (2 - u) / (variance * u**2)
-    return math.log(u), slope, curvature
+    return value, slope, curvature
 
 
 @compiled
@@ -176,15 +186,17 @@ def newton(
         lam_step, sigma_step = newton_step(point, lam_moves, sigma_moves)
         fraction = 1.0
         while True:
-            new_lam = min(max(log_lam - fraction * lam_step, lam_range[0]), lam_range[1])
-            new_sigma = min(max(log_sigma - fraction * sigma_step, sigma_range[0]), sigma_range[1])
+            new_lam = clip(log_lam - fraction * lam_step, lam_range)
+            new_sigma = clip(log_sigma - fraction * sigma_step, sigma_range)
             candidate = penalized(new_lam, new_sigma, statistics)
             if candidate.value <= point.value or fraction < TOLERANCE:
                 break
             fraction /= 2
         if candidate.value > point.value:
             break
-        change = max(abs(new_lam - log_lam), abs(new_sigma - log_sigma))
+        lam_change = abs(new_lam - log_lam)
+        sigma_change = abs(new_sigma - log_sigma)
+        change = max(lam_change, sigma_change)
         log_lam = new_lam
         log_sigma = new_sigma
         point = candidate
@@ -213,8 +225,11 @@ def newton_step(point: Derivatives, lam_moves: bool, sigma_moves: bool) -> tuple
     b = point.sigma_sigma
     c = point.lam_sigma
     if lam_moves and sigma_moves:
-        min_eigenvalue = (a + b) / 2 - math.sqrt(((a - b) / 2) ** 2 + c**2)
-        shift = max(1e-6 * (abs(a) + abs(b)) + TOLERANCE - min_eigenvalue, 0.0)
+        middle = (a + b) / 2
+        radius = math.sqrt(((a - b) / 2) ** 2 + c**2)
+        min_eigenvalue = middle - radius
+        least = 1e-6 * (abs(a) + abs(b)) + TOLERANCE
+        shift = max(least - min_eigenvalue, 0.0)
         a += shift
         b += shift
         det = a * b - c * c
@@ -223,7 +238,5 @@ def newton_step(point: Derivatives, lam_moves: bool, sigma_moves: bool) -> tuple
     else:
         lam_step = point.lam / max(abs(a), TOLERANCE) if lam_moves else 0.0
         sigma_step = point.sigma / max(abs(b), TOLERANCE) if sigma_moves else 0.0
-    return (
-        min(max(lam_step, -MAX_STEP), MAX_STEP),
-        min(max(sigma_step, -MAX_STEP), MAX_STEP),
-    )
+    bounds = (-MAX_STEP, MAX_STEP)
+    return clip(lam_step, bounds), clip(sigma_step, bounds)

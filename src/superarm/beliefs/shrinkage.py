@@ -67,10 +67,12 @@ def shrinkage(belief: RandomEffects, n: Array, weight_sums: Array) -> Shrinkage:
     """Shrinkage of the effects of items with these counts and sums."""
     sigma2 = belief.sigma[..., None] ** 2
     tau2 = belief.tau[..., None] ** 2
-    share = sigma2 / (sigma2 + n * tau2)
+    total = sigma2 + n * tau2
+    share = sigma2 / total
     ratio = tau2 / sigma2
     offset = weight_sums * (share * ratio)
-    return Shrinkage(share, offset, tau2 * share)
+    variance = tau2 * share
+    return Shrinkage(share, offset, variance)
 
 
 @compiled
@@ -93,17 +95,21 @@ def fill_moments(
     For 100 to 6,000 items 1.7 to 2.5 times as fast as array operations.
     """
     for b in range(len(mean)):
+        sigma2 = sigma[b] ** 2
         tau2 = tau[b] ** 2
-        ratio = tau2 / sigma[b] ** 2
+        ratio = tau2 / sigma2
         for e in range(mean.shape[1]):
-            if n[b, e] == 0:
+            n_e = n[b, e]
+            if n_e == 0:
                 mean[b, e] = linear[b, e]
                 variance[b, e] = tau2
                 continue
-            share = 1 / (1 + n[b, e] * ratio)
+            share = 1 / (1 + n_e * ratio)
             offset = weight_sums[b, e] * share * ratio
-            mean_prediction = predicted[b, e] / n[b, e] if is_sum else predicted[b, e]
-            explained = (1 - share) * mean_prediction
+            prediction = predicted[b, e]
+            if is_sum:
+                prediction /= n_e
+            explained = (1 - share) * prediction
             mean[b, e] = linear[b, e] + offset - explained
             variance[b, e] = tau2 * share
 
@@ -115,8 +121,10 @@ def effect_covariance(variance: Array, A: Array) -> Array:
     """
     has_item = A >= 0
     is_same = A[..., None] == A[..., None, :]
-    shared = where(has_item[..., None] & is_same, variance[..., None], 0.0)
-    separate = diagonal(where(has_item, 0.0, variance))
+    is_shared = has_item[..., None] & is_same
+    shared = where(is_shared, variance[..., None], 0.0)
+    own_variance = where(has_item, 0.0, variance)
+    separate = diagonal(own_variance)
     return shared + separate
 
 
@@ -141,8 +149,9 @@ def residual_features(belief: RandomEffects, A: Array, rows: Array, share: Array
     """φ - (1 - k) φ̄, where k is the shrinkage factor: (*B, K, d)."""
     if not belief.feature_sums.shape[-2]:
         return share[..., None] * rows
-    weight = (1 - share)[..., None]
-    residual: Array = rows - weight * mean_features_of(belief, A)
+    mean = mean_features_of(belief, A)
+    weight = 1 - share
+    residual: Array = rows - weight[..., None] * mean
     return residual
 
 
@@ -229,16 +238,19 @@ def _update_items(
             n_e = n[b, e]
             sum_e = weight_sums[b, e]
             v_k = v[b, k]
+            w_k = w[b, k]
             share = sigma2 / (sigma2 + n_e * tau2)
+            noise_variance = sigma2 / v_k + tau2 * share
+            new_n = n_e + v_k
             out[0, b, k] = share
             out[1, b, k] = sum_e * share * (tau2 / sigma2)
-            out[2, b, k] = math.sqrt(sigma2 / v_k + tau2 * share)
+            out[2, b, k] = math.sqrt(noise_variance)
             if n_e > 0:
-                out[3, b, k] = n_e * v_k / (n_e + v_k)
-                out[4, b, k] = w[b, k] - sum_e / n_e
+                out[3, b, k] = n_e * v_k / new_n
+                out[4, b, k] = w_k - sum_e / n_e
             out[5, b, k] = math.log(v_k)
-            n[b, e] = n_e + v_k
-            weight_sums[b, e] = sum_e + v_k * w[b, k]
+            n[b, e] = new_n
+            weight_sums[b, e] = sum_e + v_k * w_k
 
 
 def _item_updates_of_tensors(belief: RandomEffects, A: Array, w: Array, v: Array) -> ItemUpdates:
@@ -324,7 +336,9 @@ def group_by_item(feedback: Feedback) -> GroupedFeedback:
 def _group_numbers(A: Array) -> tuple[Array, Array]:
     """First members of groups of equal items in sorted A, as 0 and 1, and the group of each."""
     is_first = full(A.shape, 1, A)
-    is_first[..., 1:] = A[..., 1:] != A[..., :-1]
+    item = A[..., 1:]
+    previous = A[..., :-1]
+    is_first[..., 1:] = item != previous
     group = is_first.cumsum(-1) - 1
     return is_first, group
 
