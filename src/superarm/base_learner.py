@@ -36,8 +36,8 @@ class BaseLearner:
     scores_subsets: ClassVar[bool] = False
     """True if some of the items, with their part of the belief, are scored as among all."""
     noise: ClassVar[float | None] = None
-    """The std of θ around its posterior mean, in posterior stds, where scores are those of one θ;
-    None if they are not.
+    """The std of θ around its posterior mean, in posterior stds; None if scores do not follow from
+    a single θ.
     """
 
     takes_streams: ClassVar[bool] = False

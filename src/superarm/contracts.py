@@ -94,7 +94,8 @@ class Problem(NamedTuple):
             the rows, (n, d).
         """
         L = self.L
-        items = np.arange(L - n, L)
+        first = L - n
+        items = np.arange(first, L)
         return take_rows(self.Phi, items)
 
 
@@ -180,7 +181,7 @@ class Feedback(NamedTuple):
 
     @property
     def is_summed(self) -> bool:
-        """True if weights are means of several observations, such as those of `Statistics`."""
+        """True if weights are means of several observations, such as `Statistics`."""
         n = self.n_observations
         return not (is_real(n) and n == 1)
 
@@ -222,7 +223,7 @@ class Model(ABC):
     per_item: ClassVar[tuple[str, ...]] = ()
     """The fields of a belief that have one entry per item, on the last axis."""
     uses_features: ClassVar[bool] = True
-    """True if it learns from feature rows, also from those of items that are gone."""
+    """True if it learns from feature rows, also of items that were removed."""
     takes_statistics: ClassVar[bool] = False
     """True if `learn` reads `n_observations` and `residual_ss`; else `Statistics` are refused."""
     fits_hyperparameters: ClassVar[bool] = False
@@ -242,7 +243,7 @@ class Model(ABC):
 
     @property
     def fits_row_factors(self) -> bool:
-        """True if all it learns of feedback is the `gaussian.RowFactor` of its rows."""
+        """True if it needs nothing of feedback but the `gaussian.RowFactor` of its rows."""
         return False
 
     @property
@@ -311,7 +312,7 @@ class Model(ABC):
             one number per item, (*B, L).
         """
         Phi = problem.Phi
-        shape = Phi.shape[:-1]
+        *shape, _ = Phi.shape
         return full(shape, 0.0, Phi)
 
     def conditional_moments(self, belief: Any, problem: Problem, theta: Array) -> Moments:
@@ -362,7 +363,7 @@ class Model(ABC):
         """The belief with the factor of a Gaussian posterior, for models of `gaussian.RowFactor`.
 
         Args:
-            factor: [R z; 0 r], (*B, d+1, d+1), as of `gaussian.Gaussian`.
+            factor: [R z; 0 r], (*B, d+1, d+1), such as `gaussian.Gaussian.factor`.
             problem: the problem, for beliefs that hold numbers per item.
             hyperparameters: λ and σ of the posterior.
             t: episodes so far, (*B,).
@@ -399,7 +400,7 @@ class Model(ABC):
         raise self._unsupported("forget")
 
     def merge(self, belief: Any, other: Any, problem: Problem) -> Any:
-        """The belief after the evidence of both, each of which started from the prior.
+        """The belief after the evidence of both, where both started from the prior.
 
         Returns:
             a belief of the same class.
@@ -427,8 +428,8 @@ class Model(ABC):
         return belief._replace(**fields)
 
     def extend(self, belief: Any, problem: Problem, to: Problem) -> Any:
-        """The belief about a catalogue with more items behind those of `problem`: as `resize`,
-        which it calls by default.
+        """The belief about the catalogue of `problem` with more items at the end. By default it
+        calls `resize`.
 
         Returns:
             a belief of the same class.
@@ -485,7 +486,7 @@ class Learner(Protocol):
         """The model of the weights, chosen once when the learner is made."""
 
     def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
-        """The scores of an episode, of which the oracle maximizes the sum over a set.
+        """The scores of an episode; the oracle maximizes their sum over a set.
 
         Returns:
             one score per item, (*B, L).
@@ -516,7 +517,7 @@ class Environment(Protocol):
 
     @property
     def features(self) -> Features | None:
-        """Features that replace those of the problem in this episode (a context), or None."""
+        """Features that replace the problem's in this episode (a context), or None."""
 
     def sample(self, rng: Rng) -> Array:
         """The weights w_t ~ P of one episode (*B, L).
@@ -556,7 +557,7 @@ class SlateEnvironment(Environment, Protocol):
 
 
 Choose: TypeAlias = Callable[[Features | None], Array]
-"""The set (*B, K) that a learner would choose with these features (None: those of the problem).
+"""The set (*B, K) that a learner would choose with these features (None: the problem's).
 
 Every call samples again, from random numbers of its own.
 """
@@ -574,5 +575,5 @@ class World(Protocol):
         of the learner, but not its random numbers: it may call `choose`.
 
         Returns:
-            the environment, with mean weights and a way to sample those of the episode.
+            the environment, with mean weights and a method that samples the weights.
         """

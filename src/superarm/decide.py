@@ -91,7 +91,7 @@ def decide_each(learner: Learner, belief: Any, problem: Problem, rng: Rng) -> Ar
 
     Args:
         learner: any learner whose `scores` take batches.
-        belief: a single one, whose fields per item are those of all users.
+        belief: a single belief, without a batch.
         problem: features of shape (n, L, d), or a `Product` with contexts of n users, as from
             `with_features_of_users`. Dense ones are checked here, where they are read. A `Masked`
             oracle has a mask (L,) for all, or (n, L).
@@ -145,7 +145,7 @@ def random_numbers(learner: Learner, seeds: int | Sequence[int] | Array) -> Rng:
     """Random numbers for one decision with a seed, or for one with each of many seeds.
 
     A `Stream` samples for all decisions at once. Learners that do not declare `takes_streams` get
-    NumPy's generators, of which they may use any method.
+    NumPy's generators, and may use any of their methods.
 
     >>> from superarm import CombLinTS
     >>> from superarm.decide import random_numbers
@@ -181,7 +181,8 @@ def _users_per_chunk(learner: Learner, Phi: Features) -> int:
     numbers = L * d
     if is_product(Phi) or unbroadcast(Phi) is not None:
         scores_rows = as_learner(learner).scores_rows
-        numbers = L * (NUMBERS_PER_ROW_SCORE if scores_rows else NUMBERS_PER_SCORE)
+        per_score = NUMBERS_PER_ROW_SCORE if scores_rows else NUMBERS_PER_SCORE
+        numbers = L * per_score
     return max(1, NUMBERS_PER_CHUNK // numbers)
 
 
@@ -238,7 +239,9 @@ def _any_feasible_set(learner: Learner, belief: Any, problem: Problem) -> Array:
     except SuperarmError:  # such as for scores without a feasible set; its kernels are compiled
         A = np.array([-1])
     chosen = A[A >= 0]
-    return chosen if len(chosen) else np.array([0])
+    if len(chosen) == 0:
+        return np.array([0])
+    return chosen
 
 
 def with_features(learner: Learner, problem: Problem, features: Any) -> Problem:

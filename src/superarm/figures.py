@@ -68,8 +68,8 @@ def plot_regret(trace: Trace, path: PathLike | None = None, *, title: str = "") 
 
 
 def plot_explanation(explanation: Explanation, names: Sequence[str] | None = None) -> Figure:
-    """Contributions to each item's score as a bar, and its probability of being chosen; `names` are
-    those of the features.
+    """Contributions to each item's score as a bar, and its probability of being chosen. The
+    features have these `names`.
 
     Returns:
         a matplotlib figure.

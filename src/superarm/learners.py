@@ -405,7 +405,8 @@ class CombMixUCB(MixedLearner):
         width = self._width(belief, problem)
         mean = model.inverse_link(linear_predictor)
         upper = model.inverse_link(linear_predictor + width)
-        return optimistic(mean, upper - mean, problem.oracle)
+        bonus = upper - mean
+        return optimistic(mean, bonus, problem.oracle)
 
     def _width(self, belief: RandomEffects, problem: Problem) -> Array:
         """The width of the confidence bounds of linear predictors, (*B, L)."""

@@ -1,4 +1,4 @@
-"""Tests of the contracts, for oracles and learners of this library and of others.
+"""Tests of the contracts, for the oracles and learners of this library and of its users.
 
 The functions raise an AssertionError with the expected and the actual value; they need no test
 framework.
@@ -149,7 +149,7 @@ def _check_value(oracle: Oracle, w: Array, items: Array, feasible: set[tuple[int
 
 
 def _available_sets(sets: Iterable[tuple[int, ...]], w: Array) -> list[tuple[int, ...]]:
-    """The sets of which every item is available."""
+    """The sets whose items are all available."""
     unavailable = np.flatnonzero(w == -np.inf)
     forbidden = set(unavailable.tolist())
     return [s for s in sets if forbidden.isdisjoint(s)]
@@ -270,9 +270,12 @@ def _check_learning(learner: Learner, problem: Problem, rng: np.random.Generator
 
 
 def _check_scores(learner: Learner, belief: Any, problem: Problem) -> Array:
-    w = learner.scores(belief, problem, np.random.default_rng(1))
-    again = learner.scores(belief, problem, np.random.default_rng(1))
-    assert w.shape == (problem.L,), f"weights must have shape {(problem.L,)}, got {w.shape}"
+    rng = np.random.default_rng(1)
+    equal_rng = np.random.default_rng(1)
+    w = learner.scores(belief, problem, rng)
+    again = learner.scores(belief, problem, equal_rng)
+    shape = (problem.L,)
+    assert w.shape == shape, f"weights must have shape {shape}, got {w.shape}"
     assert (w < np.inf).all(), f"weights must be below +inf, got {w}"
     np.testing.assert_array_equal(w, again, err_msg="equal generators must give equal weights")
     return w
@@ -335,7 +338,8 @@ def _check_agent(learner: Learner, Phi: Array, rng: np.random.Generator) -> None
     """A learner works in an agent, through everything that can happen to it there."""
 
     def clicks(items: Any) -> Array:
-        bits = rng.integers(0, 2, len(items))
+        n = len(items)
+        bits = rng.integers(0, 2, n)
         return bits.astype(float)
 
     agent = Agent(learner, features=Phi, oracle=TopK(5), seed=0)
@@ -401,7 +405,8 @@ def _check_offline(learner: Learner, Phi: Array, rng: np.random.Generator) -> No
     A = order[:, :5]
     clicks = rng.integers(0, 2, A.shape)
     w = clicks.astype(float)
-    propensities = np.full(A.shape, 5 / L)
+    share = 5 / L
+    propensities = np.full(A.shape, share)
     log = Log.of(A, w, propensities, Phi)
     replay(log, learner, TopK(5), rng=rng)
 

@@ -59,7 +59,7 @@ def test_one_positive_number_or_one_each():
     assert positive_each("alpha", np.array([1, 2])) == (1.0, 2.0)
     with pytest.raises(ParameterError, match="alpha must be a positive, finite number, got -1"):
         positive_each("alpha", -1)
-    with pytest.raises(ParameterError, match="that of item 1 is 0"):
+    with pytest.raises(ParameterError, match="but item 1 has 0"):
         positive_each("alpha", [1.0, 0.0])
     for bad in ({"a": 1.0}, pd.Series([1.0]), [], [[1.0]], ["1"], "12", None):
         with pytest.raises(ParameterError, match="one per item in their order, got"):

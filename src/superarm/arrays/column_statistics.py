@@ -173,7 +173,7 @@ def stats_of_rows(rows: Array) -> Array:
     if is_tensor(rows):
         return backend(rows).stats_of_rows(rows)
     n = rows.shape[-2]
-    ones = np.ones(n, np.float32)  # which counts as exactly, at half the cost
+    ones = np.ones(n, np.float32)  # counts are exact in float32, at half the cost
     present = (rows != 0).astype(np.float32)
     squares = np.einsum("...ld,...ld->...d", rows, rows, dtype=np.float64)
     stats = [

@@ -277,8 +277,7 @@ def _limited() -> Any:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS work on one thread, for all threads of the process, until the last of those that
-    want it has left.
+    """Limit BLAS to one thread, for all threads of the process, until the last `with` block ends.
 
     Example:
         >>> import numpy as np

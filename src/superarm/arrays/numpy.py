@@ -97,8 +97,8 @@ def add_at(v: Array, A: Array, x: Array) -> Array:
 
 
 # --- triangular factors ---------------------------------------------------------------------------
-# LAPACK needs Fortran order, so each D x D slice is stored as the transpose of a C-ordered one,
-# which is passed without a copy.
+# LAPACK needs Fortran order. Each D x D slice is stored as the transpose of a C-ordered one, and so
+# passed without a copy.
 
 
 def solve_rows(factor: Array, Phi: Array, transposed: bool = False) -> Array:

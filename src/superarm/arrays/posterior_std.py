@@ -73,7 +73,8 @@ def posterior_row_norms(factor: Array, Phi: Features) -> Array:
 
 def _inverse(factor: Array, d: int) -> Array:
     """R⁻¹: (D, D) -> (d, d)."""
-    return solve_rows(factor, np.eye(d))
+    identity = np.eye(d)
+    return solve_rows(factor, identity)
 
 
 def _share_items(factor: Array, Phi: Product) -> bool:
@@ -146,6 +147,7 @@ def is_ill_conditioned(R: Array, ratio: float) -> Array:
     """
     xp = backend(R)
     diagonal = xp.linalg.diagonal(R)
-    most = xp.max(diagonal, axis=-1)
+    largest = xp.max(diagonal, axis=-1)
     least = xp.min(diagonal, axis=-1)
-    return most > ratio * least
+    bound = ratio * least
+    return largest > bound

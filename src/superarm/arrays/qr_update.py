@@ -177,7 +177,7 @@ def _update_by_lapack(F: Array, phi: Array, w: Array, noise: Array) -> tuple[flo
         return 0.0, 0.0
     rows = phi if len(w) == 0 else np.column_stack([phi, w])
     noises = np.broadcast_to(noise, len(phi))
-    with np.errstate(over="ignore", invalid="ignore"):  # which shows in the factor
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow shows in the factor
         divided_rows = rows / noises[:, None]
     # a reflection flips the sign of the diagonal it meets: from -R it comes out positive
     F *= -1

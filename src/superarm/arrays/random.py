@@ -105,9 +105,9 @@ class Stream:
     def spawn(self, n: int) -> list["Stream"]:
         """Independent streams of the same items, each with a key per key of this one."""
         salt = self.next_salt()
+        shape = self.keys.shape
         keys = self.keys.reshape(-1)
         children = self._library.spawned_keys(keys, salt, n)
-        shape = self.keys.shape
         return [Stream(column.reshape(shape), self.first) for column in children.T]
 
     def entry_shape(self, like: Array) -> tuple[int, ...]:
@@ -179,7 +179,8 @@ def draw_normal(keys: Array, salt: int, n: int, first: int | Array) -> Array:
 def draw_beta(a: Array, b: Array, stream: Stream) -> Array:
     """Draws from Beta(a, b), as X/(X + Y) with X ~ Gamma(a) and Y ~ Gamma(b): (*B, L)."""
     out = np.empty((stream.keys.size, math.prod(stream.entry_shape(a))))
-    items = _checked_items(stream.first, out.shape[1])
+    n = out.shape[1]
+    items = _checked_items(stream.first, n)
     salt = np.uint64(stream.next_salt())
     a_rows = for_kernels(a.astype(np.float64, copy=False)).reshape(out.shape)
     b_rows = for_kernels(b.astype(np.float64, copy=False)).reshape(out.shape)
@@ -400,13 +401,14 @@ def _require_one_per_entry(rng: Sequence[Any], like: Array) -> None:
 
 
 def as_stream(rng: Rng, batch: Array) -> Rng:
-    """A stream for each entry of a batch, which draws faster than NumPy's generators: with keys
-    that these draw. Streams stay as they are.
+    """A stream per entry of a batch, faster than NumPy's generators, which draw its keys. Streams
+    are returned unchanged.
     """
     if isinstance(rng, Stream):
         return rng
     if isinstance(rng, np.random.Generator):
-        return Stream(rng.integers(2**64, size=batch.shape, dtype=np.uint64))
+        keys = rng.integers(2**64, size=batch.shape, dtype=np.uint64)
+        return Stream(keys)
     _require_one_per_entry(rng, batch)
     return [as_stream(entry_rng, entry) for entry_rng, entry in zip(rng, batch, strict=True)]
 

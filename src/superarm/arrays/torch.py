@@ -222,7 +222,8 @@ def plain_uniform(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
 def draw_normal(keys: Tensor, salt: int, n: int, first: int) -> Tensor:
     """Draws from N(0, 1) by position, by inversion of the distribution function: (B,) -> (B, n)."""
     x = draw_uniform(keys, salt, n, first)
-    parts = x.reshape(-1).split(CHUNK_NUMBERS)
+    numbers = x.reshape(-1)
+    parts = numbers.split(CHUNK_NUMBERS)
     for part in parts:
         torch.special.ndtri(part, out=part)
     return x

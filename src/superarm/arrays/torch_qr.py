@@ -95,7 +95,7 @@ def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
 def cholesky_qr(A: Tensor) -> Tensor:
     """R with RᵀR = AᵀA, upper triangular with positive diagonal: (*B, M, N) -> (*B, N, N).
 
-    AᵀA + sI = CᵀC can always be factored, and Q = A C⁻¹ has a condition number far below that of A:
+    AᵀA + sI = CᵀC can always be factored, and Q = A C⁻¹ is far better conditioned than A:
     one or two more passes without the shift make Q orthogonal to rounding (Fukaya et al., SIAM J.
     Sci. Comput. 2020). Columns are first scaled to similar lengths. A = QR holds after every pass;
     so R is right once Q is orthogonal.
@@ -179,7 +179,8 @@ def _head(x: Tensor, dim: int) -> Tensor:
     largest = _power_of_two(x, dim)
     unit = largest * 2.0**-22
     multiple = x / unit
-    return multiple.round() * unit
+    rounded = multiple.round()
+    return rounded * unit
 
 
 def _power_of_two(x: Tensor, dim: int) -> Tensor:

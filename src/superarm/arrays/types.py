@@ -178,7 +178,7 @@ FLOAT64 = np.dtype(np.float64)
 
 
 def is_contiguous_float64(x: Array) -> bool:
-    """True if kernels take an array as it is: float64, writable and in C order.
+    """True for an array that kernels accept without a copy: float64, writable and in C order.
 
     >>> is_contiguous_float64(np.zeros(3)), is_contiguous_float64(np.zeros(6)[::2])
     (True, False)

@@ -1,4 +1,4 @@
-"""Input, checked: numbers, features, weights and items, each refused with what would be right."""
+"""Checks of numbers, features, weights and items, with errors that say what is needed."""
 
 from superarm.checks.features import (
     are_plain_feedback,

@@ -29,8 +29,8 @@ thread.
 
 
 def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features:
-    """Features as a finite array, tensor, sparse rows (CSR) or `Product`, whose left side was
-    checked when it was made.
+    """Features as a finite array, tensor, sparse rows (CSR) or `Product`. The left side of a
+    product was checked when it was made.
     """
     if is_tensor(features):
         return _check_tensor(features, shape)
@@ -48,8 +48,8 @@ def as_features(features: Any, shape: tuple[int, ...] | None = None) -> Features
 def check_features(features: Any, shape: tuple[int, ...] | None = None) -> Array:
     """Features as a finite float array (*B, L, d), of the given shape if one is given.
 
-    Arrays of float32 or float64 are used as they are, in either order and also memory-mapped.
-    Strided views are copied, so that products round as they will after a reload. Sparse rows are
+    Arrays of float32 or float64 are used without a copy, in either order and also memory-mapped.
+    Strided views are copied, so that products round the same after a reload. Sparse rows are
     filled.
     """
     if is_sparse(features):
@@ -91,8 +91,7 @@ def _check_sparse(features: Any, shape: tuple[int, ...] | None) -> Array:
 def _check_shape(Phi: Features, shape: tuple[int, ...] | None) -> None:
     if shape is not None and Phi.shape != shape:
         raise FeaturesError(f"features must have shape {shape} (items, features), got {Phi.shape}")
-    is_table = len(Phi.shape) >= 2
-    if not (is_table and Phi.shape[-2] > 0):
+    if len(Phi.shape) < 2 or Phi.shape[-2] == 0:
         raise FeaturesError(
             f"features must have shape (items, features) with at least one item, got {Phi.shape}"
         )

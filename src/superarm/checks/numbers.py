@@ -1,5 +1,5 @@
-"""Numbers, weights and sets of items from the caller, converted or refused with what would be
-right.
+"""Numbers, weights and sets of items from the caller, converted or refused with an error that says
+what is needed.
 """
 
 import math
@@ -70,7 +70,7 @@ def positive_each(name: str, values: Any) -> float | tuple[float, ...]:
     if not is_valid.all():
         item = is_valid.argmin()
         raise ParameterError(
-            f"{name} must be positive, finite numbers: that of item {item} is {x[item]}"
+            f"{name} must be positive, finite numbers, but item {item} has {x[item]}"
         )
     return tuple(x.tolist())
 
@@ -147,8 +147,8 @@ def sum_of_squares_is_finite(x: Array) -> bool:
     >>> sum_of_squares_is_finite(np.array([1.0, np.nan]))
     False
     """
-    square = np.vdot(x, x)  # without a warning if it overflows
-    return math.isfinite(square)
+    total = np.vdot(x, x)  # without a warning if it overflows
+    return math.isfinite(total)
 
 
 def as_weights(weights: Any, L: int | None = None) -> Array:

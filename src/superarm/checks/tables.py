@@ -1,8 +1,8 @@
-"""Labels: tables of pandas or polars, series and mappings, needing neither library.
+"""Labels of tables of pandas or polars, of series and of mappings, without importing a library.
 
-Values with labels go by them, always: columns by name, rows and values by id. A pandas object has
-an index, so it is never taken in its order; a list, an array or a polars column has no labels, and
-is taken in its order.
+Values with labels are always matched by them: columns by name, rows and values by id. A pandas
+object has an index, so its order does not matter. A list, an array or a polars column has no
+labels, so it goes by order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from superarm.errors import FeaturesError, MaskError, SuperarmError, WeightsErro
 Names: TypeAlias = tuple[str, ...] | None
 """The names of the features; None if they have none."""
 Mismatch: TypeAlias = Callable[[list[Any], list[Any]], Exception]
-"""Makes the error from the labels that are missing and from those that are unknown."""
+"""Makes the error from the missing labels and the unknown labels."""
 
 INDEX_HINT = "a pandas object goes by its index; if it is in the right order, give .to_numpy()"
 """Part of errors about an index with other labels."""
@@ -162,7 +162,7 @@ def align(x: Any, target: Sequence[Any], mismatch: Mismatch) -> Any:
 def require_same_labels(
     labels: Mapping[Any, Any], target: Sequence[Any], mismatch: Mismatch
 ) -> None:
-    """Refuse labels other than those of the target."""
+    """Refuse labels that are not the same as the target's."""
     expected = set(target)
     if labels.keys() == expected:
         return

@@ -63,7 +63,8 @@ class ChunkQueue:
         if self.requeued:
             return [self.requeued.popleft()]
         n_waiting = len(self.waiting)
-        fair_share = math.ceil(n_waiting / n_chunks)
+        per_chunk = n_waiting / n_chunks
+        fair_share = math.ceil(per_chunk)
         size = min(self.size, fair_share)
         return [self.waiting.popleft() for _ in range(size)]
 

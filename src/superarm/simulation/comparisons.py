@@ -1,8 +1,8 @@
 """Paired differences of regret between two learners on the same instances.
 
 Replicate i has the same instance and the same weights for all learners, so that most of what makes
-replicates differ cancels in the difference: its interval is far narrower than those of the two
-means.
+replicates differ cancels in the difference: its interval is far narrower than the intervals of the
+two means.
 """
 
 from typing import NamedTuple
@@ -57,7 +57,8 @@ class Difference(NamedTuple):
 def _format_end(end: float, se: float) -> str:
     """The end of an interval, with as many digits as the mean."""
     text = plus_minus(end, se)
-    return text.split(" ")[0]
+    digits, *_ = text.split(" ")
+    return digits
 
 
 def paired(
@@ -79,7 +80,7 @@ def paired(
         the mean difference, its standard error, and its interval.
 
     Raises:
-        ParameterError: unless there are two replicates or more, as many of the one as of the other.
+        ParameterError: unless both have the same number of replicates, at least two.
 
     >>> from superarm.simulation import paired
     >>> difference = paired([3.0, 5.0, 7.0], [1.0, 4.0, 4.0])

@@ -156,7 +156,8 @@ class GaussianEnvironment(BaseEnvironment):
     def sample(self, rng: Rng) -> Array:
         """The weights of one episode."""
         mean = self.mean
-        noise = self.sigma * normal(rng, mean)
+        z = normal(rng, mean)
+        noise = self.sigma * z
         return mean + noise
 
 

@@ -173,11 +173,11 @@ def require_world(world: object) -> None:
 
 
 def require_environment(environment: object) -> None:
-    """Refuse an environment without the attributes of one; with clicks, of one of slates."""
+    """Refuse an environment that lacks an attribute; with clicks, it needs those for slates."""
     for name in ("mean", "features", "sample"):
         if not hasattr(environment, name):
             raise ParameterError(
-                f"an environment has mean, features (None, or those of a context) and sample(rng), "
+                f"an environment has mean, features (of a context, or None) and sample(rng), "
                 f"but {environment!r:.100} has no {name}"
             )
     if not hasattr(environment, "clicks"):

@@ -58,7 +58,7 @@ def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -
     per replicate; others draw one at a time with NumPy and are moved. With `draws` "host" all
     numbers, to the last episode, are NumPy's.
     """
-    # copies, as a generator counts on its seed the children that it spawns
+    # copies, as a generator that spawns children changes its seed
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key) for seed in seeds]
     stream = stream_of(seeds, device)
     if draws == "device" and _draws_batches(instance):
@@ -80,8 +80,8 @@ def stack_instances(instance: Instance, seeds: Seeds, device: Any, draws: str) -
 
 
 def _draws_batches(instance: Instance) -> bool:
-    """True if the instance's class itself defines how to draw one and how to draw a batch: a
-    subclass may have changed one of the two alone.
+    """True if the instance's class itself defines both `__call__` and `batch`, as a subclass may
+    have changed only one of them.
     """
     return {"__call__", "batch"} <= vars(type(instance)).keys()
 
@@ -112,7 +112,7 @@ def chunk_size(
     L = problem.L
     d = problem.d
     K = problem.oracle.K or L
-    # features, in contexts those of this episode and of the last too, for each learner
+    # the problem's features; in contexts, features of this and the last episode for each learner
     has_contexts = world.at(1, _refuse).features is not None
     n_tables = 1 + 2 * len(learners) if has_contexts else 1
     # vectors over the items, and [R; φ/σ] in the update
@@ -168,7 +168,7 @@ class _WorldBatch:
         self._last: tuple[list[Environment], Environment] | None = None
 
     def at(self, t: int, choose: Choose) -> Environment:
-        """One environment for the batch; the last one if no world has changed."""
+        """One environment for the batch; the previous one if no world has changed."""
         environments = [self._environment(world, t) for world in self.worlds]
         if self._last is not None:
             last, stacked = self._last
@@ -279,7 +279,8 @@ class _OracleBatch(BaseOracle):
         return gaps.pop()
 
     def __repr__(self) -> str:
-        kind = type(self.oracles[0])
+        first = self.oracles[0]
+        kind = type(first)
         return f"{kind.__name__}, another for each replicate,"
 
     def solve(self, rows: Array) -> Array:

@@ -46,13 +46,13 @@ def simulate(
 
     Args:
         instance: draws the problem and the world of one replicate from a generator. With a method
-            `batch(stream)` it also draws those of many replicates at once, on a device.
+            `batch(stream)` it also draws many replicates at once, on a device.
         learners: by name, or a list of different classes.
         episodes: how many each learner plays per replicate.
         replicates: random instances.
         seed: the trace is a function of this and the other settings.
         workers: joblib's n_jobs; leave it None inside `joblib.parallel_config`. On a cluster, the
-            most replicates at a time.
+            largest number of replicates at a time.
         progress: True for a bar with the remaining time, in a terminal or a notebook; a text beside
             it; or a function that is called with the number of replicates that finished since the
             last call.
@@ -147,7 +147,7 @@ class Setup(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Returns of learners and oracles, in one replicate or in those of a batch."""
+    """Returns of learners and oracles, in one replicate or in a batch of them."""
 
     returns: Array  # (the arrays of a trace, learners, replicates, episodes)
     gap: float | None
@@ -183,7 +183,7 @@ def run_learners(problem: Problem, world: World, setup: Setup, rng: Rng) -> Resu
                 reference = _reference(episode, problem.oracle, exact)
             returns += _returns(episode, reference)
 
-    # only now: to look at a result is to wait for the device
+    # only now, as reading a result waits for the device
     values: Array = np.array([to_numpy(x) for x in returns])
     # (episodes x learners x arrays, *B) -> (arrays, learners, replicates, episodes)
     values = values.reshape(setup.episodes, len(runs), len(ARRAYS), -1)
@@ -251,8 +251,8 @@ class ReplicateKey(NamedTuple):
 
 
 def longest_first(replicates: Sequence[int], costs: Sequence[float]) -> list[ReplicateKey]:
-    """All replicates of several runs in the order to start them: those that take longest come
-    first, so that at the end no worker is busy for long after the others.
+    """All replicates of several runs, longest first, so that all workers finish at about the same
+    time.
 
     Args:
         replicates: the number of each run.
@@ -282,7 +282,7 @@ def traces(
     Args:
         runs: the runs to make.
         engine: runs the replicates.
-        costs: the time that a replicate of each run takes, as far as it is known.
+        costs: the time that a replicate of each run takes, in any unit; equal by default.
         on_result: called with the index of the run of each replicate when it arrives.
     """
     equal_costs = [0.0] * len(runs)
@@ -345,18 +345,19 @@ def _run_on_device(
 
     learners = list(setup.learners.values())
     max_size = lockstep.chunk_size(setup.instance, learners, seeds, device, draws)
-    n_chunks = math.ceil(len(seeds) / (chunk or max_size))
-    size = math.ceil(len(seeds) / n_chunks)  # as few chunks as fit, and of equal size
+    n_seeds = len(seeds)
+    n_chunks = math.ceil(n_seeds / (chunk or max_size))
+    size = math.ceil(n_seeds / n_chunks)  # as few chunks as fit, and of equal size
 
-    def run_chunk(start: int) -> Result:  # a function: its tensors go before the next chunk's
+    def run_chunk(start: int) -> Result:  # a function, so that its tensors are freed at its end
         chunk_seeds = seeds[start : start + size]
         batch = lockstep.stack_instances(setup.instance, chunk_seeds, device, draws)
         return run_learners(batch.problem, batch.world, setup, batch.rng)
 
     results = []
     # One BLAS thread, as on cores, where the device is the CPU.
-    with progress_callback(progress, len(seeds)) as advance, threadpool_limits(limits=1):
-        for start in range(0, len(seeds), size):
+    with progress_callback(progress, n_seeds) as advance, threadpool_limits(limits=1):
+        for start in range(0, n_seeds, size):
             result = run_chunk(start)
             results.append(result)
             advance(result.returns.shape[2])

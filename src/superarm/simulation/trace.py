@@ -270,7 +270,8 @@ class Trace:
         def final_regret(learner: str) -> float:
             regret = self.regret(learner)
             at_end = regret[:, -1]
-            return float(at_end.mean())
+            mean = at_end.mean()
+            return float(mean)
 
         return sorted(self.learners, key=final_regret)
 
@@ -298,7 +299,8 @@ class Trace:
         return lines
 
     def __str__(self) -> str:
-        table = format_columns(self.table(), numbers=True)
+        lines = self.table()
+        table = format_columns(lines, numbers=True)
         return f"{table}\n{self.over}"
 
     @property
@@ -384,4 +386,5 @@ def mean_se(x: Array) -> tuple[Array, Array]:
     if n == 1:
         return mean, np.full_like(mean, np.nan)
     std = x.std(axis=0, ddof=1)
-    return mean, std / np.sqrt(n)
+    se = std / np.sqrt(n)
+    return mean, se
