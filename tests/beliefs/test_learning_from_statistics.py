@@ -226,7 +226,7 @@ def test_saved_and_merged(tmp_path):
         (Statistics([2], [1.0], [9.0]), WeightsError, "2 numbers"),
         (Statistics([2, 2], [1.0], [9.0, 9.0]), WeightsError, "one shape"),
         (Statistics([2, 2], ["a", "b"], [9.0, 9.0]), WeightsError, "must be numbers"),
-        (Statistics({0: 2, 1: 2}, {0: 1.0}, {0: 9.0, 1: 9.0}), WeightsError, "for each"),
+        (Statistics({0: 2, 1: 2}, {0: 1.0}, {0: 9.0, 1: 9.0}), WeightsError, "exactly these items"),
     ],
 )
 def test_statistics_that_none_can_have_are_refused(given, error, says):
