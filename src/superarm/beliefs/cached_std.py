@@ -63,7 +63,8 @@ def with_exact_std(belief: HasFactor, Phi: Features) -> CachedStd:
     """The belief with the stds of these items; of a product, which is never formed, without."""
     if is_product(Phi):
         return without_std(belief, Phi)
-    return _with_variance(belief, Phi, gaussian.std(belief, Phi) ** 2)
+    std = gaussian.std(belief, Phi)
+    return _with_variance(belief, Phi, std**2)
 
 
 def _with_variance(belief: HasFactor, Phi: Array, variance: Array) -> CachedStd:
@@ -84,7 +85,8 @@ def without_std(belief: HasFactor, Phi: Features) -> CachedStd:
     """The belief with an empty cache: stds are computed when a decision needs them."""
     batch = belief.log_normalizer.shape
     zero = full((), 0.0, belief.factor)
-    zeros = backend(zero).broadcast_to(zero, (*batch, Phi.shape[-2]))
+    L = Phi.shape[-2]
+    zeros = backend(zero).broadcast_to(zero, (*batch, L))
     return CachedStd(
         belief.factor,
         belief.log_normalizer,
@@ -98,8 +100,8 @@ def without_std(belief: HasFactor, Phi: Features) -> CachedStd:
 
 def item_std(belief: CachedStd, Phi: Features) -> Array:
     """√(φ_eᵀ Σ φ_e) of all items: from the cache if it holds these features, else computed."""
-    is_current = (belief.updates >= 0).all() and _has_features(belief, Phi)
-    if is_current:
+    is_up_to_date = (belief.updates >= 0).all()
+    if is_up_to_date and _has_features(belief, Phi):
         return belief.variance**0.5
     return gaussian.std(belief, Phi)
 
@@ -110,7 +112,8 @@ def _has_features(belief: CachedStd, Phi: Features) -> bool:
         return False
     if unbroadcast(belief.factor) is not None:  # users of one belief have features of their own
         return False
-    return bool((project_rows(Phi, belief.probe) == belief.fingerprint).all())
+    fingerprint = project_rows(Phi, belief.probe)
+    return bool((fingerprint == belief.fingerprint).all())
 
 
 def project_rows(Phi: Array, probe: Array) -> Array:
@@ -129,7 +132,8 @@ def choose_probe(Phi: Array) -> Array:
     xp = backend(low)
     magnitude = xp.maximum(high, -low)
     scale = xp.where(magnitude > 0, as_float64(magnitude), 1.0)
-    number = xp.arange(1.0, Phi.shape[-1] + 1, dtype=xp.float64, device=low.device)
+    d = Phi.shape[-1]
+    number = xp.arange(1.0, d + 1, dtype=xp.float64, device=low.device)
     return xp.cos(number**2) / scale
 
 
@@ -157,8 +161,10 @@ def covariance_downdate(factor: Array, rows: Array) -> Array:
     """
     K = rows.shape[-2]
     V = solve_rows(factor, rows)
-    ones = full((*V.shape[:-2], K), 1.0, V)
-    stacked = backend(V).concat([diagonal(ones), V.mT], axis=-2)
+    batch = V.shape[:-2]
+    ones = full((*batch, K), 1.0, V)
+    identity = diagonal(ones)
+    stacked = backend(V).concat([identity, V.mT], axis=-2)
     # Cᵀ is made triangular, because the Cholesky factorization of I + VVᵀ could fail
     Ct = triangle(stacked)
     W = solve_rows(Ct, V.mT).mT
@@ -187,7 +193,8 @@ class CachedStdModel(LinearModel):
             return with_exact_std(belief, Phi)
         # all start alike, so that the stds of repeated features are computed once
         alone = super().prior(Problem(shared, problem.oracle))
-        variance = np.broadcast_to(gaussian.std(alone, shared) ** 2, Phi.shape[:-1])
+        std = gaussian.std(alone, shared)
+        variance = np.broadcast_to(std**2, Phi.shape[:-1])
         return _with_variance(belief, Phi, variance)
 
     def from_factor(
@@ -204,7 +211,8 @@ class CachedStdModel(LinearModel):
     def learn(self, belief: CachedStd, problem: Problem, feedback: Feedback) -> CachedStd:
         """Algorithm 1 on the rows of the feedback, with the variances of the items updated."""
         if self.forgetting < 1 or not self.likelihood.is_gaussian:
-            return _out_of_date(belief, super().learn(belief, problem, feedback))
+            posterior = super().learn(belief, problem, feedback)
+            return _out_of_date(belief, posterior)
         Phi = problem.Phi
         after = self.likelihood.condition(belief, feedback, self.sigma)
         if not nonzero_rows(feedback.rows).any():
@@ -229,7 +237,8 @@ class CachedStdModel(LinearModel):
         importance = full(feedback.w.shape, feedback.importance, feedback.w)
         precision = importance**0.5 / self.sigma
         is_nonzero = nonzero_rows(feedback.rows)
-        rows = where(is_nonzero[..., None], feedback.rows * precision[..., None], 0.0)
+        scaled = feedback.rows * precision[..., None]
+        rows = where(is_nonzero[..., None], scaled, 0.0)
         U = covariance_downdate(belief.factor, rows)
         variance = belief.variance - product_row_norms(Phi, U) ** 2
         updates = belief.updates + 1
@@ -256,7 +265,8 @@ class CachedStdModel(LinearModel):
         """The belief with all evidence counted `keep` times, its stds out of date."""
         if keep == 1:
             return belief
-        return _out_of_date(belief, super().forget(belief, problem, keep))
+        after = super().forget(belief, problem, keep)
+        return _out_of_date(belief, after)
 
     def merge(self, belief: CachedStd, other: CachedStd, problem: Problem) -> CachedStd:
         """The belief after the evidence of both; each started from the prior."""

@@ -52,7 +52,8 @@ def _log_likelihood(eta: float, w: float) -> float:
     """Log p(w) of one click, as log(1-p) = log p - η."""
     tail = math.exp(-abs(eta))
     log_p = min(eta, 0.0) - math.log1p(tail)
-    return log_p - (1 - w) * eta
+    complement = (1 - w) * eta
+    return log_p - complement
 
 
 @compiled
@@ -66,8 +67,10 @@ def _fill_log_density(
     for i in range(NODES):
         eta = start + i * step
         z = (eta - mean) / std
-        log_density[i] = v * _log_likelihood(eta, w) - z * z / 2
-        top = max(top, log_density[i])
+        log_likelihood = _log_likelihood(eta, w)
+        value = v * log_likelihood - z * z / 2
+        log_density[i] = value
+        top = max(top, value)
     return top
 
 
@@ -81,14 +84,19 @@ def tilted_moments(
     """
     std = math.sqrt(variance)
     # the likelihood moves the mass by at most v·variance, up if w = 1 and down if w = 0
-    low = mean - TAIL_STDS * std - v * (1 - w) * variance
-    high = mean + TAIL_STDS * std + v * w * variance
-    start, step, top = low, 0.0, 0.0
+    reach = TAIL_STDS * std
+    low = mean - reach - v * (1 - w) * variance
+    high = mean + reach + v * w * variance
+    start = low
+    step = 0.0
+    top = 0.0
     for _ in range(MAX_NARROWING):
         start = low
         step = (high - low) / (NODES - 1)
         top = _fill_log_density(log_density, start, step, mean, std, w, v)
-        first, last, n_dense = NODES, 0, 0
+        first = NODES
+        last = 0
+        n_dense = 0
         for i in range(NODES):
             if log_density[i] > top - NEGLIGIBLE:
                 first = min(first, i)
@@ -104,11 +112,13 @@ def tilted_moments(
     for i in range(NODES):
         density = math.exp(log_density[i] - top)
         mass += density
-        moment += density * (start + i * step - mean)
+        eta = start + i * step
+        moment += density * (eta - mean)
         log_density[i] = density
     shift = moment / mass
     for i in range(NODES):
-        off = start + i * step - mean - shift
+        eta = start + i * step
+        off = eta - mean - shift
         square += log_density[i] * off * off
     scale = step / (std * ROOT_2PI)
     return shift, square / mass, top + math.log(mass * scale)
@@ -260,4 +270,7 @@ def expectation_propagation(m: Array, V: Array, w: Array, v: Array, present: Arr
             "clicks on these features cannot be computed with in float64: rescale the features"
         ) from error
     sites = as_like(m, out)
-    return Sites(sites[..., 0, :], sites[..., 1, :], sites[..., 2, :].sum(-1))
+    y = sites[..., 0, :]
+    precision = sites[..., 1, :]
+    log_corrections = sites[..., 2, :]
+    return Sites(y, precision, log_corrections.sum(-1))

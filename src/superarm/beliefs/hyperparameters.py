@@ -277,7 +277,8 @@ def optimal_hyperparameters(
     search = EvidenceSearch(
         statistics, items, fixed, expected_size=expected_size, has_ratio_prior="tau" not in fixed
     )
-    lam, sigma, tau = np.exp(search.minimum()) * search.units
+    relative = np.exp(search.minimum())
+    lam, sigma, tau = relative * search.units
     return (
         _fixed_or_rounded("lam", fixed, lam),
         _fixed_or_rounded("sigma", fixed, sigma),
@@ -289,7 +290,8 @@ def _log_range(name: str, fixed: Mapping[str, float], unit: float) -> Range:
     """Range of the logarithm of a hyperparameter in this unit; a single point if it is fixed."""
     if name not in fixed:
         return LOG_RANGES[name]
-    x = math.log(fixed[name]) - math.log(unit)
+    log_unit = math.log(unit)
+    x = math.log(fixed[name]) - log_unit
     x = min(max(x, -MAX_LOG), MAX_LOG)
     return x, x
 
@@ -350,13 +352,15 @@ class EvidenceSearch:
         log_u = np.log(u)
         value = log_u[self.is_free].sum() - log_p
         gradient = x / (variance * u) - slope
-        return float(value), np.where(self.is_free, gradient, 0.0)
+        free_gradient = np.where(self.is_free, gradient, 0.0)
+        return float(value), free_gradient
 
     def minimum(self) -> Array:
         """Point of the least objective, from the best of the starts."""
         from scipy.optimize import minimize
 
-        start = min(self.starts(), key=lambda x: self.objective(x)[0])
+        starts = self.starts()
+        start = min(starts, key=lambda x: self.objective(x)[0])
         optimum = minimize(self.objective, start, jac=True, method="L-BFGS-B", bounds=self.bounds)
         x: Array = optimum.x
         return x
@@ -367,12 +371,13 @@ class EvidenceSearch:
         """
         lam_range, sigma_range, _ = self.bounds
         log_lam, log_sigma = grid_search(lam_range, sigma_range, self.statistics)
+        low, high = np.transpose(self.bounds)
         points = []
         for fraction in ITEM_FRACTIONS:
             noise = log_sigma + math.log(1 - fraction) / 2
             item_std = log_sigma + math.log(fraction) / 2
             point = np.array([log_lam, noise, item_std])
-            points.append(np.clip(point, *np.transpose(self.bounds)))
+            points.append(np.clip(point, low, high))
         return points
 
     def hessian(self, x: Array) -> Array:

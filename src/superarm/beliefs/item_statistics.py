@@ -100,6 +100,18 @@ def mean_rows(belief: RandomEffects, Phi: Features, items: Array) -> Array:
     return np.column_stack([phi, w])
 
 
+def rms_weight(belief: RandomEffects, items: ItemMeans) -> float:
+    """Root mean square of the mean weights of a single belief, each item counted by its rows."""
+    mean_w = items.rows[:, -1]
+    unknown_w = belief.unknown_item_factor[:, -1]
+    known_ss = (items.n * mean_w**2).sum()
+    sum_of_squares = known_ss + (unknown_w**2).sum()
+    if sum_of_squares == 0:
+        return 0.0
+    mean_square = sum_of_squares / (items.n.sum() + belief.n_unknown_rows)
+    return float(mean_square**0.5)
+
+
 def mean_differences(belief: RandomEffects, other: RandomEffects) -> Array:
     """Differences between the mean rows of two beliefs, as rows [φ w] of `residual_factor`."""
     n = where(belief.n > 0, belief.n, 1.0)

@@ -29,7 +29,7 @@ RARE_RATE = 0.05
 
 
 class EmpiricalBayesLogit(NamedTuple):
-    """`EmpiricalBayes` on Gaussian targets, and the sums of the clicks that they stand for."""
+    """`EmpiricalBayes` belief on Gaussian targets, and sums of the clicks they stand for."""
 
     factor: Array  # (*B, d+1, d+1)
     log_normalizer: Array  # (*B,)
@@ -150,8 +150,8 @@ def _rms_log_odds_change(belief: EmpiricalBayesLogit, other: EmpiricalBayesLogit
     """Root mean square difference of two beliefs in the log-odds of all views."""
     theta = gaussian.mean(belief)
     change = theta - gaussian.mean(other)
-    squares = change @ belief.gram @ change
-    mean_square = squares / float(belief.n_views)
+    sum_of_squares = change @ belief.gram @ change
+    mean_square = sum_of_squares / float(belief.n_views)
     return math.sqrt(max(0.0, mean_square))
 
 
@@ -203,7 +203,7 @@ def _poisson_intercept(belief: EmpiricalBayesLogit, intercept: int) -> float:
 def _rescaled_targets(
     belief: EmpiricalBayesLogit, theta: Array, precision: float
 ) -> EmpiricalBayesLogit:
-    """Single belief with targets Φθ, whose precisions add up to no more than this."""
+    """Single belief with targets Φθ, whose precisions add up to at most `precision`."""
     total = float(belief.target_precision)
     share = min(1.0, precision / total)
     R = math.sqrt(share) * belief.observation_factor[:-1, :-1]

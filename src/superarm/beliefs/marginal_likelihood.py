@@ -65,7 +65,8 @@ class SufficientStatistics(NamedTuple):
     @property
     def weight_ss(self) -> float:
         """Sum of squares of the weights that flat columns do not explain."""
-        return float(self.residual_ss + self.y @ self.y)
+        explained_ss = self.y @ self.y
+        return float(self.residual_ss + explained_ss)
 
     @property
     def is_degenerate(self) -> bool:
@@ -86,7 +87,8 @@ class SufficientStatistics(NamedTuple):
                 the weights.
         """
         weight = expected_size or math.sqrt(self.weight_ss / self.n_rows)
-        length = math.sqrt(self.D @ self.D / self.n_rows) or 1.0
+        mean_square = self.D @ self.D / self.n_rows
+        length = math.sqrt(mean_square) or 1.0
         statistics = self._replace(
             D=self.D / length,
             y=self.y / weight,
@@ -111,7 +113,9 @@ class ItemMoments(NamedTuple):
         unit = np.ones(len(self.within))
         unit[-1] = 1 / weight
         units = np.outer(unit, unit)
-        return self._replace(gram=self.gram * units, within=self.within * units)
+        gram = self.gram * units
+        within = self.within * units
+        return self._replace(gram=gram, within=within)
 
 
 class Decomposition(NamedTuple):
@@ -127,9 +131,16 @@ class Decomposition(NamedTuple):
 
     def statistics(self, n_rows: float) -> SufficientStatistics:
         """Sufficient statistics of that many rows."""
-        flat_ss = float(self.R[0, -1]) ** 2 if self.n_flat else 0.0
+        flat_ss = 0.0
+        if self.n_flat:
+            flat_ss = float(self.R[0, -1]) ** 2
         return SufficientStatistics(
-            float(n_rows), self.D, self.y, self.residual_ss, float(self.n_flat), flat_ss
+            n_rows=float(n_rows),
+            D=self.D,
+            y=self.y,
+            residual_ss=self.residual_ss,
+            n_flat=float(self.n_flat),
+            flat_ss=flat_ss,
         )
 
 
@@ -140,7 +151,8 @@ def statistics_of_rows(
 
     The coefficient of the flat column, if there is one, has a flat prior.
     """
-    return _decompose(rows, flat_column).statistics(n_rows)
+    decomposition = _decompose(rows, flat_column)
+    return decomposition.statistics(n_rows)
 
 
 def pool_statistics(parts: Sequence[SufficientStatistics]) -> SufficientStatistics:
@@ -181,11 +193,15 @@ def statistics_of_items(
     if unknown_items is None:
         unknown_items = np.zeros((1, means.shape[1]))
     weighted = np.sqrt(n)[:, None] * means
-    decomposition = _decompose(np.concatenate([weighted, within, unknown_items]), flat_column)
+    rows = np.concatenate([weighted, within, unknown_items])
+    decomposition = _decompose(rows, flat_column)
     T = _whitening(decomposition)
     order = np.argsort(n, kind="stable")
     counts, starts, n_items = np.unique(n[order], return_index=True, return_counts=True)
-    groups = np.split(means[order] @ T, starts[1:]) if len(n) else []
+    groups = []
+    if len(n):
+        whitened = means[order] @ T
+        groups = np.split(whitened, starts[1:])
     groups.append(unknown_items @ T)
     around_means = within @ T
     moments = ItemMoments(
@@ -201,7 +217,8 @@ def _decompose(rows: Array, flat_column: int | None) -> Decomposition:
     d = rows.shape[1] - 1
     order = np.arange(d + 1)
     n_flat = 0
-    if not np.abs(rows).max(initial=0.0) <= MAX_MAGNITUDE:  # nor where one is NaN
+    magnitude = np.abs(rows).max(initial=0.0)
+    if not magnitude <= MAX_MAGNITUDE:  # also where it is NaN
         raise degenerate_error()
     if flat_column is not None and rows[:, flat_column].any():
         n_flat = 1
@@ -209,12 +226,23 @@ def _decompose(rows: Array, flat_column: int | None) -> Decomposition:
         rows = rows[:, order]
     R = _triangular_factor(rows)
     height = max(_height(R[:d]), n_flat)
-    U, D, Vt = np.linalg.svd(R[n_flat:height, n_flat:d], full_matrices=False)
-    y = U.T @ R[n_flat:height, d]
-    rank = np.count_nonzero(RANK_TOLERANCE * D[:1] < D)
+    X = R[n_flat:height, n_flat:d]
+    w = R[n_flat:height, d]
+    U, D, Vt = np.linalg.svd(X, full_matrices=False)
+    y = U.T @ w
+    is_significant = RANK_TOLERANCE * D[:1] < D
+    rank = np.count_nonzero(is_significant)
     rounding = y[rank:]
-    residual_ss = float(R[d, d] ** 2 + rounding @ rounding)
-    return Decomposition(order, n_flat, R, D[:rank], Vt[:rank], y[:rank], residual_ss)
+    residual_ss = R[d, d] ** 2 + rounding @ rounding
+    return Decomposition(
+        order,
+        n_flat,
+        R,
+        D=D[:rank],
+        Vt=Vt[:rank],
+        y=y[:rank],
+        residual_ss=float(residual_ss),
+    )
 
 
 def _height(rows: Array) -> int:
@@ -224,7 +252,10 @@ def _height(rows: Array) -> int:
     if len(rows) and rows[-1].any():
         return len(rows)
     nonzero = np.flatnonzero(rows.any(-1))
-    return int(nonzero[-1]) + 1 if len(nonzero) else 0
+    if not len(nonzero):
+        return 0
+    last = int(nonzero[-1])
+    return last + 1
 
 
 def _triangular_factor(rows: Array) -> Array:
@@ -249,15 +280,18 @@ def _whitening(decomposition: Decomposition) -> Array:
     n_flat = decomposition.n_flat
     R = decomposition.R
     d = len(R) - 1
-    T = np.zeros((d + 1, n_flat + len(decomposition.D) + 1))
-    T[n_flat:d, n_flat:-1] = decomposition.Vt.T / decomposition.D
+    rank = n_flat + len(decomposition.D)
+    T = np.zeros((d + 1, rank + 1))
+    to_u = T[:d, :rank]
+    to_u[n_flat:, n_flat:] = decomposition.Vt.T / decomposition.D
     y = decomposition.y
     if n_flat:
         c = R[0, 0]
+        flat_row = -R[0, 1:d]
         T[0, 0] = 1 / c
-        T[0, 1:-1] = -R[0, 1:d] @ T[1:d, 1:-1] / c
+        T[0, 1:-1] = flat_row @ T[1:d, 1:-1] / c
         y = np.append(R[0, -1], y)
-    T[:d, -1] = -T[:d, :-1] @ y
+    T[:d, -1] = -to_u @ y
     T[d, -1] = 1.0
     original_order = np.argsort(decomposition.order)
     return T[original_order]
@@ -283,7 +317,8 @@ def log_marginal(
     tau2 = tau**2
     terms = _item_evidence(statistics, items, lam**2, sigma2, tau2)
     n_within = statistics.n_rows - items.n_items.sum()
-    precision = terms.prior_precision[int(statistics.n_flat) :]
+    n_flat = int(statistics.n_flat)
+    precision = terms.prior_precision[n_flat:]
     twice = statistics.n_rows * math.log(2 * math.pi)
     twice += n_within * math.log(sigma2)
     twice += items.n_items @ np.log(terms.v)
@@ -302,7 +337,8 @@ def _item_evidence(
     tau2: float,
 ) -> _ItemEvidence:
     no_prior = np.zeros(int(statistics.n_flat))
-    prior_precision = np.append(no_prior, 1 / (lam2 * statistics.D**2))
+    P = lam2 * statistics.D**2
+    prior_precision = np.append(no_prior, 1 / P)
     y = np.append(no_prior, statistics.y)
     r = len(y)
     v = sigma2 + items.counts * tau2
@@ -310,10 +346,18 @@ def _item_evidence(
     information = items.within / sigma2 + between
     M = information[:r, :r]
     b = information[:r, r]
-    Sigma, log_det = _inverse(M + np.diag(prior_precision))
+    precision = M + np.diag(prior_precision)
+    Sigma, log_det = _inverse(precision)
     delta = Sigma @ (b - prior_precision * y)
-    contrast = np.append(-delta, 1.0)
-    return _ItemEvidence(v, information, prior_precision, Sigma, log_det, contrast, y + delta)
+    return _ItemEvidence(
+        v,
+        information,
+        prior_precision,
+        Sigma,
+        log_det,
+        contrast=np.append(-delta, 1.0),
+        theta=y + delta,
+    )
 
 
 def _gradient(
@@ -331,15 +375,17 @@ def _gradient(
     r = len(terms.Sigma)
     second_moment = np.outer(terms.contrast, terms.contrast)
     second_moment[:r, :r] += terms.Sigma
-    of_groups = np.tensordot(items.gram, second_moment, axes=2)
-    of_within = (items.within * second_moment).sum()
-    excess = (items.n_items - items.counts * of_groups / terms.v) / terms.v
+    group_ss = np.tensordot(items.gram, second_moment, axes=2)
+    within_ss = (items.within * second_moment).sum()
+    v = terms.v
+    misfit = items.counts * group_ss / v
+    excess = (items.n_items - misfit) / v
     n_within = statistics.n_rows - items.n_items.sum()
     theta2 = np.diagonal(terms.Sigma) + terms.theta**2
-    by_lam = len(statistics.D) - terms.prior_precision @ theta2
-    by_sigma = n_within - of_within / sigma2 + sigma2 * excess.sum()
-    by_tau = tau2 * (items.counts @ excess)
-    return -np.array([by_lam, by_sigma, by_tau])
+    lam_slope = len(statistics.D) - terms.prior_precision @ theta2
+    sigma_slope = n_within - within_ss / sigma2 + sigma2 * excess.sum()
+    tau_slope = tau2 * (items.counts @ excess)
+    return -np.array([lam_slope, sigma_slope, tau_slope])
 
 
 def _inverse(A: Array) -> tuple[Array, float]:
@@ -351,9 +397,12 @@ def _inverse(A: Array) -> tuple[Array, float]:
     factor, info = dpotrf(A / units, lower=1)
     if info:
         raise NumericalError("scales too far apart: use other units for features or weights")
-    lower = np.tril(dpotri(factor, lower=1)[0])
-    log_det = 2 * np.log(np.diagonal(factor) * scale).sum()
-    return (lower + np.tril(lower, -1).T) / units, float(log_det)
+    inverse, _ = dpotri(factor, lower=1)
+    lower = np.tril(inverse)
+    upper = np.tril(lower, -1).T
+    diagonal = np.diagonal(factor) * scale
+    log_det = 2 * np.log(diagonal).sum()
+    return (lower + upper) / units, float(log_det)
 
 
 def degenerate_error() -> WeightsError:

@@ -52,6 +52,7 @@ from superarm.beliefs.item_statistics import (
     learn_unknown_items,
     mean_features_of,
     merge_statistics,
+    rms_weight,
 )
 from superarm.beliefs.likelihoods import GaussianNoise, Likelihood
 from superarm.beliefs.marginal_likelihood import statistics_of_items
@@ -180,7 +181,9 @@ class RandomEffectsModel(Model):
 
     def item_effects(self, belief: RandomEffects, problem: Problem) -> Array:
         """E δ_e: (*B, L)."""
-        effects: Array = self.mean(belief, problem) - matvec(problem.Phi, gaussian.mean(belief))
+        theta = gaussian.mean(belief)
+        linear = matvec(problem.Phi, theta)
+        effects: Array = self.mean(belief, problem) - linear
         return effects
 
     def std(self, belief: RandomEffects, problem: Problem, explore: float = 1.0) -> Array:
@@ -189,7 +192,8 @@ class RandomEffectsModel(Model):
         if self.contexts:
             item = as_like(belief.n, np.arange(problem.L))
             items = item + full(belief.n.shape, 0, belief.n)
-            residuals = residual_rows(belief, items, take_rows(problem.Phi, items))
+            rows = take_rows(problem.Phi, items)
+            residuals = residual_rows(belief, items, rows)
             linear_std = gaussian.std(belief, residuals.rows)
         else:
             linear_std = effect.share * gaussian.std(belief, problem.Phi)
@@ -201,17 +205,20 @@ class RandomEffectsModel(Model):
         self, belief: RandomEffects, problem: Problem, rng: Rng, explore: float = 1.0
     ) -> Array:
         """E[η_e | θ_t] + explore·N(0, var(η_e | θ_t)) with θ_t ~ N(θ̄_t, Σ_t): (*B, L)."""
-        moments = self.conditional_moments(belief, problem, gaussian.sample(belief, rng))
+        theta = gaussian.sample(belief, rng)
+        moments = self.conditional_moments(belief, problem, theta)
         if explore == 0 or not belief.tau.any():
             return moments.mean
         std = explore * moments.variance**0.5
         stream = as_stream(rng, belief.tau)
-        weights: Array = moments.mean + std * item_normal(stream, moments.mean)
-        return weights
+        noise = item_normal(stream, moments.mean)
+        scores: Array = moments.mean + std * noise
+        return scores
 
     def deviation_variance(self, belief: RandomEffects) -> Array:
         """Variance of δ_e given θ: (*B, L)."""
-        return shrinkage(belief, belief.n, belief.weight_sums).variance
+        effect = shrinkage(belief, belief.n, belief.weight_sums)
+        return effect.variance
 
     def inverse_link(self, linear_predictor: Array) -> Array:
         """Mean weight of a linear predictor."""
@@ -234,8 +241,9 @@ class RandomEffectsModel(Model):
         past = self._forget_until(belief, problem, t)
         targets = item_targets(past, feedback, self.likelihood)
         after = self._learn_targets(past, targets)._replace(t=t)
-        is_due = crossed_power_of_two(belief.t, t) & (len(self.fixed) < 3)
-        return map_entries(is_due, after, lambda entry, i: self._refit(entry, problem.Phi[i]))
+        is_free = len(self.fixed) < 3
+        is_due = crossed_power_of_two(belief.t, t) & is_free
+        return self._refit_entries(is_due, after, problem)
 
     def _learn_targets(self, belief: RandomEffects, feedback: Feedback) -> RandomEffects:
         """Condition on feedback at the present hyperparameters."""
@@ -304,6 +312,10 @@ class RandomEffectsModel(Model):
 
     # --- beliefs at other hyperparameters, or with less evidence ------------------------------
 
+    def _refit_entries(self, due: Array, belief: RandomEffects, problem: Problem) -> RandomEffects:
+        """The batch of beliefs with those that are due refitted."""
+        return map_entries(due, belief, lambda entry, i: self._refit(entry, problem.Phi[i]))
+
     def _refit(self, belief: RandomEffects, Phi: Features) -> RandomEffects:
         """A single belief at the hyperparameters of the largest marginal likelihood."""
         items = item_means(belief, Phi)
@@ -358,19 +370,16 @@ class RandomEffectsModel(Model):
 
     def _prior_std(self, column_statistics: Array, lam: Array, level_std: Array) -> Array:
         """Prior std of each coefficient: (*B, d)."""
-        prior = CoefficientPrior.from_columns(column_statistics, isotropic="lam" in self.fixed)
+        has_fixed_lam = "lam" in self.fixed
+        prior = CoefficientPrior.from_columns(column_statistics, isotropic=has_fixed_lam)
         return prior.std(lam, level_std)
 
     def _level_std(self, belief: RandomEffects, items: ItemMeans) -> Array:
         """Prior std of the level: relative to √(Σ w²/Σ 1), or to the expected size."""
-        if self.likelihood.expected_size is not None:
-            return full((), INTERCEPT_STD * self.likelihood.expected_size)
-        known_ss = (items.n * items.rows[:, -1] ** 2).sum()
-        sum_of_squares = known_ss + (belief.unknown_item_factor[:, -1] ** 2).sum()
-        n = items.n.sum() + belief.n_unknown_rows
-        if sum_of_squares == 0:
-            return full((), INTERCEPT_STD)
-        return np.asarray(INTERCEPT_STD * (sum_of_squares / n) ** 0.5)
+        size = self.likelihood.expected_size
+        if size is None:
+            size = rms_weight(belief, items) or 1.0
+        return np.asarray(INTERCEPT_STD * size)
 
     def _forget_until(self, belief: RandomEffects, problem: Problem, t: Array) -> RandomEffects:
         """The belief in episode t, after the steps of forgetting that lie between."""
@@ -405,8 +414,9 @@ class RandomEffectsModel(Model):
         """The belief after the evidence of both, refitted."""
         catalogue = summarize_columns(problem.Phi)
         columns = merge_with_catalogue(belief.column_statistics, other.column_statistics, catalogue)
-        both = merge_statistics(belief, other)._replace(column_statistics=columns)
-        return map_entries(both.t >= 0, both, lambda entry, i: self._refit(entry, problem.Phi[i]))
+        both = merge_statistics(belief, other)
+        both = both._replace(column_statistics=columns)
+        return self._refit_entries(both.t >= 0, both, problem)
 
     # --- other catalogues ---------------------------------------------------------------------
 
@@ -433,6 +443,7 @@ class RandomEffectsModel(Model):
 
     def _extend_columns(self, belief: RandomEffects, Phi: Features, rows: Array) -> RandomEffects:
         """The belief with a prior that follows the columns of new items too."""
-        both = merge_column_statistics(belief.column_statistics, summarize_columns(rows))
-        after = belief._replace(column_statistics=both)
+        new_columns = summarize_columns(rows)
+        columns = merge_column_statistics(belief.column_statistics, new_columns)
+        after = belief._replace(column_statistics=columns)
         return self._rebuild(after, Phi, belief.lam, belief.sigma, belief.tau)
