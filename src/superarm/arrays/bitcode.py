@@ -2,8 +2,8 @@
 
 Numba makes machine code of each function that it compiles, even where nothing but other kernels
 calls it: these contain it, and their own machine code is made of all of it once more. Without that
-of parts, the first decisions of an agent take 0.6 s less (`benchmarks/first_calls.py`), and the
-kernels are the same.
+of parts, and without optimizing those that are inlined for themselves, the first decisions of an
+agent take 0.8 s less (`benchmarks/first_calls.py`), and the kernels are as fast.
 """
 
 from typing import Any
@@ -24,6 +24,11 @@ class BitcodeLibrary(JITCodeLibrary):
     """The optimized code of a part, which other libraries link in."""
 
     codegen = NoEnvironment()
+    is_inlined = False
+
+    def _optimize_final_module(self) -> None:
+        if not self.is_inlined:  # or else it is optimized where it is inlined
+            super()._optimize_final_module()  # type: ignore[no-untyped-call]
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
@@ -42,5 +47,7 @@ class BitcodeCompiler(Compiler):
         """Numba's own pipelines."""
         codegen = self.state.targetctx.codegen()
         name = self.state.func_id.func_qualname
-        self.state.library = BitcodeLibrary(codegen, name)  # type: ignore[no-untyped-call]
+        library = BitcodeLibrary(codegen, name)  # type: ignore[no-untyped-call]
+        library.is_inlined = self.state.flags.forceinline
+        self.state.library = library
         return super().define_pipelines()  # type: ignore[no-untyped-call]

@@ -154,7 +154,7 @@ def _fill_block(block: Array, phi: Array, scale: float) -> None:
             block[j, i] = 0.0
 
 
-@compiled
+@compiled_fastmath
 def _reflect_block(F: Array, block: Array, rows: int) -> bool:
     """Make F the transposed factor of itself stacked on a block; False where it cannot be."""
     D = len(F)
