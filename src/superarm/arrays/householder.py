@@ -59,21 +59,19 @@ def update_factors(F: Array, rows: Array, w: Array, noise: Array, sums: Array, f
     if n == 0 or D > MAX_COLUMNS:
         return first
     K = len(rows) // n
-    n_w = len(w) // n
     n_noise = len(noise) // n
     block_rows = K if K < ROWS else ROWS  # NumPy's and Python's functions take longer to compile
     block = _new_block(D, block_rows)
     index = np.empty(block_rows, np.intp)
     for b in range(first, n):
         factor = F[b * D : (b + 1) * D]
-        phi = rows[b * K : (b + 1) * K]
-        weights = w[b * n_w : (b + 1) * n_w]
-        noises = noise[b * n_noise : (b + 1) * n_noise]
+        same_noise = noise[b] if n_noise == 1 else -1.0
         n_rows = 0
         log_noise = 0.0
-        for start in range(0, K, ROWS):
-            stop = start + ROWS if start + ROWS < K else K
-            m, log_sum = _load_rows(block, index, phi, weights, noises, start, stop)
+        end = (b + 1) * K
+        for start in range(b * K, end, ROWS):
+            stop = start + ROWS if start + ROWS < end else end
+            m, log_sum = _load_rows(block, index, rows, w, noise, same_noise, start, stop)
             if not _reflect_block(factor, block, m):
                 return b
             n_rows += m
@@ -96,10 +94,19 @@ def _new_block(D: int, rows: int) -> Array:
 
 @compiled
 def _load_rows(
-    block: Array, index: Array, rows: Array, w: Array, noise: Array, start: int, stop: int
+    block: Array,
+    index: Array,
+    rows: Array,
+    w: Array,
+    noise: Array,
+    same_noise: float,
+    start: int,
+    stop: int,
 ) -> tuple[int, float]:
     """Copy nonzero rows, divided by their noise, into the columns of a block, and zeros behind
     them: their number, and the sum of the logarithms of their noise.
+
+    The noise is the same for all, or else -1 stands in its place.
     """
     n = stop - start
     D = len(block)
@@ -117,13 +124,14 @@ def _load_rows(
         for i in range(m):
             for j in range(d):
                 phi[i, j] = rows[index[i], j]
-    scale = 1.0 / noise[0] if len(noise) == 1 else 1.0
+    is_same = not same_noise < 0.0
+    scale = 1.0 / same_noise if is_same else 1.0
     _fill_block(block, phi, scale)
     if d < D:
         for i in range(m):
             block[d, i] = scale * w[index[i]]
-    if len(noise) == 1:
-        return m, m * math.log(noise[0])
+    if is_same:
+        return m, m * math.log(same_noise)
     scales = np.empty(m)
     log_noise = 0.0
     for i in range(m):

@@ -92,10 +92,11 @@ def _raised(w: Array, k: int, floor: float) -> float:
 
 @compiled
 def _least(bar: Array) -> float:
-    """The least of the bars; NumPy's own takes a second to compile."""
+    """The least of the bars; the functions of NumPy and Python take longer to compile."""
     least = np.inf
     for g in range(len(bar)):
-        least = min(least, bar[g])
+        if bar[g] < least:
+            least = bar[g]
     return least
 
 
@@ -115,7 +116,7 @@ def _select_row(w: Array, group: Array, start: Array, floor: float, item: Array)
     lowest = _least(bar)
 
     for begin in range(0, L, BLOCK):
-        end = min(begin + BLOCK, L)
+        end = begin + BLOCK if begin + BLOCK < L else L
         if end - begin == BLOCK and G <= FEW and not _any_above(w[begin:end], lowest):
             continue
         for e in range(begin, end):
