@@ -106,8 +106,10 @@ def profile_at_ratio(log_ratio: float, statistics: SufficientStatistics) -> tupl
     log_det = 0.0
     product = 1.0
     for k in range(len(statistics.D)):
-        factor = 1 + ratio * statistics.D[k] ** 2
-        misfit += statistics.y[k] ** 2 / factor
+        D = statistics.D[k]
+        y = statistics.y[k]
+        factor = 1 + ratio * (D * D)  # powers take longer to compile
+        misfit += y * y / factor
         product *= factor
         if product > 1e100:  # one logarithm of many factors
             log_det += math.log(product)
@@ -129,11 +131,13 @@ def objective(log_lam: float, log_sigma: float, statistics: SufficientStatistics
     sigma_sigma = 2 * noise
     lam_sigma = 0.0
     for k in range(len(statistics.D)):
-        P = lam2 * statistics.D[k] ** 2
+        D = statistics.D[k]
+        y = statistics.y[k]
+        P = lam2 * (D * D)
         total = sigma2 + P
         q = P / total
         p = sigma2 / total
-        m = statistics.y[k] ** 2 / total
+        m = y * y / total
         twice += math.log(total) + m
         lam += q * (1 - m)
         sigma += p * (1 - m)
@@ -146,11 +150,11 @@ def objective(log_lam: float, log_sigma: float, statistics: SufficientStatistics
 @compiled
 def log_prior(x: float) -> tuple[float, float, float]:
     """Minus the log density of the weak prior on a logarithm, with first and second derivative."""
-    variance = 2 * PRIOR_WIDTH**2
-    u = 1 + x**2 / variance
+    variance = 2 * (PRIOR_WIDTH * PRIOR_WIDTH)
+    u = 1 + x * x / variance
     value = math.log(u)
     slope = 2 * x / (variance * u)
-    curvature = 2 * (2 - u) / (variance * u**2)
+    curvature = 2 * (2 - u) / (variance * (u * u))
     return value, slope, curvature
 
 
@@ -226,7 +230,8 @@ def newton_step(point: Derivatives, lam_moves: bool, sigma_moves: bool) -> tuple
     c = point.lam_sigma
     if lam_moves and sigma_moves:
         middle = (a + b) / 2
-        radius = math.sqrt(((a - b) / 2) ** 2 + c**2)
+        half = (a - b) / 2
+        radius = math.sqrt(half * half + c * c)
         min_eigenvalue = middle - radius
         least = 1e-6 * (abs(a) + abs(b)) + TOLERANCE
         shift = max(least - min_eigenvalue, 0.0)
