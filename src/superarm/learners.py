@@ -91,7 +91,9 @@ class LinearLearner(BaseLearner):
             return EmpiricalBayesLogitModel(forgetting=forgetting)
         if len(fixed) < 2:
             return EmpiricalBayesModel(fixed, forgetting)
-        return LinearModel(fixed["lam"], fixed["sigma"], forgetting)
+        lam = fixed["lam"]
+        sigma = fixed["sigma"]
+        return LinearModel(lam, sigma, forgetting)
 
     def _predictions(self, theta: Array) -> RowScores:
         """Φθ, through the inverse link, as a function of feature rows Φ."""

@@ -53,7 +53,8 @@ def posterior_row_norms(factor: Array, Phi: Features) -> Array:
     if is_product(Phi):
         if _share_items(factor, Phi):
             return _std_of_shared_items(factor[0], Phi)
-        X = solve_rows(factor, np.asarray(Phi.right))
+        B = np.asarray(Phi.right)
+        X = solve_rows(factor, B)
         return product_row_norms(Phi.left, triangle(X.mT))
     if is_sparse(Phi):
         inverse = _inverse(factor, Phi.shape[-1])

@@ -383,7 +383,8 @@ def _draw(
         shape = rng.entry_shape(like)
         draws = of_stream(rng, shape)
     elif isinstance(rng, np.random.Generator):
-        draws = of_generator(rng, like.shape)
+        shape = like.shape
+        draws = of_generator(rng, shape)
     else:
         _require_one_per_entry(rng, like)
         entry_shape = like.shape[1:]

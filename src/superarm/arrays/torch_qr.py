@@ -80,7 +80,8 @@ def _with_rows(factor: Tensor, rows: Tensor, present: Tensor) -> Tensor:
     little = (size < MAX_UPDATE_SIZE).all()
     steep = is_ill_conditioned(factor, MAX_UPDATE_SIZE).any()
     if little & ~steep:
-        C = cholesky(identity_like(factor) + V.mT @ V)
+        identity = identity_like(factor)
+        C = cholesky(identity + V.mT @ V)
         updated = C @ factor
     else:
         stacked = torch.cat([factor, new_rows], -2)

@@ -171,7 +171,9 @@ def is_sparse(x: object) -> bool:
         return False
     sparse = sys.modules.get("scipy.sparse")
     issparse = getattr(sparse, "issparse", None)  # None while SciPy is being imported
-    return issparse is not None and bool(issparse(x))
+    if issparse is None:
+        return False
+    return bool(issparse(x))
 
 
 FLOAT64 = np.dtype(np.float64)

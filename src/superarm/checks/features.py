@@ -102,9 +102,11 @@ def _check_finite(Phi: Array) -> None:
     if Phi.size <= CHUNK_NUMBERS and sum_of_squares_is_finite(Phi):
         return
 
-    step = max(1, CHUNK_NUMBERS * len(Phi) // max(Phi.size, 1))
-    for start in range(0, len(Phi), step):
-        chunk = Phi[start : start + step]
+    n = len(Phi)
+    step = max(1, CHUNK_NUMBERS * n // max(Phi.size, 1))
+    for start in range(0, n, step):
+        stop = start + step
+        chunk = Phi[start:stop]
         if sum_of_squares_is_finite(chunk):
             continue
         is_finite = np.isfinite(chunk)
