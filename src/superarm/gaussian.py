@@ -85,8 +85,7 @@ class Gaussian(NamedTuple):
     @property
     def R(self) -> Array:
         """Σ⁻¹ = RᵀR, shape (*B, d, d)."""
-        factor = self.factor
-        return factor[..., :-1, :-1]
+        return self.factor[..., :-1, :-1]
 
 
 def prior(

@@ -54,7 +54,7 @@ class CachedStd(NamedTuple):
     log_normalizer: Array  # (*B,)
     variance: Array  # (*B, L) φ_eᵀ Σ φ_e
     last_exact: Array  # (*B, L) the variance when it was last computed from Σ
-    fingerprint: Array  # (*B, L) Φ probe, which tells whether features have changed
+    fingerprint: Array  # (*B, L) Φ probe, to detect changed features
     probe: Array  # (*B, d)
     updates: Array  # (*B,) since variances were computed from Σ; -1 if they are out of date
 
@@ -148,7 +148,8 @@ def _column_ranges(Phi: Array) -> tuple[Array, Array]:
 
 def _is_steep(belief: HasFactor) -> bool:
     """True if R is too ill-conditioned for updates of the variances."""
-    R = belief.factor[..., :-1, :-1]
+    factor = belief.factor
+    R = factor[..., :-1, :-1]
     is_steep = is_ill_conditioned(R, MAX_DIAGONAL_RATIO)
     return bool(is_steep.any())
 
@@ -258,8 +259,8 @@ class CachedStdModel(LinearModel):
         self, belief: CachedStd, problem: Problem, rows: RowFactor, columns: Array
     ) -> CachedStd:
         """The belief after all rows of a factor; the statistics of columns do not matter."""
-        after = gaussian.condition_on_factor(belief, rows, self.sigma)
-        return with_exact_std(after, problem.Phi)
+        posterior = gaussian.condition_on_factor(belief, rows, self.sigma)
+        return with_exact_std(posterior, problem.Phi)
 
     def forget(self, belief: CachedStd, problem: Problem, keep: float) -> CachedStd:
         """The belief with all evidence counted `keep` times, its stds out of date."""

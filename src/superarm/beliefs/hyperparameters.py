@@ -344,9 +344,11 @@ class EvidenceSearch:
             used_sigma = max(sigma, MIN_NOISE_RATIO * tau)
         log_p, slope = log_marginal(self.statistics, self.items, lam, used_sigma, tau)
         if self.has_ratio_prior:
-            R = (tau / sigma) ** 2
+            ratio = tau / sigma
+            R = ratio**2
             log_p += (math.log(R) - R) / 2
-            slope += (1 - R) * np.array([0.0, -1.0, 1.0])
+            direction = np.array([0.0, -1.0, 1.0])
+            slope += (1 - R) * direction
         variance = PRIOR_WIDTH**2
         u = 1 + x**2 / (2 * variance)
         log_u = np.log(u)
@@ -374,9 +376,9 @@ class EvidenceSearch:
         low, high = np.transpose(self.bounds)
         points = []
         for fraction in ITEM_FRACTIONS:
-            noise = log_sigma + math.log(1 - fraction) / 2
-            item_std = log_sigma + math.log(fraction) / 2
-            point = np.array([log_lam, noise, item_std])
+            log_noise = log_sigma + math.log(1 - fraction) / 2
+            log_tau = log_sigma + math.log(fraction) / 2
+            point = np.array([log_lam, log_noise, log_tau])
             points.append(np.clip(point, low, high))
         return points
 
@@ -411,7 +413,7 @@ def map_entries(
     """The batch of beliefs with `refit(entry, index)` in place of the entries that are due."""
     if not due.any():
         return belief
-    if not due.shape and not is_tensor(due):  # a single belief, which is an entry of its own
+    if not due.shape and not is_tensor(due):  # a single belief, its own only entry
         return refit(belief, ())
     arrays = [to_numpy(x).copy("K") for x in belief]
     for index in map(tuple, np.argwhere(to_numpy(due))):

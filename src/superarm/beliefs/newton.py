@@ -79,8 +79,11 @@ def grid_search(
         is_clipped = abs(log_product - log_lam) > TOLERANCE
         if is_clipped:
             misfit, log_det = profile_at_ratio(log_lam - log_sigma, statistics)
-        value = n * log_sigma + misfit / (2 * math.exp(2 * log_sigma)) + log_det / 2
-        value += log_prior(log_lam)[0] + log_prior(log_sigma)[0]
+        sigma2 = math.exp(2 * log_sigma)
+        lam_prior, _, _ = log_prior(log_lam)
+        sigma_prior, _, _ = log_prior(log_sigma)
+        value = n * log_sigma + misfit / (2 * sigma2) + log_det / 2
+        value += lam_prior + sigma_prior
         if value < lowest:
             lowest = value
             best = (log_lam, log_sigma)
@@ -138,11 +141,14 @@ def objective(log_lam: float, log_sigma: float, statistics: SufficientStatistics
         q = P / total
         p = sigma2 / total
         m = y * y / total
+        rest = 1 - m
+        lam_change = p * rest + q * m
+        sigma_change = q * rest + p * m
         twice += math.log(total) + m
-        lam += q * (1 - m)
-        sigma += p * (1 - m)
-        lam_lam += 2 * q * (p * (1 - m) + q * m)
-        sigma_sigma += 2 * p * (q * (1 - m) + p * m)
+        lam += q * rest
+        sigma += p * rest
+        lam_lam += 2 * q * lam_change
+        sigma_sigma += 2 * p * sigma_change
         lam_sigma -= 2 * q * p * (1 - 2 * m)
     return Derivatives(twice / 2, lam, sigma, lam_lam, sigma_sigma, lam_sigma)
 

@@ -158,7 +158,8 @@ class RandomEffectsModel(Model):
             n = where(belief.n > 0, belief.n, 1.0) if self.contexts else 1.0
             effect = shrinkage(belief, belief.n, belief.weight_sums)
             explained = (1 - effect.share) * predicted / n
-            return Moments(linear + effect.offset - explained, effect.variance)
+            mean = linear + effect.offset - explained
+            return Moments(mean, effect.variance)
         L = linear.shape[-1]
         moments = Moments(np.empty(linear.shape), np.empty(linear.shape))
         fill_moments(
