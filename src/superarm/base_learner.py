@@ -77,6 +77,11 @@ class BaseLearner:
             "row_scores(belief, rng) that returns a function from feature rows to scores"
         )
 
+    @property
+    def resizes(self) -> bool:
+        """True if `resize` may return another learner, as its class defines it."""
+        return type(self).resize is not BaseLearner.resize
+
     def resize(self, source: Array) -> Learner:
         """The learner for another catalogue, whose item i was item source[i], or is new: -1.
 
@@ -100,6 +105,11 @@ class AdaptedLearner(BaseLearner):
     def scores(self, belief: Any, problem: Problem, rng: Rng) -> Array:
         """The scores of the learner itself, (*B, L)."""
         return self.learner.scores(belief, problem, rng)
+
+    @property
+    def resizes(self) -> bool:
+        """False: a learner that does not inherit is left as it is."""
+        return False
 
     def resize(self, source: Array) -> Learner:
         """The learner itself."""

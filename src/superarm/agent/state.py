@@ -177,11 +177,15 @@ def caught_up(state: State) -> State:
     before = state.behind
     if before is None:
         return state
-    old = np.arange(before.L)
-    new = np.full(state.problem.L - before.L, -1)
-    learner = as_learner(state.learner).resize(np.append(old, new))
+    n_new = state.problem.L - before.L
+    learner = state.learner
+    adapted = as_learner(learner)
+    if adapted.resizes:
+        old = np.arange(before.L)
+        new = np.full(n_new, -1)
+        learner = adapted.resize(np.append(old, new))
     belief = state.belief
-    if len(new):
+    if n_new:
         belief = learner.model.extend(belief, before, state.problem)
     return state._replace(learner=learner, belief=belief, behind=None)
 

@@ -108,6 +108,10 @@ class LinearModel(Model):
         """Condition on all rows of a factor; their column statistics do not matter."""
         return gaussian.condition_on_factor(belief, rows, self.sigma)
 
+    def extend(self, belief: Any, problem: Problem, to: Problem) -> Any:
+        """The belief itself: new items do not change it."""
+        return belief
+
     def coefficients(self, belief: HasFactor) -> Array:
         """θ̄_t: (*B, d)."""
         return gaussian.mean(belief)
