@@ -4,6 +4,9 @@ Numba makes machine code of each function that it compiles, even where nothing b
 calls it: these contain it, and their own machine code is made of all of it once more. Without that
 of parts, and without optimizing those that are inlined for themselves, the first decisions of an
 agent take 0.8 s less (`benchmarks/first_calls.py`), and the kernels are as fast.
+
+The classes rely on names inside of Numba, so they are used with versions that were tested alone:
+see `arrays.compiled.BITCODE_VERSIONS`.
 """
 
 from typing import Any

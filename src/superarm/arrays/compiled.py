@@ -70,6 +70,12 @@ def compiled_fastmath(function: Callable[P, T]) -> Callable[P, T]:
     return cast(Callable[P, T], Kernel(function, fastmath=True))
 
 
+BITCODE_VERSIONS = ("0.68.",)
+"""Versions of Numba with which `arrays.bitcode` was tested; with others, parts of kernels are
+compiled as Numba does, which takes longer.
+"""
+
+
 class Kernel:
     """A function compiled on its first call: once for one core and, if it loops with `prange`, once
     for all.
@@ -135,7 +141,7 @@ class Kernel:
             no_cpython_wrapper=is_part,
             no_cfunc_wrapper=True,
         )
-        if is_part:
+        if is_part and numba.__version__.startswith(BITCODE_VERSIONS):
             from superarm.arrays.bitcode import BitcodeCompiler
 
             compile_ = functools.partial(compile_, pipeline_class=BitcodeCompiler)
