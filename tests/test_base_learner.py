@@ -26,7 +26,7 @@ class Shifted(CombLinTS):
 
 def test_a_subclass_keeps_what_was_declared_until_it_defines_other_scores():
     def declared(learner):
-        return learner.scores_rows, learner.scores_subsets, learner.noise
+        return learner.scores_rows, learner.scores_subsets, learner.theta_noise
 
     assert declared(Mine()) == declared(CombLinTS()) == (True, True, 1.0)
     assert declared(Doubled()) == (False, False, None)
@@ -51,7 +51,11 @@ def test_a_learner_that_does_not_inherit_is_adapted():
     assert learner.model is plain.model
     assert learner.scores(None, None, None) == "scores"
     assert learner.resize(np.array([0])) is plain
-    assert (learner.scores_rows, learner.scores_subsets, learner.noise) == (False, False, None)
+    assert (learner.scores_rows, learner.scores_subsets, learner.theta_noise) == (
+        False,
+        False,
+        None,
+    )
     assert as_learner(learner) is learner
 
 

@@ -16,7 +16,7 @@ class BaseLearner:
     on its feature row alone. Then millions of items are scored in parts.
 
     A subclass that defines one of the two loses what was declared for the one it replaces, unless
-    it declares it again: `scores_rows`, `scores_subsets`, `takes_streams` and `noise`.
+    it declares it again: `scores_rows`, `scores_subsets`, `takes_streams` and `theta_noise`.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np
@@ -35,7 +35,7 @@ class BaseLearner:
     """True if `scores` is `row_scores` applied to all feature rows."""
     scores_subsets: ClassVar[bool] = False
     """True if some of the items, with their part of the belief, are scored as among all."""
-    noise: ClassVar[float | None] = None
+    theta_noise: ClassVar[float | None] = None
     """The std of θ around its posterior mean, in posterior stds; None if scores do not follow from
     a single θ.
     """
@@ -51,7 +51,7 @@ class BaseLearner:
         cls.scores_rows = own.get("scores_rows", scores_rows)
         cls.scores_subsets = own.get("scores_subsets", scores_rows)
         cls.takes_streams = own.get("takes_streams", False)
-        cls.noise = own.get("noise")
+        cls.theta_noise = own.get("theta_noise")
 
     @property
     def model(self) -> Any:

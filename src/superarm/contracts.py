@@ -23,7 +23,7 @@ import numpy as np
 
 from superarm.arrays import Array, Features, Rng, full, matvec, take_rows
 from superarm.checks import centered_statistics, is_real
-from superarm.errors import ParameterError, UnsupportedError
+from superarm.errors import ParameterError, UnsupportedError, WeightsError
 
 
 @runtime_checkable
@@ -139,9 +139,9 @@ class Feedback(NamedTuple):
         A: items, (*B, K); -1 for one that is not in the catalogue.
         rows: features of the items when they were chosen, (*B, K, d).
         w: observed weights, or means of `n_observations` of them, (*B, K).
-        importance: number of observations that each row counts as, a number or (*B, K).
+        importance: v, a number or (*B, K): the noise of a weight has std σ/√v. For a mean of n, n.
         episodes: number of decisions that it is feedback on; an item occurs once in each at most.
-        n_observations: number of observations that each weight is the mean of, (*B, K).
+        n_observations: how many observations each weight is the mean of, (*B, K), for fitting σ.
         residual_ss: Σ (w - w̄)² of these observations around their mean, (*B, K).
 
     >>> import numpy as np
@@ -170,12 +170,18 @@ class Feedback(NamedTuple):
     ) -> "Feedback":
         """Feedback on items of the problem, with their features.
 
+        `Statistics` have their n for importance: leave it out then.
+
         Returns:
             the feedback, with the rows of the items taken from the problem.
         """
         rows = take_rows(problem.Phi, A)
         if not isinstance(w, Statistics):
             return cls(A, rows, w, importance)
+        if not (is_real(importance) and importance == 1):
+            raise WeightsError(
+                "statistics say by n how often their weights count: leave importance out"
+            )
         mean, n, residual_ss = centered_statistics(*w)
         return cls(A, rows, mean, n, n_observations=n, residual_ss=residual_ss)
 
@@ -196,10 +202,12 @@ class Moments(NamedTuple):
 class Model(ABC):
     """Prior and update of a belief. A subclass defines `prior` and `learn`; the rest has defaults.
 
-    A belief is the posterior of an item's linear predictor, φ_e·θ in a linear model, which the
-    inverse link turns into the mean weight. It is a NamedTuple of arrays. Methods return new
-    beliefs and leave the old ones as they are. The default of a method that cannot be derived
-    raises an error that names it.
+    A belief is a NamedTuple of arrays that holds the posterior of the model's parameters: of θ in a
+    linear model, of each mean weight where items are independent. From it follows the linear
+    predictor of an item, φ_e·θ in a linear model, which the inverse link turns into its mean
+    weight.
+    Methods return new beliefs and leave the old ones as they are. The default of a method that
+    cannot be derived raises an error that names it.
 
     >>> import numpy as np
     >>> from typing import NamedTuple
@@ -243,7 +251,9 @@ class Model(ABC):
 
     @property
     def fits_row_factors(self) -> bool:
-        """True if it needs nothing of feedback but the `gaussian.RowFactor` of its rows."""
+        """True if it defines `learn_factor`, which learns many rows by their triangular factor, a
+        `gaussian.RowFactor`, and statistics of their columns.
+        """
         return False
 
     @property
@@ -333,8 +343,8 @@ class Model(ABC):
         """
         return linear_predictor
 
-    def ucb_growth(self, std: Array, belief: Any) -> Array | float:
-        """The factor by which upper confidence bounds widen with time; 1 by default.
+    def ucb_growth(self, width: Array, belief: Any) -> Array | float:
+        """The factor by which bounds of this width, c·std (*B, L), widen with time; 1 by default.
 
         Returns:
             a number, or one per item, (*B, L).

@@ -1,10 +1,11 @@
 """Gaussian posterior of θ: Algorithm 1 of Wen, Kveton & Ashkan (ICML 2015) in square-root
 information form.
 
-    Σ_t⁻¹ = RᵀR,   R θ̄_t = z,   R upper triangular with positive diagonal
+    F = [R z]     Σ_t⁻¹ = RᵀR,   R θ̄_t = z,   R upper triangular with positive diagonal
+        [0 r]     r² = Σ (w - φ·θ̄_t)²/σ² + ‖θ̄_t‖²/λ², the least value of this sum over θ
 
-    [R z]     one triangular `factor`. Rows (φ_k, w_k) with noise of std σ are added by making
-    [0 r]     [factor; φ/σ w/σ] triangular again: orthogonal transformations keep RᵀR, Rᵀz and r².
+A belief holds this `factor` F. Rows (φ, w) with noise of std σ are added by stacking [φ w]/σ below
+F and making the stack triangular again. That is orthogonal, so FᵀF grows by Σ [φ w]ᵀ[φ w]/σ².
 
 Algorithm 1 subtracts rank-one terms from Σ and loses positive definiteness in float64 once λ/σ is
 large. R cannot lose it: rows are only ever added, and Σ is never formed. tests/reference.py has the
@@ -63,7 +64,7 @@ class HasFactor(Protocol):
 
     @property
     def factor(self) -> Array:
-        """[R z; 0 r], where r² is the residual sum of squares: (*B, d+1, d+1)."""
+        """[R z; 0 r], (*B, d+1, d+1); r² is the least penalized sum of squares, in units of σ²."""
 
     @property
     def log_normalizer(self) -> Array:
@@ -232,8 +233,8 @@ def condition(
 def forget(belief: HasFactor, start: HasFactor, keep: float) -> Gaussian:
     """Count all evidence `keep` times, and the prior `start` in full.
 
-    Σ⁻¹ ← γ Σ⁻¹ + (1-γ) Σ₀⁻¹, so that feedback of s episodes ago has importance γˢ. Without new data
-    the belief returns to the prior, and not beyond it.
+    Σ⁻¹ ← keep Σ⁻¹ + (1 - keep) Σ₀⁻¹, so that feedback of s episodes ago has importance keepˢ.
+    Without new data the belief returns to the prior, and not beyond it.
 
     Returns:
         the posterior after the discounted evidence.
@@ -267,7 +268,7 @@ def require_keep(keep: Any) -> None:
 
 
 def keep_after(forgetting: float, episodes: int) -> float:
-    """Share of earlier evidence that is left after some episodes: γⁿ, at least `MIN_KEEP`."""
+    """Share of earlier evidence left after some episodes: forgettingⁿ, at least `MIN_KEEP`."""
     keep = forgetting**episodes
     return max(keep, MIN_KEEP)
 
@@ -315,17 +316,19 @@ def log_evidence(belief: HasFactor) -> Array:
     factor = belief.factor
     R = factor[..., :-1, :-1]
     r = factor[..., -1, -1]
-    half_residual_ss = r**2 / 2
+    misfit = r**2 / 2
     complexity = log_det(R)
-    return belief.log_normalizer - complexity - half_residual_ss
+    return belief.log_normalizer - complexity - misfit
 
 
 # --- many rows as one factor ----------------------------------------------------------------------
 
 
 class RowFactor(NamedTuple):
-    """Triangular factor of rows √v [φ w], before they are divided by σ: all that a belief learns of
-    them, whatever σ is.
+    """Many rows √v [φ w] in one triangular factor F, where FᵀF = Σ v [φ w]ᵀ[φ w].
+
+    Conditioning on it is conditioning on the rows. They are not divided by σ, so that a model that
+    fits σ can condition on them again at another σ.
 
     Attributes:
         factor: upper triangular, (*B, d+1, d+1).

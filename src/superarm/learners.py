@@ -2,15 +2,22 @@
 
 The paper is Wen, Kveton & Ashkan, Efficient Learning in Large-Scale Combinatorial Semi-Bandits
 (ICML 2015). A learner is a model of the weights and a policy. The model holds hyperparameters and
-turns feedback into a belief; the policy turns a belief into one score per item. All state is in the
-belief. The loop of Algorithms 2 and 3 is in `simulation.episodes`, and in each episode it calls
+turns feedback into a belief; the policy, its method `scores` or `row_scores`, turns a belief into
+one score per item. All state is in the belief.
 
-    w_hat = learner.scores(belief, problem, rng)
-    A = problem.oracle(w_hat)
+    Algorithm 1   `gaussian.condition`, which `LinearModel.learn` calls by way of its likelihood
+    Algorithm 2   the loop in `simulation/episodes.py`, with `CombLinTS`
+    Algorithm 3   the same loop, with `CombLinUCB`
+
+Each episode of the loop is
+
+    A = decide(learner, belief, problem, rng)
     belief = learner.model.learn(belief, problem, feedback)
 
-A policy whose score of an item depends on its feature row alone defines `row_scores`, which returns
-a function of feature rows; `scores` then applies it to all rows (`base_learner`).
+where `decide` is `problem.oracle(learner.scores(belief, problem, rng))`, but for large catalogues.
+A policy whose score of an item depends on its feature row alone defines `row_scores` in place of
+`scores`: it returns a function of feature rows. `BaseLearner.scores` applies it to all rows. Above
+`decide.MAX_ITEMS_AT_ONCE` items `decide` applies it chunk by chunk, and never calls `scores`.
 
     paper       code
     λ, σ, c     lam, sigma, c
@@ -80,7 +87,14 @@ class LinearLearner(BaseLearner):
 
     @cached_property
     def model(self) -> Model:
-        """w̄(e) = φ_e·θ, or its log-odds; with fixed hyperparameters, or empirical Bayes."""
+        """w̄(e) = φ_e·θ, or its log-odds.
+
+        link       λ and σ          model
+        identity   both numbers     LinearModel; CachedStdModel in CombLinUCB without forgetting
+        identity   one is "auto"    EmpiricalBayesModel
+        logit      λ a number       LinearModel with the Bernoulli likelihood
+        logit      λ "auto"         EmpiricalBayesLogitModel
+        """
         forgetting = self.forgetting
         fixed = fixed_hyperparameters(lam=self.lam, sigma=self.sigma)
         _check_options(forgetting, self.link)
@@ -124,11 +138,11 @@ class CombLinTS(LinearLearner):
     >>> clicks = CombLinTS(lam=1.0, link="logit", forgetting=0.999)
     """
 
-    noise: ClassVar[float | None] = 1.0
+    theta_noise: ClassVar[float | None] = 1.0
     takes_streams: ClassVar[bool] = True
 
     def row_scores(self, belief: Any, rng: Rng) -> RowScores:
-        """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t."""
+        """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t, or sigmoid(Φθ_t) with the logit link."""
         theta = gaussian.sample(belief, rng)
         return self._predictions(theta)
 
@@ -137,8 +151,8 @@ class CombLinTS(LinearLearner):
 class CombLinUCB(LinearLearner):
     """Combinatorial linear UCB, Algorithm 3, with the options of `CombLinTS`.
 
-    With numbers for `lam` and `sigma` it is Algorithm 3. Where one of them is "auto", the width of
-    the bounds grows slowly with time, as the first estimates may be far too small.
+    With numbers for `lam` and `sigma` it is Algorithm 3. Where one of them is "auto", c √(φᵀΣφ) is
+    multiplied by `beliefs.exploration_bonus.log_growth`, as the first estimates may be too small.
 
     Args:
         lam: prior std of each coefficient, or "auto".
@@ -168,7 +182,7 @@ class CombLinUCB(LinearLearner):
     def model(self) -> Model:
         """The linear model, with the stds of the catalogue cached if only feedback changes them."""
         model = super().model
-        if model.fits_hyperparameters or self.link == "logit" or self.forgetting < 1:
+        if model.fits_hyperparameters or not model.is_gaussian or self.forgetting < 1:
             return model
         lam = float(self.lam)
         sigma = float(self.sigma)
@@ -234,7 +248,7 @@ class Greedy(LinearLearner):
     >>> learner = Greedy(lam=10.0, sigma=1.0)
     """
 
-    noise: ClassVar[float | None] = 0.0
+    theta_noise: ClassVar[float | None] = 0.0
     takes_streams: ClassVar[bool] = True
 
     def row_scores(self, belief: Any, rng: Rng) -> RowScores:

@@ -77,7 +77,7 @@ def _feedback(state: State, A: Array, rows: Array, of: Shown) -> Feedback:
     if feedback.is_summed and not state.learner.model.takes_statistics:
         raise ParameterError(
             f"{type(state.learner).__name__} cannot learn from statistics: its model has no "
-            "attribute statistics, see superarm.contracts.Model; give means with importance n"
+            "attribute takes_statistics, see superarm.contracts.Model; give means with importance n"
         )
     return feedback
 

@@ -256,9 +256,9 @@ class CachedStdModel(LinearModel):
         )
 
     def learn_factor(
-        self, belief: CachedStd, problem: Problem, rows: RowFactor, columns: Array
+        self, belief: CachedStd, problem: Problem, rows: RowFactor, column_statistics: Array
     ) -> CachedStd:
-        """The belief after all rows of a factor; the statistics of columns do not matter."""
+        """Condition on all rows of a factor, and compute the stds."""
         posterior = gaussian.condition_on_factor(belief, rows, self.sigma)
         return with_exact_std(posterior, problem.Phi)
 

@@ -194,9 +194,9 @@ class EmpiricalBayesModel(Model):
         """Mean weight of a linear predictor."""
         return self.likelihood.inverse_link(linear_predictor)
 
-    def ucb_growth(self, std: Array, belief: Any) -> Array | float:
+    def ucb_growth(self, width: Array, belief: Any) -> Array | float:
         """As `log_growth`: bounds of items never seen may be wrong at first."""
-        return log_growth(std, belief.sigma, belief.t)
+        return log_growth(width, belief.sigma, belief.t)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -233,21 +233,23 @@ class EmpiricalBayesModel(Model):
         due = crossed_power_of_two(past.t, t)
         return map_entries(due, observed, lambda entry, _: self._refit(entry))
 
-    def learn_factor(self, belief: Any, problem: Problem, rows: RowFactor, columns: Array) -> Any:
+    def learn_factor(
+        self, belief: Any, problem: Problem, rows: RowFactor, column_statistics: Array
+    ) -> Any:
         """Condition on all rows of a factor as one episode, and refit.
 
         Args:
             belief: a single belief.
             problem: not used.
             rows: the factor of the rows.
-            columns: their column statistics, (4, d).
+            column_statistics: count, squares, least and largest of each column, (4, d).
         """
         posterior = gaussian.condition_on_factor(belief, rows, belief.sigma)
         observed = belief._replace(
             **posterior._asdict(),
             observation_factor=qr_stack(belief.observation_factor, rows.factor),
             n_rows=belief.n_rows + rows.n,
-            column_statistics=merge_column_statistics(belief.column_statistics, columns),
+            column_statistics=merge_column_statistics(belief.column_statistics, column_statistics),
             t=belief.t + 1,
         )
         return self._refit(observed)

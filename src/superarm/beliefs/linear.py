@@ -21,7 +21,10 @@ from superarm.gaussian import Gaussian, HasFactor, RowFactor
 
 @dataclass(frozen=True)
 class LinearModel(Model):
-    """Algorithm 1 with fixed λ and σ; with another likelihood, on Gaussian targets.
+    """Algorithm 1, `gaussian.condition`, with fixed λ and σ.
+
+    Another likelihood than `GaussianNoise` replaces the weights by Gaussian targets that stand for
+    them, see `beliefs.likelihoods`; `sigma` is then not used.
 
     >>> import numpy as np
     >>> from superarm import Feedback, Problem, TopK
@@ -91,7 +94,7 @@ class LinearModel(Model):
         return Gaussian(factor, log_normalizer)
 
     def learn(self, belief: Any, problem: Problem, feedback: Feedback) -> HasFactor:
-        """Algorithm 1 on the rows of the feedback."""
+        """Forget, then Algorithm 1 on the rows: `gaussian.condition`, called by the likelihood."""
         past = belief
         if self.forgetting < 1:
             keep = gaussian.keep_after(self.forgetting, feedback.episodes)
@@ -103,9 +106,9 @@ class LinearModel(Model):
         )
 
     def learn_factor(
-        self, belief: Any, problem: Problem, rows: RowFactor, columns: Array
+        self, belief: Any, problem: Problem, rows: RowFactor, column_statistics: Array
     ) -> HasFactor:
-        """Condition on all rows of a factor; their column statistics do not matter."""
+        """Condition on all rows of a factor, without forgetting."""
         return gaussian.condition_on_factor(belief, rows, self.sigma)
 
     def extend(self, belief: Any, problem: Problem, to: Problem) -> Any:
@@ -131,7 +134,7 @@ class LinearModel(Model):
         return matvec(problem.Phi, theta)
 
     def inverse_link(self, linear_predictor: Array) -> Array:
-        """Mean weight of a linear predictor: itself, or the probability of a click."""
+        """Mean weight of a linear predictor, by the likelihood."""
         return self.likelihood.inverse_link(linear_predictor)
 
     def forget(self, belief: Any, problem: Problem, keep: float) -> HasFactor:

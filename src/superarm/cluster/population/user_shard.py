@@ -150,7 +150,7 @@ def _code(user: Any) -> int:
 
 def draws_normals(learner: Learner) -> bool:
     """True if the scores of a learner are those of one θ, made of standard normals."""
-    return as_learner(learner).noise is not None
+    return as_learner(learner).theta_noise is not None
 
 
 def require_linear(learner: Any) -> None:
@@ -226,7 +226,7 @@ class Users:
             problem = self.problem._replace(Phi=broadcast(self.Phi, len(places)))
             beliefs = self._beliefs(places, problem, of)
             return self.learner.scores(beliefs, problem, random_numbers(self.learner, draws))
-        noise = (as_learner(self.learner).noise or 0.0) * draws
+        noise = (as_learner(self.learner).theta_noise or 0.0) * draws
         theta = self._thetas(places, noise, of)
         unknown = ~theta.any(-1)
         if unknown.any():  # a greedy one would otherwise never begin
