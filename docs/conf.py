@@ -61,21 +61,8 @@ INSIDE = {
     *("snapshot", "restore", "side", "matrix", "joined_names", "ones"),
     *("solve", "solve_row", "solve_tensors", "solve_on_host", "of_parts", "search"),
     *("arguments", "candidates", "checks_weights", "exchanges", "ids", "merged"),
-    *(
-        "row_scores",
-        "resize",
-        "of_user",
-        "allowed",
-        "solve_by_parts",
-        "inner",
-        "by_position",
-        "model",
-        "content",
-        "places",
-        "part",
-        "of_file",
-        "of_content",
-    ),
+    *("of_user", "allowed", "solve_by_parts", "solves_by_parts", "inner", "by_position"),
+    *("model", "content", "places", "part", "of_file", "of_content"),
 }
 """Public to other rooms of the library, and of no use to a reader of the reference."""
 
