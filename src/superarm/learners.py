@@ -142,7 +142,11 @@ class CombLinTS(LinearLearner):
     takes_streams: ClassVar[bool] = True
 
     def row_scores(self, belief: Any, rng: Rng) -> RowScores:
-        """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t, or sigmoid(Φθ_t) with the logit link."""
+        """θ_t ~ N(θ̄_t, Σ_t);  Φθ_t, or sigmoid(Φθ_t) with the logit link.
+
+        Returns:
+            a function from feature rows Φ to their scores.
+        """
         theta = gaussian.sample(belief, rng)
         return self._predictions(theta)
 
@@ -252,7 +256,11 @@ class Greedy(LinearLearner):
     takes_streams: ClassVar[bool] = True
 
     def row_scores(self, belief: Any, rng: Rng) -> RowScores:
-        """Φθ̄_t."""
+        """Φθ̄_t, or sigmoid(Φθ̄_t) with the logit link.
+
+        Returns:
+            a function from feature rows Φ to their scores.
+        """
         theta = gaussian.mean(belief)
         is_zero = (theta == 0).all(-1)
         if is_zero.any():
