@@ -452,7 +452,7 @@ class TestOtherPeoplesInstances(OnTensors):
     def test_a_device_is_named_in_the_file(self, torch, tmp_path):
         trace = simulate(LongestPath(m=2, d=2), [TS], device=torch.device("cpu"), **SETTINGS)
         trace.save(tmp_path / "trace.npz")
-        with pytest.raises(ParameterError, match="device 'meta' is not to be had"):
+        with pytest.raises(ParameterError, match="device 'meta' is not available"):
             simulate(LongestPath(m=2, d=2), [TS], device="meta", **SETTINGS)
 
     def test_beliefs_of_almost_nothing(self):
