@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from superarm import CombLinTS, Feedback, Model, Oracle, Problem, TopK, as_oracle
+from superarm import CombLinTS, Feedback, Model, Oracle, Problem, Statistics, TopK, as_oracle
 from superarm.contracts import require_learner
 from superarm.decide import validated
 from superarm.errors import (
@@ -228,3 +228,10 @@ def test_feedback_is_of_means_wherever_there_are_several_observations():
     )
     np.testing.assert_array_equal(number.factor, array.factor)
     np.testing.assert_array_equal(number.log_normalizer, array.log_normalizer)
+
+
+def test_importance_beside_statistics_is_refused():
+    problem = Problem(np.eye(2), TopK(1))
+    statistics = Statistics(np.array([2]), np.array([1.0]), np.array([1.0]))
+    with pytest.raises(ParameterError, match="leave importance out"):
+        Feedback.of(problem, np.array([0]), statistics, importance=3.0)

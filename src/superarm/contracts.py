@@ -23,7 +23,7 @@ import numpy as np
 
 from superarm.arrays import Array, Features, Rng, full, matvec, take_rows
 from superarm.checks import centered_statistics, is_real
-from superarm.errors import ParameterError, UnsupportedError, WeightsError
+from superarm.errors import ParameterError, UnsupportedError
 
 
 @runtime_checkable
@@ -179,7 +179,7 @@ class Feedback(NamedTuple):
         if not isinstance(w, Statistics):
             return cls(A, rows, w, importance)
         if not (is_real(importance) and importance == 1):
-            raise WeightsError(
+            raise ParameterError(
                 "statistics say by n how often their weights count: leave importance out"
             )
         mean, n, residual_ss = centered_statistics(*w)
